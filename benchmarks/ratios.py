@@ -1,0 +1,137 @@
+"""How `auto` chooses a density ratio, and how the boosted trees are held back.
+
+    python benchmarks/ratios.py [--seeds 5]
+
+Gaussian sites with known ratios: mean shifts, scale shifts, and both kinds side by side, with
+8 sources each. The error of a ratio is its mean squared error on new rows of the source, over
+the variance of the true weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
+
+from shiftune.datasets import GaussianSites, gaussian_sites
+from shiftune.ratio import ClassifierRatio, default_candidates, held_out_scores
+from shiftune.ratio.auto import chosen
+
+K = 8
+
+
+def shifts(rng: np.random.Generator) -> Iterator[tuple[str, GaussianSites]]:
+    def means(d: int, sd: float) -> np.ndarray:
+        return np.vstack([np.zeros(d), rng.normal(0, sd, (K, d))])
+
+    def scales(d: int, high: float) -> np.ndarray:
+        return np.vstack([np.ones(d), rng.uniform(1, high, (K, d))])
+
+    yield "means, 7 columns", gaussian_sites(means(7, 0.3))
+    yield "means, 2 columns", gaussian_sites(means(2, 0.5))
+    yield "means, 1 column", gaussian_sites(means(1, 1.0))
+    yield "scales, 2 columns", gaussian_sites(means(2, 0.2), scales(2, 1.6))
+    yield "scales, 7 columns", gaussian_sites(means(7, 0.2), scales(7, 1.3))
+    mixed_means, mixed_scales = means(3, 0.5), scales(3, 1.8)
+    mixed_means[1 : K // 2] = 0.0
+    mixed_scales[K // 2 :] = 1.0
+    yield "some means, some scales", gaussian_sites(mixed_means, mixed_scales)
+
+
+def rules(scores: np.ndarray) -> dict[str, np.ndarray]:
+    """Ways to choose from scores of shape (candidates, folds, k)."""
+    means = scores.mean(axis=1)
+    overall = int(np.argmin(np.median(means - means.min(axis=0), axis=1)))
+    ranks = means.argsort(axis=0).argsort(axis=0).mean(axis=1)
+    everyone = np.ones(means.shape[1], dtype=int)
+    own = means.argmin(axis=0)
+    gain = scores[overall] - np.take_along_axis(scores, own[None, None], axis=0)[0]
+    error = gain.std(axis=0, ddof=1) / np.sqrt(len(gain))
+    found = {
+        "lowest score of every source": own,
+        "best mean rank over sources": int(ranks.argmin()) * everyone,
+        "least behind in the median source": overall * everyone,
+    }
+    for z in (1, 3, 4):
+        found[f"the same, departures at {z} se"] = np.where(
+            gain.mean(axis=0) > z * error, own, overall
+        )
+    found["AutoRatio"] = chosen(scores)
+    return found
+
+
+def boosters() -> dict[str, ClassifierRatio]:
+    settings = {
+        "50 rounds, 8 leaves": {"max_iter": 50, "max_leaf_nodes": 8},
+        "20 rounds, 4 leaves": {"max_iter": 20, "max_leaf_nodes": 4},
+        "stopped early, 8 leaves": {"max_leaf_nodes": 8, "early_stopping": True},
+        "stopped early, slow, 4 leaves": {
+            "max_iter": 200,
+            "max_leaf_nodes": 4,
+            "learning_rate": 0.05,
+            "early_stopping": True,
+        },
+    }
+    found = {
+        name: ClassifierRatio(HistGradientBoostingClassifier(random_state=0, **options))
+        for name, options in settings.items()
+    }
+    return {**found, "boosting (the default)": ClassifierRatio("boosting")}
+
+
+def errors(ratio, target, sources, fresh, truth) -> np.ndarray:
+    weights = ratio.fit(target, sources).weights(fresh)
+    return np.array(
+        [np.mean((w - t) ** 2) / np.var(t) for w, t in zip(weights, truth, strict=True)]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=5)
+    seeds = parser.parse_args().seeds
+    by_candidate, by_rule, by_booster = [], [], []
+    for n in (200, 500, 1000):
+        for seed in range(seeds):
+            rng = np.random.default_rng([seed, n])
+            for name, sites in shifts(rng):
+                target = sites.draw(0, n, rng)
+                every = range(1, sites.k + 1)
+                sources = [sites.draw(j, n, rng) for j in every]
+                fresh = [sites.draw(j, 2000, rng) for j in every]
+                truth = [sites.ratio(j)(x) for j, x in zip(every, fresh, strict=True)]
+                data = target, sources, fresh, truth
+                found = {c: errors(r, *data) for c, r in default_candidates().items()}
+                by_candidate += [(n, name, c, np.median(e)) for c, e in found.items()]
+                scores = np.stack(
+                    [held_out_scores(r, target, sources) for r in default_candidates().values()]
+                )
+                table = np.stack(list(found.values()))
+                best = table.min(axis=0)
+                for rule, choice in rules(scores).items():
+                    got = table[choice, np.arange(sites.k)]
+                    by_rule.append((n, name, rule, np.log(got / best).mean()))
+                if seed < 2 and n != 500:
+                    by_booster += [
+                        (n, name, b, np.median(errors(r, *data))) for b, r in boosters().items()
+                    ]
+    pd.set_option("display.width", 200)
+    show("median error of the candidates", by_candidate)
+    show("mean log(error of the chosen / error of the best candidate), 0 is perfect", by_rule)
+    show("median error of boosted trees", by_booster)
+
+
+def show(title: str, rows: list) -> None:
+    table = pd.DataFrame(rows, columns=["n", "shift", "what", "value"])
+    print(f"\n{title}")
+    print(table.pivot_table("value", "what", ["n"], sort=False, margins=True).round(3).to_string())
+    print(table.pivot_table("value", "what", "shift", sort=False).round(3).to_string())
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()

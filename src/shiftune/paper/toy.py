@@ -1,0 +1,82 @@
+"""The paper's toy problem: one-dimensional, with known density ratios and known risks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftune.datasets import GaussianSites, gaussian_sites
+from shiftune.problem import ShiftProblem
+from shiftune.ratio.known import KnownRatio
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ToyProblem:
+    r"""Data of the toy problem and all that is known about it.
+
+    :math:`x \sim N(\mu_j, 1)`, :math:`y \sim N(0.7 x + 0.3, 1)`; the "model" predicts the
+    hyperparameter :math:`\theta` whatever x is, with loss :math:`(\theta - y)^2 / 2`.
+
+    Attributes
+    ----------
+    problem : ShiftProblem
+        With the target's labels as oracle.
+    sites : GaussianSites
+        The true distributions of x.
+    """
+
+    problem: ShiftProblem
+    sites: GaussianSites
+
+    @property
+    def ratio(self) -> KnownRatio:
+        """The true density ratios."""
+        return KnownRatio([self.sites.ratio(j) for j in range(1, self.sites.k + 1)])
+
+    @property
+    def best_theta(self) -> float:
+        r"""The :math:`\theta` with the smallest true risk, :math:`0.7 \mu_T + 0.3`."""
+        return float(0.7 * self.sites.means[0, 0] + 0.3)
+
+    def true_risk(self, theta: float) -> float:
+        r"""Return the risk at the target, :math:`((\theta - 0.7\mu_T - 0.3)^2 + 1.49) / 2`."""
+        return ((theta - self.best_theta) ** 2 + 1 + 0.7**2) / 2
+
+    @staticmethod
+    def losses(theta: float, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Loss of every row, shape (n,)."""
+        return np.asarray((theta - y) ** 2 / 2)
+
+
+def toy_problem(
+    c: float, *, k: int = 2, n: int = 1000, c_target: float = 1.0, random_state: int = 0
+) -> ToyProblem:
+    r"""Draw a toy problem, with source means :math:`\mu_j` uniform in (-c, c).
+
+    Parameters
+    ----------
+    c, c_target : float
+        How far the sources, and the target, may lie from 0.
+    k, n : int
+        Number of sources, and rows of every site.
+
+    Examples
+    --------
+    >>> toy = toy_problem(5.0)
+    >>> len(toy.problem.sources), round(toy.true_risk(toy.best_theta), 3)
+    (2, 0.745)
+    """
+    rng = np.random.default_rng(random_state)
+    means = np.concatenate([rng.uniform(-c_target, c_target, 1), rng.uniform(-c, c, k)])
+    sites = gaussian_sites(means[:, None])
+    X = [sites.draw(site, n, rng) for site in range(k + 1)]
+    y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(n) for x in X]
+    problem = ShiftProblem.from_sites(
+        list(zip(X[1:], y[1:], strict=True)), X[0], oracle_labels=y[0], task="regression"
+    )
+    return ToyProblem(problem, sites)

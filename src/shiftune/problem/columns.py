@@ -1,0 +1,206 @@
+"""The columns of a site: checked one site at a time, then made the same for all sites."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+from scipy import sparse
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+
+ColumnKind = Literal["number", "category", "date"]
+
+
+def kind_of(column: pd.Series) -> ColumnKind:
+    """Say how a column is read: as numbers, as categories (text and booleans too), as dates.
+
+    >>> kind_of(pd.Series([1, 2])), kind_of(pd.Series([True, False])), kind_of(pd.Series(["a"]))
+    ('number', 'category', 'category')
+    """
+    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
+        return "date"
+    if types.is_bool_dtype(column) or not types.is_numeric_dtype(column):
+        return "category"
+    return "number"
+
+
+def as_features(X: Any, site: str) -> Features:
+    """Return a site's rows as a data frame or as a float array of shape (n, d), never changed.
+
+    Arrays of objects or text become data frames, so that their columns can differ in kind.
+
+    >>> as_features([[1, 2], [3, 4]], "B").dtype
+    dtype('float64')
+    >>> as_features(np.array([[1, "m"], [2, "f"]], dtype=object), "B").dtypes.to_list()[0]
+    dtype('int64')
+    """
+    refuse_sparse(X, f"site {site!r}")
+    if isinstance(X, pd.DataFrame):
+        frame = X
+    else:
+        values = np.asarray(X)
+        if values.ndim != 2:
+            raise ProblemError(
+                f"site {site!r}: the rows must form a table of shape (n, d), got shape "
+                f"{values.shape}; a single column is X.reshape(-1, 1)"
+            )
+        if values.dtype.kind == "c":
+            raise ProblemError(f"site {site!r}: complex numbers cannot be used as features")
+        if values.dtype.kind in "biuf":
+            return _all_finite(values.astype(float), site)
+        frame = pd.DataFrame(values)
+    return _checked_frame(frame, site)
+
+
+def refuse_sparse(X: Any, where: str) -> None:
+    """Say no to sparse matrices: kernels, distances and trees here need dense rows."""
+    if sparse.issparse(X):
+        raise ProblemError(
+            f"{where}: sparse matrices are not supported; pass X.toarray(), "
+            "or reduce the columns first (for example with TruncatedSVD)"
+        )
+
+
+def align(tables: Mapping[str, Features]) -> dict[str, Features]:
+    """Give all sites the same columns in the same order, with the same categories.
+
+    The first site sets the order. Sites whose columns differ are an error that names both.
+
+    >>> B, A = pd.DataFrame({"x": [1], "z": ["u"]}), pd.DataFrame({"z": ["v"], "x": [2]})
+    >>> list(align({"B": B, "A": A})["A"].columns)
+    ['x', 'z']
+    """
+    first, reference = next(iter(tables.items()))
+    if not isinstance(reference, pd.DataFrame):
+        for site, X in tables.items():
+            if isinstance(X, pd.DataFrame):
+                raise ProblemError(
+                    f"site {site!r} is a data frame but site {first!r} is an array; "
+                    "give all sites in the same form"
+                )
+            if X.shape[1] != reference.shape[1]:
+                raise ProblemError(
+                    f"site {site!r} has {X.shape[1]} columns but site {first!r} has "
+                    f"{reference.shape[1]}; all sites and the target need the same columns"
+                )
+        return dict(tables)
+    frames: dict[str, pd.DataFrame] = {}
+    for site, X in tables.items():
+        if not isinstance(X, pd.DataFrame):
+            raise ProblemError(
+                f"site {site!r} is an array but site {first!r} is a data frame; "
+                "give all sites in the same form"
+            )
+        missing = [column for column in reference.columns if column not in X.columns]
+        extra = [column for column in X.columns if column not in reference.columns]
+        if missing or extra:
+            raise ProblemError(
+                f"site {site!r} and site {first!r} have different columns: "
+                f"{site!r} lacks {missing or 'none'} and has {extra or 'none'} besides; "
+                "all sites and the target need the same columns"
+            )
+        frames[site] = X[list(reference.columns)]
+    return dict(_same_kinds(frames))
+
+
+def constant_columns(tables: Sequence[Features]) -> list[str]:
+    """Name the columns that hold one and the same value (or nothing) in all sites."""
+    first = tables[0]
+    if isinstance(first, pd.DataFrame):
+        frames = [X for X in tables if isinstance(X, pd.DataFrame)]
+        return [
+            str(name)
+            for name in first.columns
+            if len(set().union(*(X[name].dropna().unique() for X in frames))) <= 1
+        ]
+    with np.errstate(invalid="ignore"):
+        low = np.fmin.reduce([np.fmin.reduce(X, axis=0) for X in tables])
+        high = np.fmax.reduce([np.fmax.reduce(X, axis=0) for X in tables])
+    return [str(column) for column in np.flatnonzero(~(low < high))]
+
+
+def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
+    doubled = X.columns[X.columns.duplicated()].unique().to_list()
+    if doubled:
+        raise ProblemError(f"site {site!r}: the column names {doubled} occur more than once")
+    if X.shape[1] == 0:
+        raise ProblemError(f"site {site!r} has no feature columns")
+    frame = X.infer_objects()
+    for name in frame.columns:
+        column = frame[name]
+        if isinstance(column.dtype, pd.SparseDtype):
+            raise ProblemError(
+                f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
+            )
+        if column.dtype.kind == "c":
+            raise ProblemError(f"site {site!r}: column {name!r} holds complex numbers")
+        if kind_of(column) == "number":
+            values = column.to_numpy(dtype=float, na_value=np.nan)
+            _no_infinity(np.isinf(values).sum(), site, name)
+    return frame
+
+
+def _all_finite(X: NDArray[np.float64], site: str) -> NDArray[np.float64]:
+    infinite = np.isinf(X).sum(axis=0)
+    for column in np.flatnonzero(infinite):
+        _no_infinity(infinite[column], site, int(column))
+    return X
+
+
+def _no_infinity(count: int, site: str, column: object) -> None:
+    if count:
+        raise ProblemError(
+            f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
+            "NaN (missing) or with the largest value that makes sense"
+        )
+
+
+def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    first = next(iter(frames))
+    shared: dict[str, pd.DataFrame] = {site: frame.copy() for site, frame in frames.items()}
+    for name in frames[first].columns:
+        columns = {site: frame[name] for site, frame in frames.items()}
+        # A column that is missing everywhere in one site fits any kind.
+        kinds = {site: kind_of(c) for site, c in columns.items() if c.notna().any()}
+        known = {kind: site for site, kind in reversed(kinds.items())}
+        if len(known) > 1:
+            (kind_a, site_a), (kind_b, site_b) = list(known.items())[:2]
+            raise ProblemError(
+                f"column {name!r} holds {_plural(kind_a)} in site {site_a!r} but "
+                f"{_plural(kind_b)} in site {site_b!r}; convert it to one kind in all sites"
+            )
+        if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns.values()):
+            levels = _union_of_levels(list(columns.values()))
+            for site in shared:
+                shared[site][name] = columns[site].astype(levels)
+        elif known == {"number": known.get("number")}:
+            for site, column in columns.items():
+                if kind_of(column) != "number":  # missing everywhere, so read as text or objects
+                    shared[site][name] = np.nan
+    return shared
+
+
+def _union_of_levels(columns: list[pd.Series]) -> pd.CategoricalDtype:
+    dtypes = [c.dtype for c in columns if isinstance(c.dtype, pd.CategoricalDtype)]
+    if len(dtypes) == len(columns) and all(dtype == dtypes[0] for dtype in dtypes):
+        return dtypes[0]
+    levels: dict[Any, None] = {}
+    for column in columns:
+        dtype = column.dtype
+        values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column.dropna()
+        levels.update(dict.fromkeys(values))
+    return pd.CategoricalDtype(list(levels))
+
+
+def _plural(kind: ColumnKind) -> str:
+    return {"number": "numbers", "category": "categories or text", "date": "dates"}[kind]

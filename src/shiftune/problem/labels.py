@@ -1,0 +1,89 @@
+"""The labels of a site: checked, and read as classes or as numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+Task = Literal["classification", "regression"]
+
+# Whole-number labels with more distinct values than this are read as counts or scores.
+MOST_CLASSES = 20
+
+
+def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
+    """Return labels as an array of shape (n,) in which nothing is missing or infinite.
+
+    >>> as_labels(pd.Series(["no", "yes"], dtype="category"), "B")
+    array(['no', 'yes'], dtype=object)
+    """
+    values = _plain(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ProblemError(
+            f"site {site!r}: the labels {label!r} must have shape (n,), got {values.shape}"
+        )
+    missing = int(is_missing(values).sum())
+    if missing:
+        raise ProblemError(
+            f"site {site!r}: the label {label!r} is missing in {missing} of {len(values)} rows; "
+            "drop those rows (df.dropna(subset=[label])) or pass missing_labels='drop'"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ProblemError(f"site {site!r}: the label {label!r} has infinite values")
+    if values.dtype.kind not in "biufO":
+        raise ProblemError(
+            f"site {site!r}: the label {label!r} holds values of type {values.dtype}; "
+            "labels are numbers, text or booleans"
+        )
+    if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
+        kinds = sorted({type(value).__name__ for value in values})
+        raise ProblemError(
+            f"site {site!r}: the label {label!r} mixes {' and '.join(kinds)}; "
+            "use one kind, for example y.astype(str)"
+        )
+    return values
+
+
+def is_missing(y: Any) -> NDArray[np.bool_]:
+    """Mark the labels that are missing (None, NaN, NaT, pandas NA), shape (n,).
+
+    >>> is_missing(["a", None]).tolist()
+    [False, True]
+    """
+    return np.asarray(pd.isna(_plain(y)), dtype=bool)
+
+
+def task_of(labels: Iterable[NDArray[Any]]) -> Task:
+    """Tell classification from regression by the labels of all sites.
+
+    Text and booleans are classes; so are whole numbers with at most 20 distinct values.
+
+    >>> task_of([np.array([0, 1, 1])]), task_of([np.array([0.5, 1.2])])
+    ('classification', 'regression')
+    """
+    values = np.concatenate([np.asarray(y) for y in labels])
+    if values.dtype.kind not in "iuf":
+        return "classification"
+    whole = bool(np.all(values == np.round(values)))
+    return "classification" if whole and len(np.unique(values)) <= MOST_CLASSES else "regression"
+
+
+def _plain(y: Any) -> NDArray[Any]:
+    """Take pandas' and NumPy's many forms of text and of optional numbers down to a few."""
+    values = np.asarray(y.to_numpy() if isinstance(y, pd.Series | pd.DataFrame) else y)
+    if values.dtype.kind in "US":
+        return values.astype(object)
+    if values.dtype.kind == "O":
+        return np.asarray(pd.Series(values.ravel()).infer_objects()).reshape(values.shape)
+    return values

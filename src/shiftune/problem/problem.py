@@ -1,0 +1,353 @@
+"""ShiftProblem: labelled sources, an unlabelled target, and nothing that could be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from shiftune.errors import ProblemError
+from shiftune.problem.columns import refuse_sparse
+from shiftune.problem.labels import Task, is_missing
+from shiftune.problem.reading import TargetLabels, by_group, known, read, rows_of, site_names
+from shiftune.problem.site import Site
+from shiftune.problem.split import PAPER_SHARES, Split, split_sites
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from shiftune.ratio.base import DensityRatio
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShiftProblem:
+    """Labelled sources and a target without labels. Nothing in it can be changed.
+
+    Made by `from_frame`, `from_arrays`, `from_sites` or `from_sample_domain`, which copy what
+    they are given and check it.
+
+    Attributes
+    ----------
+    sources : tuple of Site
+        The labelled sites, at least one.
+    target : Site
+        The rows of the site to tune for, without labels.
+    labelled_target : Site or None
+        A few labelled rows of the target: one more source, whose density ratio is 1.
+    oracle : Site or None
+        The target with all its labels. For experiments only: nothing that chooses reads it.
+    task : {"classification", "regression"}
+    notes : tuple of str
+        What was decided or noticed while reading the data.
+
+    Examples
+    --------
+    >>> df = pd.DataFrame({"hospital": list("BBBCCCAA"), "age": [60, 71, 55, 30, 41, 38, 45, 52],
+    ...                    "ill": [1, 1, 0, 0, 1, 0, None, None]})
+    >>> ShiftProblem.from_frame(df, site="hospital", label="ill", target="A")
+    ShiftProblem: classification, 1 column
+      target  'A': 2 rows without labels
+      sources 'B': 3 rows, 'C': 3 rows
+      note    sites 'B', 'C' have fewer than 10 rows: their own estimates will be rough
+    """
+
+    sources: tuple[Site, ...]
+    target: Site
+    labelled_target: Site | None = None
+    oracle: Site | None = None
+    task: Task = "regression"
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        names = [site.name for site in self.sources]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ProblemError(f"the site names {doubled} occur more than once")
+        if not self.sources:
+            raise ProblemError(
+                "there are no sources; at least one labelled site besides the target is needed"
+            )
+        if self.target.name in names:
+            raise ProblemError(
+                f"{self.target.name!r} is the target and cannot also be a source; give its "
+                "labelled rows as labelled_target"
+            )
+
+    # ---------------------------------------------------------------- ways in
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: pd.DataFrame,
+        *,
+        site: Hashable,
+        label: Hashable,
+        target: Any,
+        features: Sequence[Hashable] | None = None,
+        target_labels: TargetLabels = "hide",
+        missing_labels: Literal["error", "drop"] = "error",
+        task: Task | None = None,
+    ) -> ShiftProblem:
+        """Read a table with a site column.
+
+        Parameters
+        ----------
+        df : DataFrame
+            One row per case, all sites together.
+        site, label : column names
+        target : site name, or DataFrame
+            The site to tune for; or its rows as a table of their own.
+        features : list of column names, optional
+            Default: all columns but `site` and `label`.
+        target_labels : {"hide", "use", "oracle"}
+            What to do with labels that the target has: hide them (the default); use them as a
+            few labelled rows; or keep them aside as the truth of an experiment.
+        missing_labels : {"error", "drop"}
+            What to do with source rows that have no label.
+        task : {"classification", "regression"}, optional
+            Default: told from the labels.
+        """
+        if not isinstance(df, pd.DataFrame):
+            raise ProblemError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
+        for name in [site, label, *(features or ())]:
+            known(name, list(df.columns), "column")
+        where = df[site]
+        if where.isna().any():
+            raise ProblemError(
+                f"the site column {site!r} is empty in {int(where.isna().sum())} row(s); "
+                "fill it or drop those rows"
+            )
+        chosen = (
+            list(features) if features is not None else [c for c in df if c not in (site, label)]
+        )
+        for name in (site, label):
+            if name in chosen:
+                raise ProblemError(f"column {name!r} cannot be a feature as well")
+        groups = site_names(where)
+        chosen_rows, labels = df[chosen], df[label]
+        if isinstance(target, pd.DataFrame):
+            for name in chosen:
+                known(name, list(target.columns), "column of the target")
+            X_target = target[chosen]
+            given = target[label] if label in target.columns else None
+            target_name, inside = "target", np.zeros(len(df), dtype=bool)
+        else:
+            target_name = known(str(target), sorted(set(groups)), "site")
+            inside = groups == target_name
+            X_target, given = chosen_rows[inside], labels[inside]
+        y_target = None if given is None or is_missing(given).all() else given
+        return cls(
+            **read(
+                by_group(
+                    chosen_rows[~inside], labels[~inside], groups[~inside], np.flatnonzero(~inside)
+                ),
+                X_target,
+                target_name=target_name,
+                target_rows=np.flatnonzero(inside) if inside.any() else None,
+                y_target=y_target,
+                target_labels=target_labels,
+                labelled_target=None,
+                drop_missing=missing_labels == "drop",
+                task=task,
+                label=str(label),
+            )
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike,
+        X_target: Any,
+        *,
+        labelled_target: tuple[Any, ArrayLike] | None = None,
+        oracle_labels: ArrayLike | None = None,
+        target_name: str = "target",
+        task: Task | None = None,
+    ) -> ShiftProblem:
+        """Read the rows of all sources stacked, with the site of every row in `groups`.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, d)
+        y, groups : arrays of shape (n,)
+        X_target : array or DataFrame of shape (n_T, d)
+        labelled_target : (X, y), optional
+            A few labelled rows of the target.
+        oracle_labels : array of shape (n_T,), optional
+            The labels of `X_target`, for experiments only.
+        """
+        refuse_sparse(X, "X")
+        where = np.asarray(groups)
+        if len(where) != len(X) or len(np.asarray(y)) != len(X):
+            raise ProblemError(
+                f"X has {len(X)} rows, y {len(np.asarray(y))} and groups {len(where)}; "
+                "they must have one entry per row"
+            )
+        if pd.isna(where).any():
+            raise ProblemError(f"groups is missing in {int(pd.isna(where).sum())} row(s)")
+        return cls(
+            **read(
+                by_group(X, y, site_names(pd.Series(where))),
+                X_target,
+                target_name=target_name,
+                y_target=oracle_labels,
+                target_labels="oracle",
+                labelled_target=labelled_target,
+                task=task,
+            )
+        )
+
+    @classmethod
+    def from_sites(
+        cls,
+        sites: Mapping[str, tuple[Any, ArrayLike]] | Iterable[tuple[Any, ArrayLike]],
+        X_target: Any,
+        *,
+        labelled_target: tuple[Any, ArrayLike] | None = None,
+        oracle_labels: ArrayLike | None = None,
+        target_name: str = "target",
+        task: Task | None = None,
+    ) -> ShiftProblem:
+        """Read one (X, y) per source: a mapping from names, or a list (named "1", "2", ...).
+
+        >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
+        >>> [site.name for site in ShiftProblem.from_sites([a, b], np.zeros((5, 1))).sources]
+        ['1', '2']
+        """
+        named = (
+            {str(name): pair for name, pair in sites.items()}
+            if hasattr(sites, "items")
+            else {str(number): pair for number, pair in enumerate(sites, start=1)}
+        )
+        return cls(
+            **read(
+                [(name, X, y, None) for name, (X, y) in named.items()],
+                X_target,
+                target_name=target_name,
+                y_target=oracle_labels,
+                target_labels="oracle",
+                labelled_target=labelled_target,
+                task=task,
+            )
+        )
+
+    @classmethod
+    def from_sample_domain(
+        cls,
+        X: Any,
+        y: ArrayLike,
+        sample_domain: ArrayLike,
+        *,
+        target: int | None = None,
+        task: Task | None = None,
+    ) -> ShiftProblem:
+        """Read skada's form: `sample_domain` >= 0 marks a source row, < 0 a target row.
+
+        The labels of target rows, masked (-1 or NaN) or not, are never read. With more than one
+        target domain, `target` says which one is meant.
+        """
+        refuse_sparse(X, "X")
+        domain = np.asarray(sample_domain)
+        values = np.asarray(y)
+        if not (len(domain) == len(X) == len(values)):
+            raise ProblemError(
+                f"X has {len(X)} rows, y {len(values)} and sample_domain {len(domain)}"
+            )
+        if domain.dtype.kind not in "iuf" or not np.all(np.isfinite(domain.astype(float))):
+            raise ProblemError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
+        targets = np.unique(domain[domain < 0]).astype(int)
+        if len(targets) == 0:
+            raise ProblemError("sample_domain marks no row as target (none is < 0)")
+        if target is None and len(targets) > 1:
+            raise ProblemError(f"there are several target domains {targets.tolist()}: say target=")
+        chosen = int(targets[0] if target is None else target)
+        if chosen not in targets:
+            raise ProblemError(f"target={chosen} is not among {targets.tolist()}")
+        inside, sources = domain == chosen, domain >= 0
+        names = site_names(pd.Series(domain[sources].astype(int)))
+        return cls(
+            **read(
+                by_group(rows_of(X, sources), values[sources], names, np.flatnonzero(sources)),
+                rows_of(X, inside),
+                target_name=str(chosen),
+                target_rows=np.flatnonzero(inside),
+                task=task,
+            )
+        )
+
+    # ---------------------------------------------------------------- what it offers
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sources."""
+        return [site.name for site in self.sources]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the feature columns (their numbers, for arrays)."""
+        X = self.target.X
+        return [str(c) for c in (X.columns if isinstance(X, pd.DataFrame) else range(X.shape[1]))]
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The classes that occur in any labelled site, sorted; empty for regression."""
+        if self.task == "regression":
+            return np.empty(0)
+        sites = [*self.sources, *([self.labelled_target] if self.labelled_target else [])]
+        return np.unique(np.concatenate([site.labels for site in sites]))
+
+    def split(
+        self,
+        shares: tuple[float, float, float] = PAPER_SHARES,
+        *,
+        stratify: bool | None = None,
+        random_state: int = 0,
+    ) -> Split:
+        """Split every source into rows for the density ratio, for training, for validation.
+
+        Parameters
+        ----------
+        shares : three numbers >= 0 that add up to 1
+            Default: the paper's .21 / .49 / .30. A share of 0 leaves that part empty, as for
+            the naive estimate, which needs no density ratio: ``(0, .7, .3)``.
+        stratify : bool, optional
+            Spread the classes evenly over the parts; default: for classification. A class of
+            which only a row or two exist goes to training, where a model must meet it.
+        random_state : int
+            The same seed gives the same split, whatever the order of the sites.
+        """
+        by_class = self.task == "classification" if stratify is None else stratify
+        return split_sites(self.sources, self.labelled_target, shares, by_class, random_state)
+
+    def diagnose(
+        self, ratio: str | DensityRatio = "auto", *, random_state: int = 0
+    ) -> pd.DataFrame:
+        """Say, before any model is trained, which sources overlap with the target.
+
+        See `shiftune.ratio.diagnose`, which this calls.
+        """
+        # The one look down the picture of the layers: a convenience for the user's first line.
+        from shiftune.ratio import diagnose
+
+        return diagnose(self, ratio, random_state=random_state)
+
+    def __repr__(self) -> str:
+        count = len(self.columns)
+        shown = [f"{site.name!r}: {len(site)} rows" for site in self.sources]
+        if len(shown) > 8:
+            shown = [*shown[:7], f"and {len(shown) - 7} more"]
+        lines = [
+            f"ShiftProblem: {self.task}, {count} column{'s' if count != 1 else ''}",
+            f"  target  {self.target.name!r}: {len(self.target)} rows without labels",
+            f"  sources {', '.join(shown)}",
+        ]
+        if self.labelled_target is not None:
+            lines.append(f"  labels  {len(self.labelled_target)} rows of the target have labels")
+        lines += [f"  note    {note}" for note in self.notes]
+        return "\n".join(lines)

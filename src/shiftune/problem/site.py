@@ -1,0 +1,139 @@
+"""One site: a name, its rows and, where they are known, their labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+Features = pd.DataFrame | np.ndarray
+
+# From pandas 3 on a shallow copy is safe: writing to it leaves the original as it was.
+_COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
+
+
+class Site:
+    """A named set of rows that cannot be changed.
+
+    Parameters
+    ----------
+    name : str
+        What the user calls the site.
+    X : DataFrame or array of shape (n, d)
+        Already checked columns; see `shiftune.problem.columns`.
+    y : array of shape (n,), optional
+        Labels; None for a site without labels.
+    rows : array of shape (n,), optional
+        Row numbers in the table the site came from, so that a result can be traced back.
+
+    Examples
+    --------
+    >>> site = Site("B", np.array([[1.0], [2.0]]), np.array([0, 1]))
+    >>> len(site), site.X.flags.writeable
+    (2, False)
+    """
+
+    __slots__ = ("_X", "_name", "_rows", "_y")
+
+    _name: str
+    _X: Features
+    _y: NDArray[Any] | None
+    _rows: NDArray[np.intp]
+
+    def __init__(
+        self,
+        name: str,
+        X: Features,
+        y: NDArray[Any] | None = None,
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        if len(X) == 0:
+            raise ProblemError(f"site {name!r} has no rows; leave it out or give it rows")
+        if y is not None and len(y) != len(X):
+            raise ProblemError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
+        fixed = object.__setattr__
+        fixed(self, "_name", name)
+        fixed(self, "_X", _copied(X))
+        fixed(self, "_y", None if y is None else _read_only(y))
+        fixed(self, "_rows", _read_only(np.arange(len(X)) if rows is None else rows))
+
+    @property
+    def name(self) -> str:
+        """What the user calls the site."""
+        return self._name
+
+    @property
+    def X(self) -> Features:
+        """The rows; writing to them does not reach the site."""
+        if isinstance(self._X, pd.DataFrame):
+            return self._X.copy(deep=not _COPY_IS_LAZY)
+        return self._X
+
+    @property
+    def y(self) -> NDArray[Any] | None:
+        """The labels, or None."""
+        return self._y
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The labels of a site that has them; an error for one that has none."""
+        if self._y is None:
+            raise ProblemError(f"site {self._name!r} has no labels")
+        return self._y
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Row numbers in the table the site came from."""
+        return self._rows
+
+    def take(self, positions: NDArray[np.intp]) -> Site:
+        """Return the same site with only the rows at these positions."""
+        X = self._X.iloc[positions] if isinstance(self._X, pd.DataFrame) else self._X[positions]
+        y = None if self._y is None else self._y[positions]
+        return Site(self._name, X, y, self._rows[positions])
+
+    def __len__(self) -> int:
+        return len(self._X)
+
+    def __setattr__(self, key: str, value: object) -> None:
+        raise AttributeError(f"a Site cannot be changed (tried to set {key!r})")
+
+    def __reduce__(self) -> tuple[type[Site], tuple[Any, ...]]:
+        return Site, (self._name, self._X, self._y, self._rows)
+
+    def __repr__(self) -> str:
+        labels = "no labels" if self._y is None else "labelled"
+        return f"<Site {self._name!r}: {len(self)} rows, {labels}>"
+
+
+def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
+    """Stack the rows and labels of labelled sites, in their order.
+
+    >>> a = Site("a", np.zeros((2, 1)), np.array([0, 1]))
+    >>> X, y = pooled([a, a])
+    >>> X.shape, y
+    ((4, 1), array([0, 1, 0, 1]))
+    """
+    frames = [site.X for site in sites]
+    y = np.concatenate([site.labels for site in sites])
+    if isinstance(frames[0], pd.DataFrame):
+        return pd.concat(frames, ignore_index=True), y  # type: ignore[arg-type]
+    return np.concatenate(frames), y
+
+
+def _copied(X: Features) -> Features:
+    return X.copy() if isinstance(X, pd.DataFrame) else _read_only(X)
+
+
+def _read_only(values: NDArray[Any]) -> NDArray[Any]:
+    fixed = np.array(values)
+    fixed.flags.writeable = False
+    return fixed

@@ -1,0 +1,29 @@
+"""Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
+
+from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
+from shiftune.ratio.base import DensityRatio
+from shiftune.ratio.classifier import ClassifierRatio
+from shiftune.ratio.encoding import RatioEncoder
+from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.ratio.known import KnownRatio
+from shiftune.ratio.least_squares import RULSIF, ULSIF
+from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
+from shiftune.ratio.score import held_out_scores
+
+__all__ = [
+    "RULSIF",
+    "ULSIF",
+    "AutoRatio",
+    "ClassifierRatio",
+    "DensityRatio",
+    "Guard",
+    "KnownRatio",
+    "RatioEncoder",
+    "default_candidates",
+    "diagnose",
+    "effective_rows",
+    "held_out_scores",
+    "overlap",
+    "ratio_named",
+    "uncovered_shares",
+]

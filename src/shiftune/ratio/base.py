@@ -1,0 +1,94 @@
+"""The one small interface of all density ratios."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from shiftune.errors import ProblemError
+from shiftune.problem.columns import align, as_features
+from shiftune.ratio.encoding import RatioEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+
+
+class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
+    """How much more frequent a row is at the target than at source j: w_j(x) = p_T(x) / p_j(x).
+
+    A subclass writes two methods, `_fit_encoded` and `_weights_encoded`, which see float arrays;
+    columns, categories and missing values are dealt with here.
+    """
+
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        """Learn the ratios of the target to all sources together.
+
+        Parameters
+        ----------
+        X_target : array or DataFrame of shape (n_T, d)
+        X_sources : k arrays or DataFrames of shape (n_j, d)
+        """
+        target, *sources = self._checked(X_target, X_sources)
+        self.n_sources_ = len(sources)
+        self._learn_encoding([target, *sources])
+        self._fit_encoded(self._encoded(target), [self._encoded(X) for X in sources])
+        return self
+
+    def weights(self, X_sources: Sequence[Any]) -> list[NDArray[np.float64]]:
+        """Return w_j at rows of every source: k arrays of shape (n_j,), in the order of `fit`."""
+        self._check_fitted()
+        if len(X_sources) != self.n_sources_:
+            raise ProblemError(
+                f"weights were asked for {len(X_sources)} sources, but the ratio was fitted on "
+                f"{self.n_sources_}"
+            )
+        return [self.weights_at(X, source=j) for j, X in enumerate(X_sources)]
+
+    def weights_at(self, X: Any, *, source: int) -> NDArray[np.float64]:
+        """Return w_j at any rows (those of the target, say), shape (n,)."""
+        self._check_fitted()
+        where = f"rows for source {source + 1}"
+        aligned = align({"the rows of fit": self._like_, where: as_features(X, where)})
+        Z = self._encoded(aligned[where])
+        w: NDArray[np.float64] = np.maximum(self._weights_encoded(source, Z), 0.0)
+        return w
+
+    @abstractmethod
+    def _fit_encoded(
+        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
+    ) -> None:
+        """Learn from encoded rows."""
+
+    @abstractmethod
+    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return w_j at encoded rows, shape (n,)."""
+
+    def _learn_encoding(self, tables: list[Features]) -> None:
+        self._encoder_ = RatioEncoder().fit(tables)
+
+    def _encoded(self, X: Features) -> NDArray[np.float64]:
+        return self._encoder_.transform(X)
+
+    def _checked(self, X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
+        if len(X_sources) == 0:
+            raise ProblemError("there are no sources to compare the target with")
+        tables = {"target": as_features(X_target, "target")}
+        for number, X in enumerate(X_sources, start=1):
+            tables[f"source {number}"] = as_features(X, f"source {number}")
+        for site, X in tables.items():
+            if len(X) == 0:
+                raise ProblemError(f"{site} has no rows; a density ratio needs some")
+        tables = align(tables)
+        self._like_ = tables["target"][:0]
+        return list(tables.values())
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "n_sources_"):
+            raise ProblemError(f"this {type(self).__name__} has not been fitted; call fit first")

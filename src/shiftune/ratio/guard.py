@@ -1,0 +1,71 @@
+"""Whether a source's weights let it speak about the target at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    r"""Limits within which a source's weights are believed.
+
+    The mean of true density ratios over a source's own rows is 1: :math:`E_j[w_j] = 1`. Where
+    the source has no rows like the target's, the sample says otherwise: the weights are ~0 on
+    all rows, so the weighted losses hardly vary, so the source looks as if it knew the risk
+    (~0) exactly, and an inverse-variance mean gives it all the mass. The guard looks at the
+    weights alone, so that it decides alike for every model that is compared.
+
+    Parameters
+    ----------
+    min_mean_weight, max_mean_weight : float
+        The mean weight must lie between these.
+    min_ess : float
+        At least so many effective rows, :math:`(\sum w)^2 / \sum w^2`; a source that is small
+        but whose rows count about alike (at least half of them effective) may speak.
+
+    The limits are those with small errors of the estimated risk, over generated problems, that
+    do not silence small sources by chance (benchmarks/guard.py).
+
+    Examples
+    --------
+    >>> Guard().objection(n=300, mean_weight=0.97, ess=120.0)
+    ''
+    >>> Guard().objection(n=300, mean_weight=2e-7, ess=1.4)
+    'no target-like rows: mean weight 2e-07'
+    """
+
+    min_mean_weight: float = 0.6
+    max_mean_weight: float = 1 / 0.6
+    min_ess: float = 10.0
+
+    def objection(self, n: int, mean_weight: float, ess: float) -> str:
+        """Say in words why a source may not speak (in 40 characters); empty when it may."""
+        if n < 2:
+            return "one row only, no variance"
+        if not mean_weight >= self.min_mean_weight:
+            amount = "no" if mean_weight < 0.01 else "few"
+            return f"{amount} target-like rows: mean weight {mean_weight:.2g}"
+        if mean_weight > self.max_mean_weight:
+            return f"density ratio failed: mean weight {mean_weight:.2g}"
+        if ess < min(self.min_ess, n / 2):
+            return f"{ess:.1f} effective rows of {n}"
+        return ""
+
+
+def effective_rows(w: NDArray[np.float64]) -> float:
+    r"""Effective sample size :math:`(\sum w)^2 / \sum w^2`, between 1 and n (0 if all w are 0).
+
+    >>> effective_rows(np.array([1.0, 1.0, 0.0, 0.0]))
+    2.0
+    """
+    top = float(w.max(initial=0.0))
+    if top == 0:
+        return 0.0
+    v = w / top  # weights may be so small that their squares vanish
+    return float(v.sum() ** 2 / (v @ v))

@@ -1,0 +1,70 @@
+"""Density ratios that are known, as in simulations or designed samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftune.errors import ProblemError
+from shiftune.ratio.base import DensityRatio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+
+
+class KnownRatio(DensityRatio):
+    """Use density ratios the user gives as functions, one per source.
+
+    Parameters
+    ----------
+    functions : sequence of k functions
+        Function j takes the rows of source j, as the user gave them, and returns their weights,
+        shape (n_j,).
+
+    Examples
+    --------
+    >>> ratio = KnownRatio([lambda X: np.full(len(X), 2.0)])
+    >>> ratio.fit(np.zeros((3, 1)), [np.zeros((2, 1))]).weights([np.zeros((2, 1))])
+    [array([2., 2.])]
+    """
+
+    def __init__(self, functions: Sequence[Callable[[Any], NDArray[np.float64]]]) -> None:
+        self.functions = functions
+
+    def weights_at(self, X: Any, *, source: int) -> NDArray[np.float64]:
+        """Return the user's function at these rows, checked: shape (n,), finite, >= 0."""
+        self._check_fitted()
+        w = np.asarray(self.functions[source](X), dtype=float)
+        if w.shape != (len(X),):
+            raise ProblemError(
+                f"the known ratio of source {source + 1} returned shape {w.shape} for {len(X)} "
+                f"rows; it must return shape ({len(X)},)"
+            )
+        if not np.all(np.isfinite(w)) or np.any(w < 0):
+            raise ProblemError(
+                f"the known ratio of source {source + 1} returned weights that are negative or "
+                "not finite"
+            )
+        return w
+
+    def _fit_encoded(
+        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
+    ) -> None:
+        if len(self.functions) != len(Z_sources):
+            raise ProblemError(
+                f"there are {len(self.functions)} known ratios for {len(Z_sources)} sources"
+            )
+
+    def _learn_encoding(self, tables: list[Features]) -> None:
+        """Known ratios read the user's own columns."""
+
+    def _encoded(self, X: Features) -> NDArray[np.float64]:
+        return np.empty((len(X), 0))
+
+    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise NotImplementedError  # weights_at reads the user's rows instead

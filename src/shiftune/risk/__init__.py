@@ -1,0 +1,34 @@
+"""The heart: pointwise losses, and estimates of the target risk from losses and weights."""
+
+from shiftune.ratio.guard import Guard
+from shiftune.risk.estimate import METHODS, estimate
+from shiftune.risk.losses import Loss, bounded, loss_named, pinball
+from shiftune.risk.result import RiskEstimate, Uncertain
+from shiftune.risk.theory import (
+    divergence,
+    optimal_lambda,
+    optimal_variance,
+    regret_bound,
+    unbiased_lambda,
+    variance_of_lambda,
+    variance_of_unbiased,
+)
+
+__all__ = [
+    "METHODS",
+    "Guard",
+    "Loss",
+    "RiskEstimate",
+    "Uncertain",
+    "bounded",
+    "divergence",
+    "estimate",
+    "loss_named",
+    "optimal_lambda",
+    "optimal_variance",
+    "pinball",
+    "regret_bound",
+    "unbiased_lambda",
+    "variance_of_lambda",
+    "variance_of_unbiased",
+]

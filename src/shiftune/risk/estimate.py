@@ -1,0 +1,168 @@
+"""From losses and weights to the estimated target risk."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.ratio.guard import Guard
+from shiftune.risk import lambdas
+from shiftune.risk.result import RiskEstimate, pooled_variance
+from shiftune.risk.sample import Sample, laid_out, read_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from shiftune.risk.lambdas import Divergence
+
+Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "oracle"]
+METHODS: tuple[Method, ...] = ("naive", "unbiased", "lambda", "variance_reduced", "oracle")
+
+
+def estimate(
+    losses: Sequence[ArrayLike],
+    weights: Sequence[ArrayLike] | None = None,
+    method: Method = "variance_reduced",
+    *,
+    guard: bool | Guard = True,
+    divergence: Divergence = "plug_in",
+    lam: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+) -> RiskEstimate:
+    r"""Estimate the risk of a model at the target from its losses at the sources.
+
+    .. math:: \hat f = \sum_j \lambda_j \sum_i w_{ij} L_{ij}, \qquad \sum_j \lambda_j n_j = 1
+
+    A pure function: no model, no data frame, no random numbers. Read as a meta-analysis, source
+    j reports :math:`m_j = \mathrm{mean}(wL)` with variance :math:`\mathrm{Div}_j / n_j`.
+
+    Parameters
+    ----------
+    losses : k arrays of shape (n_j,)
+        Loss of the model on every row of every source.
+    weights : k arrays of shape (n_j,), optional
+        Density ratios at the same rows. Not read by "naive" and "oracle". Labelled rows of the
+        target itself are one more source with weights 1.
+    method : str
+        - "naive": mean loss over all rows, no correction;
+        - "unbiased": :math:`\lambda_j = 1/n`;
+        - "lambda": the weights `lam`;
+        - "variance_reduced": the paper's estimator, the inverse-variance mean of the sources;
+        - "oracle": `losses` are those on labelled target rows (experiments only).
+    guard : bool or Guard
+        Leave out sources whose weights show that they do not overlap with the target, and take
+        no divergence of 0 at face value. False gives the published estimator exactly. Where no
+        source may speak, the estimate falls back to "naive", with an `OverlapWarning`.
+    divergence : {"plug_in", "cross_fitted", "weights_only"}
+        Where "variance_reduced" takes the divergences from; see
+        `shiftune.risk.lambdas.variance_reduced`.
+    lam : k numbers, for method "lambda"
+    names : k names of the sources, optional
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> losses = [rng.exponential(size=200), rng.exponential(size=200)]
+    >>> weights = [np.ones(200), rng.exponential(size=200)]
+    >>> risk = estimate(losses, weights, names=["B", "C"])
+    >>> low, high = risk.interval(0.95)
+    >>> bool(low < 1 < high), risk.sources["share"].round(2).to_list()
+    (True, [0.69, 0.31])
+    """
+    if method not in METHODS:
+        raise ProblemError(f"there is no risk estimator {method!r}; there are {list(METHODS)}")
+    if method in ("naive", "oracle"):
+        sample = read_sample(losses, None, names)
+        return _assembled(sample, lambdas.unbiased(sample), method)
+    if weights is None:
+        raise ProblemError(f"method={method!r} needs weights, one array per source")
+    sample = read_sample(losses, weights, names)
+    limits = Guard() if guard is True else guard
+    reasons = ("",) * len(sample.n) if limits is False else _objections(sample, limits)
+    speaks = np.array([not reason for reason in reasons])
+    if not speaks.any():
+        return _fallen_back(sample, reasons, method)
+    if limits is False and not sample.w.any():
+        raise ProblemError("all weights of all sources are 0; the density ratio has failed")
+    heard = sample if speaks.all() else sample.only(speaks)
+    if method == "unbiased":
+        lam_heard = lambdas.unbiased(heard)
+    elif method == "lambda":
+        everyone = lambdas.given(sample, lam)[sample.rows(speaks)]
+        if everyone.sum() == 0:
+            return _fallen_back(sample, reasons, method)
+        lam_heard = everyone / everyone.sum()
+    else:
+        lam_heard = lambdas.variance_reduced(heard, divergence, stand_in=limits is not False)
+    lam_rows = np.zeros(len(sample.L))
+    lam_rows[sample.rows(speaks)] = lam_heard
+    return _assembled(sample, lam_rows, method, reasons)
+
+
+def _objections(sample: Sample, guard: Guard) -> tuple[str, ...]:
+    means, ess = sample.means(sample.w), _ess(sample)
+    return tuple(
+        guard.objection(int(n), float(mean), float(rows))
+        for n, mean, rows in zip(sample.n, means, ess, strict=True)
+    )
+
+
+def _ess(sample: Sample) -> NDArray[np.float64]:
+    top = np.maximum.reduceat(sample.w, sample.starts)
+    v = sample.w / sample.rows(np.where(top > 0, top, 1))
+    return sample.sums(v) ** 2 / np.maximum(sample.sums(v**2), np.finfo(float).tiny)
+
+
+def _fallen_back(sample: Sample, reasons: tuple[str, ...], method: str) -> RiskEstimate:
+    said = "; ".join(
+        f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
+    )
+    warnings.warn(
+        f"no source overlaps with the target, so '{method}' falls back to the uncorrected mean "
+        f"loss of all sources, which says little about the target ({said})",
+        OverlapWarning,
+        stacklevel=4,
+    )
+    uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
+    return _assembled(
+        uncorrected,
+        lambdas.unbiased(sample),
+        "naive",
+        fallback=f"no source overlaps with the target, so {method} fell back to naive",
+    )
+
+
+def _assembled(
+    sample: Sample,
+    lam_rows: NDArray[np.float64],
+    method: str,
+    reasons: tuple[str, ...] | None = None,
+    fallback: str = "",
+) -> RiskEstimate:
+    z = sample.w * sample.L
+    estimates = sample.means(z)
+    centred = z - sample.rows(estimates)
+    ess = _ess(sample)
+    influence = lam_rows * centred
+    variance, dof = pooled_variance(influence, sample.n, ess)
+    return RiskEstimate(
+        value=float(lam_rows @ z),
+        variance=variance,
+        dof=dof,
+        method=method,
+        names=sample.names,
+        n=sample.n,
+        estimates=estimates,
+        divergences=sample.means(centred**2),
+        lam=sample.means(lam_rows),
+        mean_weights=sample.means(sample.w),
+        ess=ess,
+        left_out=reasons or ("",) * len(sample.n),
+        influence=influence,
+        fallback=fallback,
+    )

@@ -1,0 +1,115 @@
+"""How much each source counts: the weights lambda of the unbiased class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from shiftune.errors import ProblemError
+from shiftune.risk.theory import optimal_lambda, unbiased_lambda
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from shiftune.risk.sample import Sample
+
+    Floats = NDArray[np.float64]
+
+Divergence = Literal["plug_in", "cross_fitted", "weights_only"]
+
+CROSS_FIT_FOLDS = 5
+
+
+def given(sample: Sample, lam: ArrayLike | None) -> Floats:
+    """Check the user's lambda and give every row that of its source, shape (n,)."""
+    if lam is None:
+        raise ProblemError("method='lambda' needs lam=, one number per source")
+    values = np.asarray(lam, dtype=float)
+    if values.shape != sample.n.shape or not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise ProblemError(
+            f"lam must hold {len(sample.n)} finite numbers >= 0, one per source, got {lam!r}"
+        )
+    total = float(values @ sample.n)
+    if not np.isclose(total, 1.0, rtol=1e-6):
+        raise ProblemError(
+            f"lam must satisfy sum_j lam_j n_j = 1 to be unbiased, got {total:.6g}; divide by it"
+        )
+    return sample.rows(values)
+
+
+def unbiased(sample: Sample) -> Floats:
+    """lambda_j = 1/n for every row, shape (n,)."""
+    return sample.rows(unbiased_lambda(sample.n))
+
+
+def variance_reduced(sample: Sample, divergence: Divergence, *, stand_in: bool) -> Floats:
+    r"""Return the optimal lambda of every row, shape (n,).
+
+    The divergences come from
+
+    - ``plug_in``: the rows themselves, as published. A small loss then makes a small divergence
+      and a large lambda, so the estimate is low in small samples;
+    - ``cross_fitted``: for a row of fold f (row number modulo 5), from the other folds;
+    - ``weights_only``: the weights, as if all losses were alike,
+      :math:`\mathrm{Div}_j = \mathrm{mean}\, w^2`, so that :math:`\lambda_j n_j` is proportional
+      to the effective rows where the mean weight is 1.
+
+    With `stand_in`, a divergence of 0 (one row; a model without a single error) is not believed:
+    see `_without_zeros`.
+    """
+    if divergence == "weights_only":
+        return sample.rows(optimal_lambda(sample.n, _square_weights(sample)))
+    if divergence == "plug_in":
+        return sample.rows(optimal_lambda(sample.n, _divergences(sample, stand_in)))
+    if divergence == "cross_fitted":
+        return _cross_fitted(sample, stand_in)
+    raise ProblemError(
+        f"divergence is 'plug_in', 'cross_fitted' or 'weights_only', got {divergence!r}"
+    )
+
+
+def _cross_fitted(sample: Sample, stand_in: bool) -> Floats:
+    if sample.n.min() < 2:
+        j = int(np.argmin(sample.n))
+        raise ProblemError(
+            f"source {sample.names[j]!r} has 1 row; cross-fitting needs at least 2 in every source"
+        )
+    folds = min(CROSS_FIT_FOLDS, int(sample.n.min()))
+    # Row number modulo the number of folds: also even where a site's rows are sorted by label.
+    fold = np.concatenate([np.arange(n) % folds for n in sample.n])
+    lam = np.empty(len(sample.L))
+    for f in range(folds):
+        inside = fold == f
+        others = sample.where(~inside)
+        optimal = optimal_lambda(sample.n, _divergences(others, stand_in))
+        # Within a fold the sources keep their shares, lambda_j n_j, whatever its size.
+        size = sample.sums(inside.astype(float))
+        lam[inside] = sample.rows(optimal * sample.n / (size * folds))[inside]
+    return lam
+
+
+def _divergences(sample: Sample, stand_in: bool) -> Floats:
+    z = sample.w * sample.L
+    div = sample.means((z - sample.rows(sample.means(z))) ** 2)
+    return _without_zeros(sample, div) if stand_in else div
+
+
+def _without_zeros(sample: Sample, div: Floats) -> Floats:
+    """Replace divergences of 0 by what the source's weights and the other sources' noise say.
+
+    Div_j = mean_j(w^2) r, where r is the mean of Div_l / mean_l(w^2) over all rows of the sources
+    that do vary: the same noise per unit of squared weight as elsewhere.
+    """
+    known = div > 0
+    if known.all():
+        return div
+    squares = _square_weights(sample)
+    if not known.any():
+        return squares
+    noise = np.average(div[known] / squares[known], weights=sample.n[known])
+    return np.where(known, div, squares * noise)
+
+
+def _square_weights(sample: Sample) -> Floats:
+    return sample.means(sample.w**2)

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+from scipy import sparse
+
+from shiftune import ShiftProblem
+from shiftune.errors import DataWarning, ProblemError
+from shiftune.problem import pooled
+
+
+def read(df: pd.DataFrame, **options) -> ShiftProblem:
+    settings = {"site": "hospital", "label": "readmitted", "target": "A"} | options
+    return ShiftProblem.from_frame(df, **settings)
+
+
+class TestWaysIn:
+    def test_from_frame(self, hospitals):
+        problem = read(hospitals)
+        assert problem.names == ["B", "C", "D"]
+        assert problem.task == "classification"
+        assert problem.classes.tolist() == ["no", "yes"]
+        assert problem.columns == ["age", "ward", "drug", "smoker", "admitted", "visits"]
+        assert problem.target.y is None
+        assert len(problem.target) == 60
+        # Every row can be traced back to the user's table.
+        for site in problem.sources:
+            assert (hospitals["hospital"].iloc[site.rows] == site.name).all()
+            assert_frame_equal(
+                site.X.reset_index(drop=True),
+                hospitals[problem.columns].iloc[site.rows].reset_index(drop=True),
+            )
+
+    def test_all_ways_give_the_same(self, rng):
+        X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
+        group = np.repeat(["u", "v", "w"], 30)
+        X_target = rng.normal(size=(20, 2))
+        by_group = ShiftProblem.from_arrays(X, y, group, X_target)
+        by_site = ShiftProblem.from_sites(
+            {g: (X[group == g], y[group == g]) for g in "uvw"}, X_target
+        )
+        domain = np.concatenate([np.repeat([0, 1, 2], 30), np.full(20, -5)])
+        by_domain = ShiftProblem.from_sample_domain(
+            np.vstack([X, X_target]), np.concatenate([y, np.full(20, np.nan)]), domain
+        )
+        for other in (by_site, by_domain):
+            for a, b in zip(by_group.sources, other.sources, strict=True):
+                np.testing.assert_array_equal(a.X, b.X)
+                np.testing.assert_array_equal(a.y, b.y)
+            np.testing.assert_array_equal(by_group.target.X, other.target.X)
+        assert by_domain.names == ["0", "1", "2"]
+        assert by_domain.target.name == "-5"
+
+    def test_skada_masks_are_not_read_as_labels(self, rng):
+        y = np.concatenate([rng.integers(0, 2, 40), np.full(10, -1)])
+        problem = ShiftProblem.from_sample_domain(
+            rng.normal(size=(50, 1)), y, np.repeat([1, 2, -3], [20, 20, 10])
+        )
+        assert problem.classes.tolist() == [0, 1]
+        assert problem.oracle is None
+
+    def test_target_as_a_table_of_its_own(self, hospitals):
+        inside = hospitals.hospital == "A"
+        apart = read(hospitals[~inside], target=hospitals[inside].drop(columns="readmitted"))
+        together = read(hospitals)
+        assert_frame_equal(apart.target.X, together.target.X)
+
+    def test_numeric_site_names(self, rng):
+        df = pd.DataFrame({"s": np.repeat([1, 2, 3], 20), "x": rng.normal(size=60), "y": 1.5})
+        df["y"] = rng.normal(size=60)
+        with pytest.warns(DataWarning, match="20 label"):
+            assert ShiftProblem.from_frame(df, site="s", label="y", target=3).names == ["1", "2"]
+
+
+class TestTargetLabels:
+    @pytest.fixture
+    def labelled(self, hospitals):
+        df = hospitals.copy()
+        rows = df.index[df.hospital == "A"]
+        df.loc[rows, "readmitted"] = "no"
+        df.loc[rows[:12], "readmitted"] = "yes"
+        return df
+
+    def test_hidden_by_default_and_said(self, labelled):
+        with pytest.warns(DataWarning, match="60 label.*'A' are hidden"):
+            problem = read(labelled)
+        assert problem.target.y is None
+        assert problem.labelled_target is None
+        assert problem.oracle is None
+        assert any("hidden" in note for note in problem.notes)
+
+    def test_few_are_one_more_source(self, labelled):
+        labelled.loc[labelled.index[labelled.hospital == "A"][20:], "readmitted"] = None
+        problem = read(labelled, target_labels="use")
+        assert len(problem.labelled_target) == 20
+        assert len(problem.target) == 60  # labelled rows are rows of the target as well
+        split = problem.split()
+        assert [s.name for s in split.density] == ["B", "C", "D"]
+        assert [s.name for s in split.train] == ["B", "C", "D", "A"]
+        assert len(split.train[-1]) + len(split.validation[-1]) == 20
+
+    def test_oracle(self, labelled):
+        problem = read(labelled, target_labels="oracle")
+        assert (problem.oracle.y == "yes").sum() == 12
+        assert problem.target.y is None
+
+
+class TestImmutable:
+    def test_nothing_can_be_changed(self, hospitals):
+        problem = read(hospitals)
+        site = problem.sources[0]
+        with pytest.raises(AttributeError):
+            problem.task = "regression"
+        with pytest.raises(AttributeError):
+            site.name = "Z"
+        with pytest.raises(ValueError, match="read-only"):
+            site.y[0] = "maybe"
+        before = site.X.iloc[0, 0]
+        table = site.X
+        table.iloc[0, 0] = 1234.0
+        table["new"] = 1
+        assert site.X.iloc[0, 0] == before or np.isnan(before)
+        assert "new" not in site.X
+
+    def test_the_users_data_is_left_alone_and_later_changes_do_not_reach_us(self, hospitals, rng):
+        kept = copy.deepcopy(hospitals)
+        problem = read(hospitals)
+        problem.split()
+        problem.diagnose("logistic")
+        assert_frame_equal(hospitals, kept)
+        hospitals.loc[:, "age"] = -1.0
+        assert (problem.sources[0].X["age"] != -1.0).all()
+        X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+        arrays = ShiftProblem.from_sites([(X, y), (X, y)], X)
+        first = X[0, 0]
+        X[:], y[:] = 0, 0
+        assert arrays.sources[0].X[0, 0] == first
+        with pytest.raises(ValueError, match="read-only"):
+            arrays.sources[0].X[0, 0] = 5
+
+    def test_pickles(self, hospitals):
+        problem = read(hospitals)
+        loaded = pickle.loads(pickle.dumps(problem))
+        assert_frame_equal(loaded.sources[1].X, problem.sources[1].X)
+        assert loaded.names == problem.names
+
+
+class TestColumns:
+    def test_categories_are_made_the_same_in_all_sites(self):
+        a = pd.DataFrame({"c": pd.Categorical(["u", "v"] * 5)})
+        b = pd.DataFrame({"c": pd.Categorical(["w"] * 10)})
+        problem = ShiftProblem.from_sites([(a, np.arange(10.0)), (b, np.arange(10.0))], b)
+        assert problem.sources[0].X["c"].dtype == problem.sources[1].X["c"].dtype
+        X, _ = pooled(problem.sources)
+        assert isinstance(X["c"].dtype, pd.CategoricalDtype)
+
+    def test_order_of_columns_is_free(self):
+        a = pd.DataFrame({"p": np.arange(9.0), "q": 1.0})
+        problem = ShiftProblem.from_sites([(a, np.arange(9.0))] * 2, a[["q", "p"]])
+        assert problem.columns == ["q", "p"]
+        assert list(problem.sources[0].X) == ["q", "p"]
+
+    def test_constant_columns_are_noted(self):
+        a = pd.DataFrame({"p": np.arange(12.0), "q": 1.0})
+        problem = ShiftProblem.from_sites([(a, np.arange(12.0))] * 2, a)
+        assert "constant column(s) that tell nothing: 'q'" in problem.notes
+        array = ShiftProblem.from_sites([(a.to_numpy(), np.arange(12.0))] * 2, a.to_numpy())
+        assert "constant column(s) that tell nothing: '1'" in array.notes
+
+    def test_object_arrays_and_text_arrays_work(self):
+        X = np.array([[1, "m"], [2, "f"], [3, "m"]] * 4, dtype=object)
+        problem = ShiftProblem.from_sites([(X, np.arange(12.0))] * 2, X)
+        assert problem.sources[0].X.dtypes.iloc[0].kind == "i"
+        assert len(problem.diagnose("logistic")) == 2
+
+    def test_a_column_missing_everywhere_in_one_site_is_no_clash(self):
+        a = pd.DataFrame({"p": np.arange(12.0)})
+        b = pd.DataFrame({"p": pd.Series([None] * 12, dtype=object)})
+        problem = ShiftProblem.from_sites({"a": (a, np.arange(12.0)), "b": (b, np.arange(12.0))}, a)
+        assert problem.sources[1].X["p"].dtype == float
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("y", "task"),
+        [
+            (["a", "b"], "classification"),
+            ([True, False], "classification"),
+            ([0, 1], "classification"),
+            ([-1.0, 1.0], "classification"),
+            ([0.5, 1.0], "regression"),
+            (list(range(40)), "regression"),
+        ],
+    )
+    def test_task(self, y, task):
+        site = np.zeros((40, 1)), (list(y) * 40)[:40]
+        problem = ShiftProblem.from_sites([site, site], np.zeros((9, 1)))
+        assert problem.task == task
+
+    def test_task_can_be_said(self):
+        site = np.zeros((40, 1)), np.arange(40) % 5
+        assert ShiftProblem.from_sites([site] * 2, site[0], task="regression").classes.size == 0
+
+    def test_missing_labels_can_be_dropped(self, hospitals):
+        hospitals.loc[[60, 70], "readmitted"] = None
+        with pytest.warns(DataWarning, match="2 row.*'B'"):
+            problem = read(hospitals, missing_labels="drop")
+        assert len(problem.sources[0]) == 58
+        assert 60 not in problem.sources[0].rows
+
+    def test_a_site_may_lack_a_class(self, hospitals):
+        hospitals.loc[hospitals.hospital == "B", "readmitted"] = "no"
+        assert read(hospitals).classes.tolist() == ["no", "yes"]
+
+
+def test_one_source_is_allowed_with_a_note():
+    with pytest.warns(DataWarning, match="only one source, 'B'"):
+        problem = ShiftProblem.from_sites(
+            {"B": (np.zeros((9, 1)), np.arange(9.0))}, np.ones((4, 1))
+        )
+    assert any("only one source" in note for note in problem.notes)
+
+
+BAD = {
+    "no sources": (lambda df: df[df.hospital == "A"], {}, "no sources"),
+    "unknown target": (lambda df: df, {"target": "AA"}, "no site 'AA'; did you mean 'A'"),
+    "unknown label": (lambda df: df, {"label": "readmited"}, "did you mean 'readmitted'"),
+    "unknown site column": (lambda df: df, {"site": "clinic"}, "no column 'clinic'"),
+    "unknown feature": (lambda df: df, {"features": ["agee"]}, "did you mean 'age'"),
+    "site as feature": (lambda df: df, {"features": ["hospital"]}, "'hospital' cannot be a feat"),
+    "label missing in a source": (
+        lambda df: df.assign(readmitted=df.readmitted.mask(df.index == 200)),
+        {},
+        "site 'D': the label 'readmitted' is missing in 1 of 60 rows",
+    ),
+    "infinite": (
+        lambda df: df.assign(age=df.age.mask(df.index == 100, np.inf)),
+        {},
+        "site 'B': column 'age' has 1 infinite",
+    ),
+    "site missing": (
+        lambda df: df.assign(hospital=df.hospital.mask(df.index < 3)),
+        {},
+        "site column 'hospital' is empty in 3",
+    ),
+    "one class": (
+        lambda df: df.assign(readmitted=df.readmitted.where(df.hospital == "A", "no")),
+        {},
+        "all labels of all sources are 'no'",
+    ),
+    "mixed labels": (
+        lambda df: df.assign(readmitted=df.readmitted.mask(df.index == 70, 1)),
+        {},
+        "mixes int and str",
+    ),
+    "text as regression": (lambda df: df, {"task": "regression"}, "is text"),
+    "two sites of one name": (
+        lambda df: df.assign(hospital=df.hospital.replace({"B": 1, "C": "1"}).astype(object)),
+        {},
+        "as text and as number",
+    ),
+    "no features": (lambda df: df[["hospital", "readmitted"]], {}, "no feature columns"),
+    "no frame": (lambda df: df.to_numpy(), {}, "needs a pandas DataFrame"),
+    "bad option": (lambda df: df, {"target_labels": "peek"}, "target_labels is"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_frames_get_a_clear_error(hospitals, case):
+    change, options, message = BAD[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        with pytest.raises(ProblemError, match=message.replace("(", r"\(")):
+            read(change(hospitals), **options)
+
+
+GOOD = np.arange(20.0).reshape(10, 2), np.arange(10.0)
+BAD_SITES = {
+    "empty site": ({"B": GOOD, "C": (np.empty((0, 2)), [])}, GOOD[0], "'C' has no rows"),
+    "no target rows": ({"B": GOOD}, np.empty((0, 2)), "target 'target' has no rows"),
+    "other width": ({"B": GOOD}, np.zeros((4, 3)), "'B' has 2 columns.*'target' has 3"),
+    "labels too short": ({"B": (GOOD[0], [1.0])}, GOOD[0], "'B' has 10 rows but 1 labels"),
+    "name of the target": ({"target": GOOD}, GOOD[0], "occurs twice"),
+    "sparse": ({"B": (sparse.csr_matrix(GOOD[0]), GOOD[1])}, GOOD[0], "'B': sparse.*toarray"),
+    "one column flat": ({"B": (GOOD[0][:, 0], GOOD[1])}, GOOD[0], r"'B'.*shape \(n, d\)"),
+    "complex": ({"B": (GOOD[0] * 1j, GOOD[1])}, GOOD[0], "'B': complex"),
+    "infinite": ({"B": (np.where(GOOD[0] == 5, np.inf, GOOD[0]), GOOD[1])}, GOOD[0], "column 1"),
+    "infinite label": ({"B": (GOOD[0], np.full(10, np.inf))}, GOOD[0], "infinite values"),
+    "frame and array": ({"B": (pd.DataFrame(GOOD[0]), GOOD[1])}, GOOD[0], "same form"),
+    "labels of two kinds": ({"B": GOOD, "C": (GOOD[0], ["a"] * 10)}, GOOD[0], "text in site 'C'"),
+    "two columns of labels": ({"B": (GOOD[0], np.zeros((10, 2)))}, GOOD[0], r"shape \(n,\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SITES)
+def test_bad_sites_get_a_clear_error(case):
+    sites, X_target, message = BAD_SITES[case]
+    with pytest.raises(ProblemError, match=message):
+        ShiftProblem.from_sites(sites, X_target)
+
+
+def test_other_columns_in_the_target_are_named():
+    a = pd.DataFrame({"p": np.arange(9.0), "q": 1.0})
+    with pytest.raises(ProblemError, match=r"'B' lacks \['r'\] and has \['q'\] besides"):
+        ShiftProblem.from_sites({"B": (a, np.arange(9.0))}, a.rename(columns={"q": "r"}))
+
+
+def test_a_column_of_two_kinds_is_named():
+    a, b = pd.DataFrame({"p": np.arange(9.0)}), pd.DataFrame({"p": list("abcdefghi")})
+    with pytest.raises(
+        ProblemError, match="column 'p' holds categories or text in site 'C' but num"
+    ):
+        ShiftProblem.from_sites({"B": (a, np.arange(9.0)), "C": (b, np.arange(9.0))}, a)
+
+
+def test_doubled_columns_are_named():
+    a = pd.DataFrame(np.zeros((9, 2)), columns=["p", "p"])
+    with pytest.raises(ProblemError, match=r"\['p'\] occur more than once"):
+        ShiftProblem.from_sites({"B": (a, np.arange(9.0))}, a)
+
+
+def test_a_class_of_the_few_labels_that_no_source_has(rng):
+    X = rng.normal(size=(20, 1))
+    sites = {"B": (X, ["u", "v"] * 10), "C": (X, ["u", "v"] * 10)}
+    with pytest.raises(ProblemError, match=r"class\(es\) \['w'\], which no source has"):
+        ShiftProblem.from_sites(sites, X, labelled_target=(X[:2], ["u", "w"]))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune import ShiftProblem
+from shiftune.datasets import gaussian_sites
+from shiftune.ratio import Guard, KnownRatio, diagnose, effective_rows, uncovered_shares
+
+
+class TestEffectiveRows:
+    def test_closed_forms(self):
+        assert effective_rows(np.ones(50)) == pytest.approx(50)
+        assert effective_rows(np.array([1.0] + [0.0] * 49)) == pytest.approx(1)
+        assert effective_rows(np.zeros(5)) == 0
+        assert effective_rows(np.full(8, 1e-200)) == pytest.approx(8)  # squares would vanish
+
+    def test_gaussian(self):
+        """E w^2 = exp(delta^2), so ESS / n tends to exp(-delta^2)."""
+        sites = gaussian_sites([[0.0], [0.7]])
+        w = sites.ratio(1)(sites.draw(1, 200_000, np.random.default_rng(0)))
+        assert effective_rows(w) / 200_000 == pytest.approx(np.exp(-0.49), rel=0.02)
+
+
+class TestGuard:
+    @pytest.mark.parametrize(
+        ("n", "mean", "ess", "word"),
+        [
+            (300, 1.0, 100, ""),
+            (300, 0.9, 11, ""),
+            (300, 1e-9, 1, "no target-like rows"),
+            (300, 0.3, 30, "few target-like rows"),
+            (300, 4.0, 100, "failed"),
+            (300, 1.0, 3, "3.0 effective rows of 300"),
+            (300, np.nan, 3, "mean weight"),
+            (1, 1.0, 1, "one row only"),
+            (4, 1.0, 4, ""),  # small, but its rows count alike
+        ],
+    )
+    def test_objections(self, n, mean, ess, word):
+        objection = Guard().objection(n, mean, ess)
+        assert (word in objection) if word else objection == ""
+
+
+class TestUncovered:
+    def test_same_distribution_leaves_about_one_percent(self):
+        rng = np.random.default_rng(0)
+        for d in (1, 5, 20):
+            (share,) = uncovered_shares(rng.normal(size=(2000, d)), [rng.normal(size=(2000, d))])
+            assert share < 0.04
+
+    def test_half_of_the_target_out_of_reach(self):
+        rng = np.random.default_rng(0)
+        target = np.vstack([rng.normal(size=(500, 2)), rng.normal(20, 1, (500, 2))])
+        (share,) = uncovered_shares(target, [rng.normal(size=(800, 2))])
+        assert share == pytest.approx(0.5, abs=0.03)
+
+    def test_a_category_the_source_does_not_have(self):
+        target = pd.DataFrame({"c": ["u"] * 50 + ["v"] * 50})
+        (share,) = uncovered_shares(target, [pd.DataFrame({"c": ["u"] * 80})])
+        assert share == pytest.approx(0.5)
+
+
+class TestDiagnose:
+    @pytest.fixture
+    def problem(self):
+        rng = np.random.default_rng(1)
+        sites = gaussian_sites([[0.0, 0.0], [0.2, 0.0], [30.0, 0.0], [1.5, 0.0]])
+        names = ["near", "far", "partly"]
+        return ShiftProblem.from_sites(
+            {n: (sites.draw(j, 600, rng), rng.normal(size=600)) for j, n in enumerate(names, 1)},
+            sites.draw(0, 600, rng),
+        )
+
+    @pytest.mark.parametrize("ratio", ["auto", "ulsif", "rulsif", "logistic", "boosting"])
+    def test_verdicts(self, problem, ratio):
+        table = problem.diagnose(ratio)
+        assert list(table.index) == ["near", "far", "partly"]
+        assert table.loc["near", "verdict"] == "overlaps well"
+        assert table.loc["far", "verdict"].startswith("left out")
+        assert table.loc["far", "uncovered"] == 1.0
+        assert table.loc["near", "ess_share"] > table.loc["partly", "ess_share"]
+        assert 0.8 < table.loc["near", "mean_weight"] < 1.2
+        assert table["verdict"].str.len().max() <= 50  # pandas cuts what is longer
+        assert (table["max_weight_share"].dropna() <= 1).all()
+
+    def test_same_as_the_method(self, problem):
+        pd.testing.assert_frame_equal(problem.diagnose("logistic"), diagnose(problem, "logistic"))
+
+    def test_known_ratio(self, problem):
+        table = diagnose(problem, KnownRatio([lambda X: np.ones(len(X))] * 3))
+        assert (table["ess"] == table["n"]).all()

@@ -1,0 +1,61 @@
+"""The way of the data: each layer imports only from the layers above it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shiftune
+
+ROOT = Path(shiftune.__file__).parent
+ORDER = ["errors", "problem", "ratio", "risk"]
+BESIDE = {"datasets": [], "paper": [*ORDER, "datasets"], "testing": [*ORDER, "datasets"]}
+# problem.diagnose() is the user's first line; it looks down the picture, when called.
+EXCEPTIONS = {("problem/problem.py", "ratio")}
+
+
+def imported_layers(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    modules = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shiftune."):
+            modules.add(node.module.split(".")[1])
+        if isinstance(node, ast.Import):
+            modules |= {a.name.split(".")[1] for a in node.names if a.name.startswith("shiftune.")}
+    return modules
+
+
+@pytest.mark.parametrize("layer", [*ORDER, *BESIDE])
+def test_layers(layer):
+    allowed = {layer, *(ORDER[: ORDER.index(layer)] if layer in ORDER else BESIDE[layer])}
+    files = list((ROOT / layer).rglob("*.py")) or [ROOT / f"{layer}.py"]
+    for path in files:
+        name = path.relative_to(ROOT).as_posix()
+        excused = {used for file, used in EXCEPTIONS if file == name}
+        assert imported_layers(path) <= allowed | excused, name
+
+
+def test_importing_changes_no_global_setting():
+    """scikit-learn's configuration, NumPy's error state and warnings stay as they are."""
+    code = (
+        "import warnings, numpy as np, sklearn\n"
+        "before = sklearn.get_config(), np.geterr(), list(warnings.filters)\n"
+        "state = np.random.get_state()[1].sum()\n"
+        "import shiftune, shiftune.ratio, shiftune.risk, shiftune.paper\n"
+        "assert before == (sklearn.get_config(), np.geterr(), list(warnings.filters))\n"
+        "assert state == np.random.get_state()[1].sum()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_demonstration_runs():
+    done = subprocess.run(
+        [sys.executable, "-m", "shiftune"], check=True, capture_output=True, text=True
+    )
+    assert "64.2703" in done.stdout
+    assert "4.2002" in done.stdout
+    assert "left out: no target-like rows" in done.stdout
