@@ -15,7 +15,6 @@ def test_the_example(capsys):
 
     # Figures to three digits: the last ones depend on the versions of the libraries.
     def rounded(text: str) -> list[str]:
-        words = re.sub(r"\d+\.\d+", lambda m: f"{float(m.group()):.2f}", text).split()
-        return words
+        return re.sub(r"\d+\.\d+", lambda m: f"{float(m.group()):.2f}", text).split()
 
     assert rounded(printed) == rounded(code.group(2))
