@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from shiftune.datasets import GaussianSites, gaussian_sites
@@ -45,22 +46,16 @@ def shifts(rng: np.random.Generator) -> Iterator[tuple[str, GaussianSites]]:
 def rules(scores: np.ndarray) -> dict[str, np.ndarray]:
     """Ways to choose from scores of shape (candidates, folds, k)."""
     means = scores.mean(axis=1)
-    overall = int(np.argmin(np.median(means - means.min(axis=0), axis=1)))
     ranks = means.argsort(axis=0).argsort(axis=0).mean(axis=1)
     everyone = np.ones(means.shape[1], dtype=int)
-    own = means.argmin(axis=0)
-    gain = scores[overall] - np.take_along_axis(scores, own[None, None], axis=0)[0]
-    error = gain.std(axis=0, ddof=1) / np.sqrt(len(gain))
     found = {
-        "lowest score of every source": own,
+        "lowest score of every source": means.argmin(axis=0),
         "best mean rank over sources": int(ranks.argmin()) * everyone,
-        "least behind in the median source": overall * everyone,
+        "least behind in the median source": chosen(scores)[0] * everyone,
     }
-    for z in (1, 3, 4):
-        found[f"the same, departures at {z} se"] = np.where(
-            gain.mean(axis=0) > z * error, own, overall
-        )
-    found["AutoRatio"] = chosen(scores)
+    for z in (1.0, 3.0, 4.0):
+        found[f"the same, departures at {z:.0f} se"] = chosen(scores, z)[1]
+    found["AutoRatio (departures at 2 se)"] = chosen(scores)[1]
     return found
 
 
@@ -81,6 +76,33 @@ def boosters() -> dict[str, ClassifierRatio]:
         for name, options in settings.items()
     }
     return {**found, "boosting (the default)": ClassifierRatio("boosting")}
+
+
+def penalties() -> dict[str, ClassifierRatio]:
+    found = {
+        f"logistic, C = {C:g}": ClassifierRatio(LogisticRegression(C=C, max_iter=1000))
+        for C in (1.0, 0.3, 0.1, 0.03)
+    }
+    return {**found, "logistic (the default)": ClassifierRatio()}
+
+
+def few_rows(seeds: int) -> list:
+    """Few rows in many columns, mean shifts of .2 per column, 8 sources."""
+    rows = []
+    for n, d in [(60, 5), (60, 20), (200, 20), (200, 60), (1000, 20)]:
+        for seed in range(seeds):
+            rng = np.random.default_rng([seed, n, d])
+            sites = gaussian_sites(np.vstack([np.zeros(d), rng.normal(0, 0.2, (K, d))]))
+            every = range(1, K + 1)
+            target, sources = sites.draw(0, 1000, rng), [sites.draw(j, n, rng) for j in every]
+            fresh = [sites.draw(j, 2000, rng) for j in every]
+            truth = [sites.ratio(j)(x) for j, x in zip(every, fresh, strict=True)]
+            data = target, sources, fresh, truth
+            rows += [
+                (n, f"{n} rows, {d} columns", name, np.median(errors(ratio, *data)))
+                for name, ratio in penalties().items()
+            ]
+    return rows
 
 
 def errors(ratio, target, sources, fresh, truth) -> np.ndarray:
@@ -123,6 +145,7 @@ def main() -> None:
     show("median error of the candidates", by_candidate)
     show("mean log(error of the chosen / error of the best candidate), 0 is perfect", by_rule)
     show("median error of boosted trees", by_booster)
+    show("median error of logistic ratios where rows are few", few_rows(seeds))
 
 
 def show(title: str, rows: list) -> None:

@@ -12,7 +12,7 @@ import pytest
 import shiftune
 
 ROOT = Path(shiftune.__file__).parent
-ORDER = ["errors", "problem", "ratio", "risk"]
+ORDER = ["errors", "problem", "ratio", "risk", "search"]
 BESIDE = {"datasets": [], "paper": [*ORDER, "datasets"], "testing": [*ORDER, "datasets"]}
 # problem.diagnose() is the user's first line; it looks down the picture, when called.
 EXCEPTIONS = {("problem/problem.py", "ratio")}

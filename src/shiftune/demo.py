@@ -10,7 +10,7 @@ import numpy as np
 from shiftune.errors import OverlapWarning
 from shiftune.paper import WORKED_EXAMPLE, toy_problem
 from shiftune.problem import ShiftProblem
-from shiftune.ratio import AutoRatio
+from shiftune.ratio import AutoRatio, site_weights
 from shiftune.risk import estimate
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _one_source_out_of_reach() -> None:
 def _table(problem: ShiftProblem, true_risk: Callable[[float], float]) -> None:
     split = problem.split(random_state=0)
     ratio = AutoRatio().fit(problem.target.X, [site.X for site in split.density])
-    weights = ratio.weights([site.X for site in split.validation])
+    weights = site_weights(ratio, split.validation)
     y = [site.labels for site in split.validation]
     truth = problem.oracle.labels if problem.oracle is not None else np.empty(0)
     best = min(true_risk(theta) for theta in THETAS)
@@ -98,5 +98,6 @@ def _table(problem: ShiftProblem, true_risk: Callable[[float], float]) -> None:
         print(
             f"   {name:<26}{THETAS[chosen]:7.2f}  {risks[chosen].value:7.3f} "
             f"{f'{low:.3f} to {high:.3f}':>18}  {true_risk(THETAS[chosen]):9.3f}"
+            + ("  (fell back to naive: no overlap)" if risks[chosen].fallback else "")
         )
     print(f"   {'(best possible)':<26}{'':7}  {'':7} {'':18}  {best:9.3f}")

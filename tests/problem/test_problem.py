@@ -314,7 +314,8 @@ def test_other_columns_in_the_target_are_named():
 def test_a_column_of_two_kinds_is_named():
     a, b = pd.DataFrame({"p": np.arange(9.0)}), pd.DataFrame({"p": list("abcdefghi")})
     with pytest.raises(
-        ProblemError, match="column 'p' holds categories or text in site 'C' but num"
+        ProblemError,
+        match="column 'p' holds numbers in site 'target' but categories or text in site 'C'",
     ):
         ShiftProblem.from_sites({"B": (a, np.arange(9.0)), "C": (b, np.arange(9.0))}, a)
 
@@ -330,3 +331,94 @@ def test_a_class_of_the_few_labels_that_no_source_has(rng):
     sites = {"B": (X, ["u", "v"] * 10), "C": (X, ["u", "v"] * 10)}
     with pytest.raises(ProblemError, match=r"class\(es\) \['w'\], which no source has"):
         ShiftProblem.from_sites(sites, X, labelled_target=(X[:2], ["u", "w"]))
+
+
+class TestKindsOfColumns:
+    """The kind of a column is decided once, from all sites, not from the rows at hand."""
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            ["u", "v"] * 30,
+            [True, False] * 30,
+            list(pd.date_range("2020-01-01", periods=60)),
+            list(np.arange(60.0)),
+        ],
+        ids=["text", "bool", "date", "number"],
+    )
+    @pytest.mark.parametrize("empty", ["A", "C"])
+    def test_missing_in_a_whole_site(self, values, empty):
+        df = pd.DataFrame({"s": np.repeat(["A", "B", "C"], 60), "y": np.tile([0.0, 1.0], 90)})
+        column = pd.Series(values * 3, dtype=object)
+        df["x"] = column.where(df["s"] != empty, None)
+        df.loc[df["s"] == "A", "y"] = np.nan
+        problem = ShiftProblem.from_frame(df, site="s", label="y", target="A")
+        for seed in range(3):
+            table = problem.diagnose("logistic", random_state=seed)
+            assert table["mean_weight"].notna().all()
+
+    def test_text_among_numbers(self):
+        mixed = pd.Series(["n/a" if i % 20 == 9 else i % 7 for i in range(180)], dtype=object)
+        df = pd.DataFrame({"s": np.repeat(["A", "B", "C"], 60), "x": mixed, "y": [0.0, 1.0] * 90})
+        df.loc[df["s"] == "A", "y"] = np.nan
+        problem = ShiftProblem.from_frame(df, site="s", label="y", target="A")
+        for seed in range(10):
+            assert len(problem.diagnose("logistic", random_state=seed)) == 2
+
+    def test_an_identifier_is_pointed_out(self, hospitals):
+        df = hospitals.assign(patient=[f"p{i}" for i in range(len(hospitals))])
+        assert any("'patient' has another value in almost" in note for note in read(df).notes)
+
+    def test_lists_in_cells(self, hospitals):
+        with pytest.raises(ProblemError, match=r"column 'codes' holds values of type list"):
+            read(hospitals.assign(codes=[[1]] * len(hospitals)))
+
+    def test_masked_arrays_are_missing_values(self):
+        X = np.ma.array(np.arange(20.0).reshape(10, 2), mask=np.eye(10, 2, dtype=bool))
+        problem = ShiftProblem.from_sites([(X, np.arange(10.0))] * 2, X)
+        assert np.isnan(problem.sources[0].X).sum() == 2
+
+
+class TestMoreMistakes:
+    def test_classes_or_quantity_is_noted(self):
+        site = np.arange(40.0)[:, None], np.arange(40) % 5
+        problem = ShiftProblem.from_sites([site, site], site[0])
+        assert any("read as 5 classes" in note for note in problem.notes)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"features": "age"}, r"did you mean \['age'\]"),
+            ({"site": "readmitted"}, "both 'readmitted'"),
+            ({"missing_labels": "ignore"}, "missing_labels is"),
+        ],
+    )
+    def test_options(self, hospitals, options, message):
+        with pytest.raises(ProblemError, match=message):
+            read(hospitals, **options)
+
+    def test_numbers_as_names(self, rng):
+        df = pd.DataFrame({0: np.repeat([1.0, 2.0, 3.0], 20), "x": rng.normal(size=60)})
+        df["y"] = np.where(df[0] == 1, np.nan, rng.normal(size=60))
+        assert ShiftProblem.from_frame(df, site=0, label="y", target=1).target.name == "1.0"
+        with pytest.raises(ProblemError, match="did you mean 0, which is no text"):
+            ShiftProblem.from_frame(df, site="0", label="y", target=1)
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda X, y: ShiftProblem.from_sites([X, X], X), "must be a pair"),
+            (lambda X, y: ShiftProblem.from_sites([(X, y)], None), "needs a table"),
+            (lambda X, y: ShiftProblem.from_sites({1: (X, y), "1": (X, y)}, X), "occurs twice"),
+            (lambda X, y: ShiftProblem.from_arrays(X, None, y, X), "y and groups are needed"),
+            (lambda X, y: ShiftProblem.from_arrays(X, y, X, X), r"groups must have shape \(n,\)"),
+            (lambda X, y: ShiftProblem.from_sample_domain(X, y, y + 0.5), "whole numbers"),
+        ],
+    )
+    def test_arguments(self, call, message):
+        with pytest.raises(ProblemError, match=message):
+            call(np.arange(9.0)[:, None], np.arange(9.0))
+
+    def test_random_state(self, hospitals):
+        with pytest.raises(ProblemError, match="random_state"):
+            read(hospitals).split(random_state=-1)

@@ -194,14 +194,6 @@ def test_duplicated_source_rows_do_not_matter():
     np.testing.assert_allclose(once, twice, rtol=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_tiny_sources_and_targets(n, rng):
-    X = rng.normal(size=(50, 2))
-    for target, source in ((X, X[:n]), (X[:n], X), (X[:n], X[:n])):
-        (w,) = ULSIF().fit(target, [source]).weights([X])
-        assert np.isfinite(w).all()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

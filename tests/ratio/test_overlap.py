@@ -36,6 +36,14 @@ class TestGuard:
             (300, np.nan, 3, "mean weight"),
             (1, 1.0, 1, "one row only"),
             (4, 1.0, 4, ""),  # small, but its rows count alike
+            (300, 0.61, 100, ""),
+            (300, 0.59, 100, "few target-like rows: mean weight 0.59"),
+            (300, 1.66, 100, ""),
+            (300, 1.68, 100, "failed"),
+            (300, 1.0, 10.1, ""),
+            (300, 1.0, 9.9, "9.9 effective rows"),
+            (20, 1.0, 4.9, "4.9 effective rows"),
+            (20, 1.0, 5.1, ""),
         ],
     )
     def test_objections(self, n, mean, ess, word):

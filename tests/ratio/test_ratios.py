@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
@@ -111,10 +112,11 @@ class TestScore:
         scores = rng.normal(0, 0.01, (2, 5, 4))
         scores[1, :, :3] -= 0.2
         scores[0, :, 3] -= 1.0
-        assert chosen(scores).tolist() == [1, 1, 1, 0]
+        overall, own = chosen(scores)
+        assert (overall, own.tolist()) == (1, [1, 1, 1, 0])
         noisy = scores.copy()
         noisy[0, :, 3] = [1.0, 1.0, 1.0, 1.0, -9.0]  # one lucky fold is no evidence
-        assert chosen(noisy).tolist() == [1, 1, 1, 1]
+        assert chosen(noisy)[1].tolist() == [1, 1, 1, 1]
 
     def test_auto_keeps_what_it_saw(self):
         rng = np.random.default_rng(0)
@@ -177,6 +179,68 @@ class TestEncoding:
         a, b = np.zeros((20, 1)), np.ones((20, 1))
         encoder = RatioEncoder().fit([a, b])
         assert encoder.transform(b)[0, 0] - encoder.transform(a)[0, 0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("ratio", RATIOS, ids=repr)
+class TestOddData:
+    @pytest.mark.parametrize("n", [1, 2, 3, 8])
+    def test_tiny_sources_and_targets(self, ratio, n, rng):
+        X = rng.normal(size=(50, 2))
+        for target, source in ((X, X[:n]), (X[:n], X), (X[:n], X[:n])):
+            (w,) = ratio.fit(target, [source]).weights([X])
+            assert np.isfinite(w).all()
+
+    def test_all_rows_the_same(self, ratio):
+        X = np.ones((30, 2))
+        (w,) = ratio.fit(X, [X]).weights([X])
+        np.testing.assert_array_equal(w, 1.0)
+
+    def test_missing_only_in_rows_that_were_not_in_fit(self, ratio, rng):
+        X = rng.normal(size=(60, 2))
+        ratio.fit(X, [X + 0.2])
+        w = ratio.weights_at(np.array([[np.nan, 0.0], [0.0, np.nan]]), source=0)
+        assert np.isfinite(w).all()
+
+    def test_one_odd_site_or_value_does_not_blind_the_others(self, ratio, rng):
+        """Weights of a source shifted by 1 sd, beside a site of sd 1e4 and one wild target row."""
+        sites = gaussian_sites([[0.0, 0.0], [1.0, 0.0]])
+        target, source = sites.draw(0, 500, rng), sites.draw(1, 500, rng)
+        fresh = sites.draw(1, 500, rng)
+        truth = sites.ratio(1)(fresh)
+        odd = sites.draw(0, 500, rng) * [1e4, 1.0]
+        target[0, 0] = 1e6
+        w, _ = ratio.fit(target, [source, odd]).weights([fresh, odd])
+        assert spearmanr(w, truth).statistic > 0.6
+        assert 0.25 * truth.std() < w.std()
+
+
+class TestAutoBesideTinySites:
+    def test_they_do_not_choose_for_the_others(self, shift):
+        target, sources, _, _ = shift
+        for n in (1, 2, 5):
+            auto = AutoRatio().fit(target, [*sources[:2], sources[2][:n]])
+            assert auto.choice_ == ["logistic"] * 3
+
+    def test_it_is_the_candidate_it_chose(self, hospitals):
+        """Candidates see the user's rows, not rows that were encoded before."""
+        columns = ["age", "ward", "drug", "smoker", "admitted", "visits"]
+        target, *sources = [g[columns] for _, g in hospitals.groupby("hospital")]
+        alone = ULSIF().fit(target, sources).weights(sources)
+        auto = AutoRatio({"only": ULSIF()}).fit(target, sources).weights(sources)
+        for a, b in zip(alone, auto, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_known_ratios_can_be_candidates(self, rng):
+        X = rng.normal(size=(100, 1)) + 40
+        known = KnownRatio([lambda rows: np.full(len(rows), float(rows.mean() > 30))])
+        (w,) = AutoRatio({"known": known}).fit(X, [X]).weights([X])
+        np.testing.assert_array_equal(w, 1.0)
+
+
+def test_far_dates():
+    frame = pd.DataFrame({"d": pd.Series(["9999-12-31", "2020-01-01"]).astype("datetime64[us]")})
+    numbers = RatioEncoder().fit([frame]).transform(frame)
+    assert numbers[0, 0] > numbers[1, 0]
 
 
 class TestKnown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import time
 import warnings
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio import ULSIF, ClassifierRatio
-from shiftune.risk import Guard, divergence, estimate, optimal_lambda
+from shiftune.risk import Guard, RiskEstimate, divergence, estimate, optimal_lambda
 
 THETA = 1.0
 TRUTH = ((THETA - 0.3) ** 2 + 1.49) / 2  # target x ~ N(0, 1), y ~ N(0.7 x + 0.3, 1)
@@ -161,9 +163,9 @@ class TestAgainstTheTruth:
         assert np.sqrt(np.mean(stderr**2)) == pytest.approx(value.std(), rel=0.15)
         assert 0.85 < covered.mean() < 0.95
 
-    def test_the_guard_does_nothing_where_sources_overlap(self, replicates):
-        same = np.isclose(replicates["guarded"][0], replicates["plug_in"][0])
-        assert same.mean() > 0.85
+    def test_the_guard_changes_little_where_sources_overlap(self, replicates):
+        change = replicates["guarded"][0] / replicates["plug_in"][0] - 1
+        assert np.median(np.abs(change)) < 0.02
 
 
 class TestNoOverlap:
@@ -196,7 +198,7 @@ class TestNoOverlap:
             _, _, density, sites = draw([0.3, -0.4, 0.5, 20.0], 400, rng)
             losses, _, X, _ = draw([0.3, -0.4, 0.5, 20.0], 400, rng)
             weights = ratio.fit(sites.draw(0, 600, rng), density).weights(X)
-            assert estimate(losses, weights, guard=False).value < 0.02 * TRUTH
+            assert estimate(losses, weights, guard=False).value < 0.05 * TRUTH
             guarded.append(estimate(losses, weights))
             assert [bool(r) for r in guarded[-1].left_out] == [False, False, False, True]
         assert np.mean([risk.value for risk in guarded]) == pytest.approx(TRUTH, abs=0.1)
@@ -219,8 +221,13 @@ class TestNoOverlap:
         losses = [np.arange(50.0), np.arange(50.0)]
         weights = [np.full(50, 1e-12), np.zeros(50)]
         for method in ("unbiased", "variance_reduced"):
-            with pytest.warns(OverlapWarning, match="'B': no target-like rows: mean weight 1e-12"):
+            with pytest.warns(
+                OverlapWarning, match="'B': no target-like rows: mean weight 1e-12"
+            ) as caught:
                 risk = estimate(losses, weights, method, names=["B", "C"])
+            assert caught[0].filename == __file__
+            assert all(risk.left_out)
+            assert risk.sources.loc["B", "mean_weight"] == pytest.approx(1e-12)
             assert risk.method == "naive"
             assert method in risk.fallback
             assert risk.value == pytest.approx(24.5)
@@ -256,6 +263,88 @@ class TestNoErrors:
             [rng.exponential(size=300), np.ones(4)],
         )
         assert risk.left_out == ("", "")
+
+
+class TestSmallSources:
+    """Exponential losses with weights 1, so that the truth is 1: trap 2 at its worst."""
+
+    @pytest.mark.parametrize(("k", "n"), [(5, 40), (30, 40)])
+    def test_coverage_of_the_default(self, k, n):
+        rng = np.random.default_rng(8)
+        found = {"default": [], "published": []}
+        for _ in range(300):
+            losses = list(rng.exponential(size=(k, n)))
+            weights = [np.ones(n)] * k
+            for name, guard in (("default", True), ("published", False)):
+                risk = estimate(losses, weights, guard=guard)
+                low, high = risk.interval(0.9)
+                found[name].append((risk.value - 1, low <= 1 <= high))
+        default, published = (np.mean(found[name], axis=0) for name in ("default", "published"))
+        assert abs(default[0]) < 0.75 * abs(published[0])
+        assert default[1] > published[1]
+
+    def test_a_handful_of_rows_does_not_take_over(self):
+        """Two sources of 300 rows and five of 3: the latter may have at most 10 % on average."""
+        rng = np.random.default_rng(8)
+        shares, errors = [], []
+        for _ in range(300):
+            losses = [rng.exponential(size=n) for n in (300, 300, 3, 3, 3, 3, 3)]
+            risk = estimate(losses, [np.ones(len(loss)) for loss in losses])
+            shares.append((risk.lam * risk.n)[2:].sum())
+            errors.append(risk.value - 1)
+        assert np.mean(shares) < 0.1
+        assert np.sqrt(np.mean(np.square(errors))) < 0.06
+
+
+class TestMore:
+    def test_variance_reduced_is_below_any_lambda(self):
+        rng = np.random.default_rng(0)
+        for _ in range(100):
+            n = rng.integers(2, 40, 4)
+            losses = [rng.exponential(size=m) for m in n]
+            weights = [rng.exponential(size=m) * rng.uniform(0.2, 3) for m in n]
+            lam = rng.dirichlet(np.ones(4)) / n
+            best = estimate(losses, weights, guard=False).variance
+            other = estimate(losses, weights, "lambda", lam=lam, guard=False).variance
+            assert best <= other * (1 + 1e-9)
+
+    def test_lambda_is_renormalised_when_a_source_is_left_out(self):
+        losses = [np.full(50, 2.0), np.full(50, 2.0)]
+        weights = [np.ones(50), np.full(50, 1e-9)]
+        risk = estimate(losses, weights, "lambda", lam=[0.01, 0.01])
+        assert risk.value == pytest.approx(2.0)
+        assert risk.lam @ risk.n == pytest.approx(1)
+
+    def test_coverage(self):
+        losses, weights = [np.ones(50), np.ones(50)], [np.full(50, 0.8), np.full(50, 0.7)]
+        risk = estimate(losses, weights, "unbiased")
+        assert risk.coverage == pytest.approx(0.75)
+        assert "about 75% of the target covered" in repr(risk)
+
+    def test_pickled_is_still_immutable(self):
+        risk = pickle.loads(pickle.dumps(estimate([np.arange(5.0)], method="naive")))
+        with pytest.raises(ValueError, match="read-only"):
+            risk.influence[0] = 1.0
+
+    def test_names_differ(self):
+        with pytest.raises(ProblemError, match="must differ"):
+            estimate([np.ones(3)] * 2, method="naive", names=["B", "B"])
+
+    def test_condensed_and_stored(self):
+        """2000 blocks keep value and variance, and paired differences to 10 %."""
+        rng = np.random.default_rng(0)
+        losses = [rng.exponential(size=4000) for _ in range(5)]
+        other = [loss + rng.normal(0, 0.1, 4000) for loss in losses]
+        a, b = (estimate(x, method="naive") for x in (losses, other))
+        short_a, short_b = a.condensed(), b.condensed()
+        assert len(short_a.influence) <= 2000
+        assert short_a.value == a.value
+        assert short_a.variance == a.variance
+        assert short_b.minus(short_a).stderr == pytest.approx(b.minus(a).stderr, rel=0.1)
+        stored = json.loads(json.dumps(short_a.to_record()))
+        back = RiskEstimate.from_record(stored)
+        assert back.interval() == a.interval()
+        assert short_b.minus(back).stderr == pytest.approx(short_b.minus(short_a).stderr, rel=1e-5)
 
 
 class TestDifference:
@@ -365,7 +454,7 @@ def test_level_of_an_interval(level):
 
 
 def test_fast_enough_for_every_trial():
-    """30 sources of 300 rows; 1 ms is the goal, 5 leaves room for a busy machine."""
+    """30 sources of 300 rows; the best of 50 runs is not disturbed by a busy machine."""
     rng = np.random.default_rng(0)
     losses = [rng.exponential(size=300) for _ in range(30)]
     weights = [rng.exponential(size=300) for _ in range(30)]
@@ -374,4 +463,4 @@ def test_fast_enough_for_every_trial():
         start = time.perf_counter()
         estimate(losses, weights)
         best = min(best, time.perf_counter() - start)
-    assert best < 5e-3
+    assert best < 1e-3

@@ -49,6 +49,8 @@ def as_features(X: Any, site: str) -> Features:
         frame = X
     else:
         values = np.asarray(X)
+        if isinstance(X, np.ma.MaskedArray):
+            values = np.ma.filled(X.astype(float), np.nan)
         if values.ndim != 2:
             raise ProblemError(
                 f"site {site!r}: the rows must form a table of shape (n, d), got shape "
@@ -129,15 +131,35 @@ def constant_columns(tables: Sequence[Features]) -> list[str]:
     return [str(column) for column in np.flatnonzero(~(low < high))]
 
 
+def id_like_columns(tables: Sequence[Features]) -> list[str]:
+    """Name the text columns that hold a different value in almost every row."""
+    if not isinstance(tables[0], pd.DataFrame):
+        return []
+    rows = pd.concat([X for X in tables if isinstance(X, pd.DataFrame)])
+    names = [c for c in rows.columns if kind_of(rows[c]) == "category"]
+    return [str(c) for c in names if len(rows) >= 20 and rows[c].nunique() > 0.9 * len(rows)]
+
+
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     doubled = X.columns[X.columns.duplicated()].unique().to_list()
     if doubled:
         raise ProblemError(f"site {site!r}: the column names {doubled} occur more than once")
     if X.shape[1] == 0:
         raise ProblemError(f"site {site!r} has no feature columns")
-    frame = X.infer_objects()
+    frame = X.infer_objects().copy()
     for name in frame.columns:
         column = frame[name]
+        if column.dtype == object:
+            kinds = {type(value) for value in column[column.notna()]}
+            if unusable := sorted(kind.__name__ for kind in kinds & {list, dict, set, np.ndarray}):
+                raise ProblemError(
+                    f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
+                    "features are numbers, text, booleans or dates"
+                )
+            if str in kinds and len(kinds) > 1:
+                # Text among numbers: all is text, in whatever part of the rows it is looked at.
+                frame[name] = column.where(column.isna(), column.astype(str))
+                continue
         if isinstance(column.dtype, pd.SparseDtype):
             raise ProblemError(
                 f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
@@ -165,28 +187,48 @@ def _no_infinity(count: int, site: str, column: object) -> None:
         )
 
 
-def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    first = next(iter(frames))
-    shared: dict[str, pd.DataFrame] = {site: frame.copy() for site, frame in frames.items()}
-    for name in frames[first].columns:
-        columns = {site: frame[name] for site, frame in frames.items()}
-        # A column that is missing everywhere in one site fits any kind.
-        kinds = {site: kind_of(c) for site, c in columns.items() if c.notna().any()}
-        known = {kind: site for site, kind in reversed(kinds.items())}
-        if len(known) > 1:
-            (kind_a, site_a), (kind_b, site_b) = list(known.items())[:2]
+def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
+    """Decide how each column is read, from all sites together.
+
+    A column that is missing everywhere in one site fits any kind; a clash between two sites is
+    an error that names both.
+
+    >>> a, b = pd.DataFrame({"x": [1.5]}), pd.DataFrame({"x": [None]})
+    >>> column_kinds({"A": a, "B": b})
+    {'x': 'number'}
+    """
+    first = next(iter(frames.values()))
+    found: dict[Any, ColumnKind] = {}
+    for name in first.columns:
+        by_kind: dict[ColumnKind, str] = {}
+        for site, frame in frames.items():
+            if frame[name].notna().any():
+                by_kind.setdefault(kind_of(frame[name]), site)
+        if len(by_kind) > 1:
+            (kind_a, site_a), (kind_b, site_b) = list(by_kind.items())[:2]
             raise ProblemError(
                 f"column {name!r} holds {_plural(kind_a)} in site {site_a!r} but "
                 f"{_plural(kind_b)} in site {site_b!r}; convert it to one kind in all sites"
             )
+        found[name] = next(iter(by_kind), kind_of(first[name]))
+    return found
+
+
+def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    shared = {site: frame.copy() for site, frame in frames.items()}
+    for name, kind in column_kinds(frames).items():
+        columns = {site: frame[name] for site, frame in frames.items()}
         if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns.values()):
             levels = _union_of_levels(list(columns.values()))
-            for site in shared:
-                shared[site][name] = columns[site].astype(levels)
-        elif known == {"number": known.get("number")}:
             for site, column in columns.items():
-                if kind_of(column) != "number":  # missing everywhere, so read as text or objects
-                    shared[site][name] = np.nan
+                shared[site][name] = column.astype(levels)
+            continue
+        like = next((c for c in columns.values() if c.notna().any()), None)
+        for site, column in columns.items():
+            if like is not None and column.isna().all() and kind_of(column) != kind:
+                empty = np.nan if kind == "number" else None
+                dtype = like.dtype if kind == "date" else float if kind == "number" else object
+                shared[site][name] = pd.Series([empty] * len(column), column.index, dtype=dtype)
     return shared
 
 

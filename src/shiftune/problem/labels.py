@@ -37,7 +37,7 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
     if missing:
         raise ProblemError(
             f"site {site!r}: the label {label!r} is missing in {missing} of {len(values)} rows; "
-            "drop those rows (df.dropna(subset=[label])) or pass missing_labels='drop'"
+            "leave those rows out (from_frame does it with missing_labels='drop')"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ProblemError(f"site {site!r}: the label {label!r} has infinite values")

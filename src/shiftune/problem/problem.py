@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -90,6 +91,7 @@ class ShiftProblem:
         features: Sequence[Hashable] | None = None,
         target_labels: TargetLabels = "hide",
         missing_labels: Literal["error", "drop"] = "error",
+        target_name: str = "target",
         task: Task | None = None,
     ) -> ShiftProblem:
         """Read a table with a site column.
@@ -108,11 +110,22 @@ class ShiftProblem:
             few labelled rows; or keep them aside as the truth of an experiment.
         missing_labels : {"error", "drop"}
             What to do with source rows that have no label.
+        target_name : str
+            What to call a target that is given as a table of its own.
         task : {"classification", "regression"}, optional
             Default: told from the labels.
         """
         if not isinstance(df, pd.DataFrame):
             raise ProblemError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
+        if missing_labels not in ("error", "drop"):
+            raise ProblemError(f"missing_labels is 'error' or 'drop', got {missing_labels!r}")
+        if isinstance(features, str):
+            raise ProblemError(f"features is a list of columns; did you mean [{features!r}]?")
+        if site == label:
+            raise ProblemError(f"site and label are both {site!r}; they are different columns")
+        doubled = df.columns[df.columns.duplicated()].unique().to_list()
+        if doubled:
+            raise ProblemError(f"the column names {doubled} occur more than once")
         for name in [site, label, *(features or ())]:
             known(name, list(df.columns), "column")
         where = df[site]
@@ -134,9 +147,12 @@ class ShiftProblem:
                 known(name, list(target.columns), "column of the target")
             X_target = target[chosen]
             given = target[label] if label in target.columns else None
-            target_name, inside = "target", np.zeros(len(df), dtype=bool)
+            inside = np.zeros(len(df), dtype=bool)
         else:
-            target_name = known(str(target), sorted(set(groups)), "site")
+            values = where.unique()
+            same = [v for v in values if type(v) is not str and v == target]  # 1 and 1.0
+            wanted = str(same[0]) if same else str(target)
+            target_name = known(wanted, sorted(set(groups)), "site")
             inside = groups == target_name
             X_target, given = chosen_rows[inside], labels[inside]
         y_target = None if given is None or is_missing(given).all() else given
@@ -183,7 +199,11 @@ class ShiftProblem:
             The labels of `X_target`, for experiments only.
         """
         refuse_sparse(X, "X")
+        if y is None or groups is None:
+            raise ProblemError("y and groups are needed, one entry per row of X")
         where = np.asarray(groups)
+        if where.ndim != 1:
+            raise ProblemError(f"groups must have shape (n,), got {where.shape}")
         if len(where) != len(X) or len(np.asarray(y)) != len(X):
             raise ProblemError(
                 f"X has {len(X)} rows, y {len(np.asarray(y))} and groups {len(where)}; "
@@ -220,14 +240,15 @@ class ShiftProblem:
         >>> [site.name for site in ShiftProblem.from_sites([a, b], np.zeros((5, 1))).sources]
         ['1', '2']
         """
-        named = (
-            {str(name): pair for name, pair in sites.items()}
-            if hasattr(sites, "items")
-            else {str(number): pair for number, pair in enumerate(sites, start=1)}
-        )
+        pairs = list(sites.items()) if hasattr(sites, "items") else list(enumerate(sites, start=1))
+        given = []
+        for name, pair in pairs:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise ProblemError(f"site {str(name)!r} must be a pair (X, y)")
+            given.append((str(name), pair[0], pair[1], None))
         return cls(
             **read(
-                [(name, X, y, None) for name, (X, y) in named.items()],
+                given,
                 X_target,
                 target_name=target_name,
                 y_target=oracle_labels,
@@ -259,7 +280,7 @@ class ShiftProblem:
             raise ProblemError(
                 f"X has {len(X)} rows, y {len(values)} and sample_domain {len(domain)}"
             )
-        if domain.dtype.kind not in "iuf" or not np.all(np.isfinite(domain.astype(float))):
+        if domain.dtype.kind not in "iuf" or np.any(domain != np.round(domain.astype(float))):
             raise ProblemError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
         targets = np.unique(domain[domain < 0]).astype(int)
         if len(targets) == 0:
@@ -322,8 +343,29 @@ class ShiftProblem:
         random_state : int
             The same seed gives the same split, whatever the order of the sites.
         """
+        if not isinstance(random_state, int | np.integer) or random_state < 0:
+            raise ProblemError(f"random_state must be a whole number >= 0, got {random_state!r}")
         by_class = self.task == "classification" if stratify is None else stratify
         return split_sites(self.sources, self.labelled_target, shares, by_class, random_state)
+
+    def fingerprint(self) -> str:
+        """Return a text that is the same for the same data and differs for other data.
+
+        >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
+        >>> one, other = (ShiftProblem.from_sites([a, x], np.zeros((5, 1))) for x in (a, b))
+        >>> one.fingerprint() == other.fingerprint()
+        False
+        """
+        digest = hashlib.sha256(self.task.encode())
+        few = [] if self.labelled_target is None else [self.labelled_target]
+        for site in (self.target, *self.sources, *few):
+            digest.update(site.name.encode() + b"\0")
+            X = pd.DataFrame(site.X)
+            digest.update("\0".join(map(str, X.columns)).encode())
+            digest.update(pd.util.hash_pandas_object(X, index=False).to_numpy().tobytes())
+            if site.y is not None:
+                digest.update(pd.util.hash_array(site.y).tobytes())
+        return digest.hexdigest()
 
     def diagnose(
         self, ratio: str | DensityRatio = "auto", *, random_state: int = 0

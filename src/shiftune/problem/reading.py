@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import DataWarning, ProblemError
-from shiftune.problem.columns import align, as_features, constant_columns, refuse_sparse
+from shiftune.problem.columns import (
+    align,
+    as_features,
+    constant_columns,
+    id_like_columns,
+    refuse_sparse,
+)
 from shiftune.problem.labels import Task, as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site
 
@@ -60,6 +66,8 @@ def read(
     if task not in (None, "classification", "regression"):
         raise ProblemError(f"task is 'classification' or 'regression', got {task!r}")
     refuse_sparse(X_target, f"the target {target_name!r}")
+    if not hasattr(X_target, "__len__"):
+        raise ProblemError(f"the target {target_name!r} needs a table of rows, got {X_target!r}")
     if len(X_target) == 0:
         raise ProblemError(f"the target {target_name!r} has no rows; it needs unlabelled rows")
     notes, loud = [], []
@@ -115,6 +123,13 @@ def read(
             f"the labels are text in site {text!r} but numbers in site {number!r}; use one kind"
         )
     decided = task or task_of(labels.values())
+    values = np.unique(np.concatenate(list(labels.values())))
+    numbers = values.dtype.kind in "iuf" and len(values) > 2
+    if task is None and decided == "classification" and numbers:
+        notes.append(
+            f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
+            "quantity pass task='regression'"
+        )
     if decided == "regression" and any(kinds.values()):
         raise ProblemError(f"the label {label!r} is text, which cannot be a regression label")
 
@@ -149,7 +164,8 @@ def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:
     seen = np.unique(np.concatenate([site.labels for site in sources]))
     if len(seen) == 1:
         raise ProblemError(
-            f"all labels of all sources are {seen[0]!r}; there is nothing to learn from one class"
+            f"all labels of all sources are {str(seen[0])!r}; there is nothing to learn from one "
+            "class"
         )
     if few is not None and (unseen := sorted(set(few.tolist()) - set(seen.tolist()))):
         raise ProblemError(
@@ -163,6 +179,11 @@ def _notes(sources: tuple[Site, ...], tables: list[Features]) -> list[str]:
     constant = constant_columns(tables)
     if constant:
         notes.append(f"constant column(s) that tell nothing: {_listed(constant)}")
+    notes += [
+        f"column {name!r} has another value in almost every row, like an identifier: it makes "
+        "sites look different and helps no model; leave it out of the features"
+        for name in id_like_columns(tables)
+    ]
     small = [site.name for site in sources if len(site) < SMALL_SITE]
     if small:
         one = len(small) == 1
@@ -212,7 +233,12 @@ def known(name: Any, choices: list[Any], what: str) -> Any:
         return name
     texts = [str(choice) for choice in choices]
     near = difflib.get_close_matches(str(name), texts, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {_listed(texts)}"
+    if near and near[0] == str(name):
+        hint = f"did you mean {choices[texts.index(near[0])]!r}, which is no text?"
+    elif near:
+        hint = f"did you mean {near[0]!r}?"
+    else:
+        hint = f"there are {_listed(texts)}"
     raise ProblemError(f"there is no {what} {str(name)!r}; {hint}")
 
 

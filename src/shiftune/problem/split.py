@@ -33,6 +33,11 @@ class Split:
     train: tuple[Site, ...]
     validation: tuple[Site, ...]
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the validation sites, for `shiftune.risk.estimate`."""
+        return [site.name for site in self.validation]
+
 
 def split_sites(
     sources: Sequence[Site],
@@ -47,6 +52,9 @@ def split_sites(
     parts: list[NDArray[np.intp]] = []
     for site in every:
         own = wanted if site is not labelled_target else wanted * [0, 1, 1]
+        if own.sum() == 0:  # density rows only, and those of the target are not needed for it
+            parts.append(np.full(len(site), -1))
+            continue
         # The stream depends on the site's name, so neither the order of the sites nor the
         # presence of another one changes how a site is split.
         rng = np.random.default_rng([random_state, *site.name.encode()])

@@ -9,6 +9,7 @@ from shiftune.ratio.known import KnownRatio
 from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
 from shiftune.ratio.score import held_out_scores
+from shiftune.ratio.site_weights import site_weights
 
 __all__ = [
     "RULSIF",
@@ -25,5 +26,6 @@ __all__ = [
     "held_out_scores",
     "overlap",
     "ratio_named",
+    "site_weights",
     "uncovered_shares",
 ]

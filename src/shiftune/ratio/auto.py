@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from shiftune.problem.site import Features
+
 # Standard errors by which a source's own best candidate must win.
 DEPARTURE = 2.0
+# A source (or target) with fewer rows says nothing about which candidate is best; it gets the one
+# that is best for the others.
+FEWEST_ROWS = 10
 
 
 class AutoRatio(DensityRatio):
@@ -47,7 +52,7 @@ class AutoRatio(DensityRatio):
     choice_ : list of str
         The name of the chosen candidate, one per source.
     scores_ : DataFrame of shape (k, number of candidates)
-        Mean held-out score; lower is better.
+        Mean held-out score; lower is better. NaN for sources of fewer than 10 rows.
 
     Examples
     --------
@@ -70,20 +75,17 @@ class AutoRatio(DensityRatio):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _fit_encoded(
-        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
-    ) -> None:
-        # Candidates encode what they are given: rows that are encoded already stay, up to a
-        # scale, as they are.
+    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        """Hand the user's rows to the candidates, each of which encodes them in its way."""
         candidates = dict(self.candidates or default_candidates(self.random_state))
         if not candidates:
             raise ProblemError("AutoRatio needs at least one candidate")
         names = list(candidates)
-        self.scores_ = pd.DataFrame(0.0, index=range(len(Z_sources)), columns=names)
-        self.choice_ = names[:1] * len(Z_sources)
-        smallest = min(len(Z) for Z in (Z_target, *Z_sources))
-        if len(names) > 1 and smallest >= 2:
-            few_T, *few = [self._drawn(Z) for Z in (Z_target, *Z_sources)]
+        self.scores_ = pd.DataFrame(np.nan, index=range(len(sources)), columns=names)
+        self.choice_ = names[:1] * len(sources)
+        scored = [j for j, X in enumerate(sources) if len(X) >= FEWEST_ROWS]
+        if len(names) > 1 and scored and len(target) >= FEWEST_ROWS:
+            few_T, *few = [self._drawn(X) for X in (target, *(sources[j] for j in scored))]
             scores = np.stack(
                 [
                     held_out_scores(
@@ -92,43 +94,61 @@ class AutoRatio(DensityRatio):
                     for candidate in candidates.values()
                 ]
             )
-            self.scores_[:] = scores.mean(axis=1).T
-            self.choice_ = [names[c] for c in chosen(scores)]
-        self.fitted_: list[tuple[DensityRatio, int]] = [None] * len(Z_sources)  # type: ignore[list-item]
+            self.scores_.loc[scored] = scores.mean(axis=1).T
+            overall, own = chosen(scores)
+            self.choice_ = [names[overall]] * len(sources)
+            for j, c in zip(scored, own, strict=True):
+                self.choice_[j] = names[c]
+        self.fitted_: dict[int, tuple[DensityRatio, int]] = {}
         for name in names:
-            sources = [j for j, choice in enumerate(self.choice_) if choice == name]
-            if sources:
-                ratio = clone(candidates[name]).fit(Z_target, [Z_sources[j] for j in sources])
-                for position, j in enumerate(sources):
-                    self.fitted_[j] = ratio, position
+            members = [j for j, choice in enumerate(self.choice_) if choice == name]
+            if members:
+                ratio = clone(candidates[name]).fit(target, [sources[j] for j in members])
+                self.fitted_ |= {j: (ratio, place) for place, j in enumerate(members)}
+
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        ratio, place = self.fitted_[source]
+        return ratio.weights_at(X, source=place)
+
+    def _fit_encoded(
+        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
+    ) -> None:
+        raise NotImplementedError  # the candidates encode
 
     def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
-        ratio, position = self.fitted_[source]
-        return ratio.weights_at(Z, source=position)
+        raise NotImplementedError  # the candidates encode
 
-    def _drawn(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
-        if len(Z) <= self.max_rows:
-            return Z
-        return Z[np.random.default_rng(self.random_state).permutation(len(Z))[: self.max_rows]]
+    def _drawn(self, X: Features) -> Features:
+        if len(X) <= self.max_rows:
+            return X
+        order = np.random.default_rng(self.random_state).permutation(len(X))[: self.max_rows]
+        return X.iloc[order] if isinstance(X, pd.DataFrame) else X[order]
 
 
-def chosen(scores: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Choose a candidate for every source from scores of shape (candidates, folds, k)."""
+def chosen(
+    scores: NDArray[np.float64], departure: float = DEPARTURE
+) -> tuple[int, NDArray[np.intp]]:
+    """Choose a candidate for all sources, and for each, from scores (candidates, folds, k).
+
+    Scores are taken relative to the best of their source: J of a source that does not overlap
+    can be -1e5 and must not decide for the others.
+    """
     means = scores.mean(axis=1)
-    behind = np.median(means - means.min(axis=0), axis=1)
+    best = means.min(axis=0)
+    behind = np.median((means - best) / np.maximum(np.abs(best), 1e-12), axis=1)
     overall = int(np.argmin(behind))
     own = np.argmin(means, axis=0)
     gain = scores[overall] - np.take_along_axis(scores, own[None, None, :], axis=0)[0]
     error = gain.std(axis=0, ddof=1) / np.sqrt(len(gain))
-    return np.where(gain.mean(axis=0) > DEPARTURE * error, own, overall)
+    return overall, np.where(gain.mean(axis=0) > departure * error, own, overall)
 
 
 def default_candidates(random_state: int = 0) -> dict[str, DensityRatio]:
     """Return the candidates among which `AutoRatio` chooses."""
     return {
+        "logistic": ClassifierRatio("logistic", random_state=random_state),
         "ulsif": ULSIF(random_state=random_state),
         "rulsif": RULSIF(random_state=random_state),
-        "logistic": ClassifierRatio("logistic", random_state=random_state),
         "boosting": ClassifierRatio("boosting", random_state=random_state),
     }
 

@@ -37,8 +37,7 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         """
         target, *sources = self._checked(X_target, X_sources)
         self.n_sources_ = len(sources)
-        self._learn_encoding([target, *sources])
-        self._fit_encoded(self._encoded(target), [self._encoded(X) for X in sources])
+        self._fit_rows(target, sources)
         return self
 
     def weights(self, X_sources: Sequence[Any]) -> list[NDArray[np.float64]]:
@@ -56,9 +55,20 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         where = f"rows for source {source + 1}"
         aligned = align({"the rows of fit": self._like_, where: as_features(X, where)})
-        Z = self._encoded(aligned[where])
-        w: NDArray[np.float64] = np.maximum(self._weights_encoded(source, Z), 0.0)
+        if len(aligned[where]) == 0:
+            return np.empty(0)
+        w: NDArray[np.float64] = np.maximum(self._weights_rows(source, aligned[where]), 0.0)
         return w
+
+    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        self._learn_encoding([target, *sources])
+        Z_target = self._encoded(target)
+        self._flat_ = Z_target.shape[1] == 0  # nothing differs anywhere
+        if not self._flat_:
+            self._fit_encoded(Z_target, [self._encoded(X) for X in sources])
+
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        return np.ones(len(X)) if self._flat_ else self._weights_encoded(source, self._encoded(X))
 
     @abstractmethod
     def _fit_encoded(

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from sklearn.preprocessing import OneHotEncoder
 
 from shiftune.errors import ProblemError
-from shiftune.problem.columns import kind_of
+from shiftune.problem.columns import column_kinds, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from shiftune.problem.columns import ColumnKind
     from shiftune.problem.site import Features
 
 # The rest of a column's categories share one. Each category costs a column, and a ratio cannot
 # be estimated in a direction that only a handful of rows take.
 MOST_CATEGORIES = 20
+# Between the 10 % and the 90 % quantile of a Gaussian, in standard deviations.
+GAUSSIAN_WIDTH = 2.563
+# A row this many units from the target's median is out of its reach, whatever the distance; a
+# sentinel of 999999 in one row would otherwise outweigh all others in a linear model.
+FARTHEST = 10.0
 
 
 class RatioEncoder:
@@ -29,10 +35,13 @@ class RatioEncoder:
     A density ratio is the same whatever invertible transformation of the columns it is computed
     in, so the encoding is free to make the columns comparable:
 
-    - numbers and dates: centred, and divided by the standard deviation *within* sites,
-      :math:`s^2 = \frac{1}{k+1} \sum_j \mathrm{Var}_j(x)`. One remote site then does not blow up
-      the scale on which the others are compared. Columns constant within every site use the
-      standard deviation between sites; columns constant everywhere are dropped;
+    - numbers and dates: distance from the target's median, in units of the spread *within* sites,
+      the median over the sites of the distance between the 10 % and the 90 % quantile (2.563
+      standard deviations of a Gaussian; the standard deviation where these are equal). Neither
+      one wild value nor one odd site then blows up the scale on which the others are compared.
+      Columns constant within most sites use the mean of the spreads, columns constant within all
+      of them the standard deviation between sites; columns constant everywhere are dropped.
+      Values beyond 10 units count as 10: so far from the target, how far does not matter;
     - missing numbers: the centre, and a 0/1 column that says so;
     - categories, text, booleans: one 0/1 column for each of the 20 most frequent levels
       (missing is a level), one for all others. Two different levels are then as far apart as
@@ -42,30 +51,34 @@ class RatioEncoder:
     --------
     >>> site = pd.DataFrame({"age": [30.0, None, 50.0], "sex": ["f", "m", "f"]})
     >>> RatioEncoder().fit([site]).transform(site).round(2)
-    array([[-1.,  0.,  1.,  0.],
-           [ 0.,  1.,  0.,  1.],
-           [ 1.,  0.,  1.,  0.]])
+    array([[-1.6,  0. ,  1. ,  0. ],
+           [ 0. ,  1. ,  0. ,  1. ],
+           [ 1.6,  0. ,  1. ,  0. ]])
     """
 
     def fit(self, tables: Sequence[Features]) -> RatioEncoder:
-        """Learn scales and categories from the rows of the target and of all sources."""
-        numbers = [_numbers(X) for X in tables]
-        with np.errstate(invalid="ignore"):
-            counts = np.array([np.isfinite(X).sum(axis=0) for X in numbers])
-            means = np.array([_mean(X) for X in numbers])
-            variances = np.array([_mean((X - m) ** 2) for X, m in zip(numbers, means, strict=True)])
-        seen = counts > 0
+        """Learn scales and categories from the rows of the target (first) and of all sources."""
+        frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
+        self.kinds_ = column_kinds(frames) if frames else {}
+        numbers = [_numbers(X, self.kinds_) for X in tables]
+        seen = np.array([~np.isnan(X).all(axis=0) for X in numbers])
+        summaries = [_center_and_spread(X) for X in numbers]
+        centers, spreads = (np.array(column) for column in zip(*summaries, strict=True))
         sites = np.maximum(seen.sum(axis=0), 1)
-        self.center_ = np.where(seen, means, 0).sum(axis=0) / sites
-        within = np.where(seen, variances, 0).sum(axis=0) / sites
-        between = (np.where(seen, means - self.center_, 0) ** 2).sum(axis=0) / sites
+        middle = np.where(seen, centers, 0).sum(axis=0) / sites
+        self.center_ = np.where(seen[0], centers[0], middle)
+        typical = np.nanmedian(np.where(seen.any(axis=0) & ~seen, np.nan, spreads), axis=0)
+        mean = np.where(seen, spreads, 0).sum(axis=0) / sites
+        between = np.where(seen, centers - middle, 0).std(axis=0)
         # A column that is constant but for rounding has no scale.
-        rounding = (1e-12 * np.abs(self.center_)) ** 2
-        scale2 = np.where(within > rounding, within, np.where(between > rounding, between, 0))
-        self.kept_ = scale2 > 0
-        self.scale_ = np.sqrt(np.where(self.kept_, scale2, 1))
+        rounding = 1e-12 * np.abs(self.center_)
+        scale = np.zeros_like(rounding)
+        for candidate in (between, mean, typical):  # the last that is there counts
+            scale = np.where(candidate > rounding, candidate, scale)
+        self.kept_ = scale > 0
+        self.scale_ = np.where(self.kept_, scale, 1)
         self.missing_ = np.any([np.isnan(X).any(axis=0) for X in numbers], axis=0)
-        categories = [_categories(X) for X in tables]
+        categories = [_categories(X, self.kinds_) for X in tables]
         self.levels_ = None
         if categories[0].shape[1]:
             self.levels_ = OneHotEncoder(
@@ -77,13 +90,15 @@ class RatioEncoder:
 
     def transform(self, X: Features) -> NDArray[np.float64]:
         """Return the encoded rows, shape (n, number of encoded columns)."""
-        numbers = _numbers(X)
+        numbers = _numbers(X, self.kinds_)
         gone = np.isnan(numbers[:, self.missing_])
         Z = (numbers[:, self.kept_] - self.center_[self.kept_]) / self.scale_[self.kept_]
+        # Also values missing in a column that never was in fit: the centre is the best guess.
+        Z = np.clip(np.nan_to_num(Z, copy=False, nan=0.0), -FARTHEST, FARTHEST)
         if gone.shape[1]:
-            Z = np.hstack([np.nan_to_num(Z, copy=False, nan=0.0), gone])
+            Z = np.hstack([Z, gone])
         if self.levels_ is not None:
-            Z = np.hstack([Z, self.levels_.transform(_categories(X))])
+            Z = np.hstack([Z, self.levels_.transform(_categories(X, self.kinds_))])
         return np.asarray(Z)
 
 
@@ -96,7 +111,7 @@ def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
                     f"{site}: column {name!r} holds categories, which have no raw numbers; "
                     "use scale=True"
                 )
-    numbers = _numbers(X)
+    numbers = _numbers(X, column_kinds({site: X}) if isinstance(X, pd.DataFrame) else {})
     missing = np.isnan(numbers).sum(axis=0)
     if missing.any():
         column = int(np.argmax(missing > 0))
@@ -108,36 +123,49 @@ def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _numbers(X: Features) -> NDArray[np.float64]:
+def _numbers(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
     if not isinstance(X, pd.DataFrame):
         return X
-    columns = [
-        _days(X[name]) if kind == "date" else X[name].to_numpy(dtype=float, na_value=np.nan)
-        for name in X.columns
-        if (kind := kind_of(X[name])) != "category"
-    ]
+    columns = []
+    for name, kind in kinds.items():
+        if kind == "date":
+            columns.append(_days(X[name]))
+        elif kind == "number":
+            if X[name].notna().any() and kind_of(X[name]) != "number":
+                raise ProblemError(f"column {name!r} held numbers in fit and holds others here")
+            columns.append(X[name].to_numpy(dtype=float, na_value=np.nan))
     return np.column_stack(columns) if columns else np.empty((len(X), 0))
 
 
 def _days(column: pd.Series) -> NDArray[np.float64]:
-    stamps = column.dt.tz_convert(None) if getattr(column.dt, "tz", None) is not None else column
-    unit = "timedelta64[ns]" if stamps.dtype.kind == "m" else "datetime64[ns]"
-    values = stamps.to_numpy(dtype=unit)
-    days: NDArray[np.float64] = values.astype(np.int64) / 86_400e9
+    """Days since 1970, or length in days; years 1 to 9999 and beyond fit in whole seconds."""
+    if column.dtype.kind == "m":
+        values = column.to_numpy(dtype="timedelta64[s]")
+    else:
+        stamps = pd.to_datetime(column, utc=True).dt.tz_localize(None)
+        values = stamps.to_numpy(dtype="datetime64[s]")
+    days: NDArray[np.float64] = values.astype(np.int64) / 86_400
     return np.where(np.isnat(values), np.nan, days)
 
 
-def _categories(X: Features) -> NDArray[np.object_]:
+def _categories(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
     if not isinstance(X, pd.DataFrame):
         return np.empty((len(X), 0), dtype=object)
-    names = [name for name in X.columns if kind_of(X[name]) == "category"]
+    names = [name for name, kind in kinds.items() if kind == "category"]
     texts = [X[name].astype("string").fillna("(missing)").to_numpy(dtype=object) for name in names]
     return np.column_stack(texts) if texts else np.empty((len(X), 0), dtype=object)
 
 
-def _mean(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the rows that are there; 0 where there are none."""
-    there = ~np.isnan(X)
-    if there.all():
-        return np.asarray(X.mean(axis=0))
-    return np.asarray(np.where(there, X, 0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+def _center_and_spread(
+    X: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Median and spread of every column over the rows that are there; 0 where there are none."""
+    center, spread = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for c in range(X.shape[1]):
+        x = X[~np.isnan(X[:, c]), c]
+        if len(x):
+            low, center[c], high = np.quantile(x, [0.1, 0.5, 0.9])
+            spread[c] = (high - low) / GAUSSIAN_WIDTH
+            if spread[c] == 0 and x.min() < x.max():
+                spread[c] = (x / np.abs(x).max()).std() * np.abs(x).max()  # squares may overflow
+    return center, spread

@@ -27,7 +27,12 @@ class Guard:
         The mean weight must lie between these.
     min_ess : float
         At least so many effective rows, :math:`(\sum w)^2 / \sum w^2`; a source that is small
-        but whose rows count about alike (at least half of them effective) may speak.
+        but whose rows count about alike (at least a quarter of them effective) may speak.
+    prior_rows : float
+        The divergence of a source is an estimate too, and a wild one from few rows; taken at
+        face value, the source that happens to vary least gets most of the mass. So that of the
+        source is mixed with what its weights and the other sources' noise say, as if that had
+        been seen on so many rows. See `shiftune.risk.lambdas`.
 
     The limits are those with small errors of the estimated risk, over generated problems, that
     do not silence small sources by chance (benchmarks/guard.py).
@@ -43,6 +48,7 @@ class Guard:
     min_mean_weight: float = 0.6
     max_mean_weight: float = 1 / 0.6
     min_ess: float = 10.0
+    prior_rows: float = 80.0
 
     def objection(self, n: int, mean_weight: float, ess: float) -> str:
         """Say in words why a source may not speak (in 40 characters); empty when it may."""
@@ -50,10 +56,10 @@ class Guard:
             return "one row only, no variance"
         if not mean_weight >= self.min_mean_weight:
             amount = "no" if mean_weight < 0.01 else "few"
-            return f"{amount} target-like rows: mean weight {mean_weight:.2g}"
+            return f"{amount} target-like rows: mean weight {mean_weight:.3g}"
         if mean_weight > self.max_mean_weight:
-            return f"density ratio failed: mean weight {mean_weight:.2g}"
-        if ess < min(self.min_ess, n / 2):
+            return f"density ratio failed: mean weight {mean_weight:.3g}"
+        if ess < min(self.min_ess, n / 4):
             return f"{ess:.1f} effective rows of {n}"
         return ""
 

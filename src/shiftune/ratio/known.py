@@ -52,19 +52,16 @@ class KnownRatio(DensityRatio):
             )
         return w
 
+    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        if len(self.functions) != len(sources):
+            raise ProblemError(
+                f"there are {len(self.functions)} known ratios for {len(sources)} sources"
+            )
+
     def _fit_encoded(
         self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
     ) -> None:
-        if len(self.functions) != len(Z_sources):
-            raise ProblemError(
-                f"there are {len(self.functions)} known ratios for {len(Z_sources)} sources"
-            )
-
-    def _learn_encoding(self, tables: list[Features]) -> None:
-        """Known ratios read the user's own columns."""
-
-    def _encoded(self, X: Features) -> NDArray[np.float64]:
-        return np.empty((len(X), 0))
+        raise NotImplementedError  # nothing is learned
 
     def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         raise NotImplementedError  # weights_at reads the user's rows instead

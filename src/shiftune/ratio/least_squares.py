@@ -30,6 +30,7 @@ PENALTIES = tuple(10.0 ** np.arange(-3, 1.5, 0.5))
 # 1.0; 6 away, 6 to 60 and 6.
 MOST_EXCESS = 5.0
 MOST_MEAN_WEIGHT = 2.0
+FEWEST_ROWS = 20
 # Rows read at a time: the kernel matrix of a chunk (100 centres) then fits in the cache.
 CHUNK = 2048
 
@@ -95,8 +96,8 @@ class RULSIF(DensityRatio):
     guard : bool
         Where a source has no rows near the target, J falls without limit as w grows on target
         rows, and wide kernels then carry arbitrary weights over to the source. But the true
-        ratio has :math:`E_j[w] = 1` and :math:`E_T[w] = E_j[w^2]`. If the best fit breaks this on
-        held-out rows (:math:`\mathrm{mean}_j\, w > 2`, or
+        ratio (:math:`\alpha = 0`) has :math:`E_j[w] = 1` and :math:`E_T[w] = E_j[w^2]`. If the
+        best fit breaks this on held-out rows (:math:`\mathrm{mean}_j\, w > 2`, or
         :math:`\mathrm{mean}_T\, w > 5\, \mathrm{mean}_j\, w^2`), the source does not cover the
         target and all its weights are 0. False keeps the best fit by J, as published.
     random_state : int
@@ -264,7 +265,8 @@ def _best_of_grid(
         mean_w2 += np.einsum("sbp,sbp->sp", A, H @ A)
     best = np.unravel_index(np.argmin(0.5 * mean_w2 - mean_T_w), mean_w.shape)
     covers = mean_w[best] <= MOST_MEAN_WEIGHT and mean_T_w[best] <= MOST_EXCESS * mean_w2[best]
-    return int(best[0]), int(best[1]), bool(covers)
+    # With a handful of rows the held-out means say little.
+    return int(best[0]), int(best[1]), bool(covers or source.n.sum() < FEWEST_ROWS)
 
 
 def _normal_equations(

@@ -114,7 +114,9 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
 
     A target row is uncovered if the distance to its fifth-nearest row of the source is larger
     than that distance is for 99 % of the source's own rows. The columns are encoded as for the
-    density ratio; no ratio is needed. A source distributed like the target leaves about 1 %.
+    density ratio; no ratio is needed. A source distributed like the target leaves about 1 % (4 %
+    with 20 to 50 rows). A rough figure: beyond some 50 columns all distances are alike, and a
+    source with a few stray rows far out seems to reach as far as they do.
     """
     tables = [_thinned(X) for X in (X_target, *X_sources)]
     encoder = RatioEncoder().fit(tables)
@@ -136,7 +138,7 @@ def _verdict(objection: str, ess_share: float, uncovered: float) -> str:
     """Speak in at most 50 characters: that is what pandas shows of a text."""
     if objection:
         return f"left out: {objection}"
-    if uncovered > 0.5:
+    if uncovered > 0.25:
         return f"covers part: {uncovered:.0%} of target rows out of reach"
     if ess_share < 0.1:
         return f"overlaps little: {ess_share:.0%} of its rows count"
@@ -146,6 +148,8 @@ def _verdict(objection: str, ess_share: float, uncovered: float) -> str:
 
 
 def _thinned(X: Features) -> Features:
-    """Every n-th row, so that at most `_MOST_ROWS` are left."""
-    step = -(-len(X) // _MOST_ROWS)
-    return X.iloc[::step] if isinstance(X, pd.DataFrame) else X[::step]
+    """Draw at most `_MOST_ROWS` rows; always the same ones."""
+    if len(X) <= _MOST_ROWS:
+        return X
+    drawn = np.random.default_rng(0).choice(len(X), _MOST_ROWS, replace=False)
+    return X.iloc[drawn] if isinstance(X, pd.DataFrame) else X[drawn]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -55,9 +56,10 @@ def estimate(
         - "variance_reduced": the paper's estimator, the inverse-variance mean of the sources;
         - "oracle": `losses` are those on labelled target rows (experiments only).
     guard : bool or Guard
-        Leave out sources whose weights show that they do not overlap with the target, and take
-        no divergence of 0 at face value. False gives the published estimator exactly. Where no
-        source may speak, the estimate falls back to "naive", with an `OverlapWarning`.
+        Leave out sources whose weights show that they do not overlap with the target, and steady
+        the divergences of small sources (`Guard.prior_rows`). False gives the published
+        estimator exactly. Where no source may speak, the estimate falls back to "naive", with an
+        `OverlapWarning`.
     divergence : {"plug_in", "cross_fitted", "weights_only"}
         Where "variance_reduced" takes the divergences from; see
         `shiftune.risk.lambdas.variance_reduced`.
@@ -72,7 +74,7 @@ def estimate(
     >>> risk = estimate(losses, weights, names=["B", "C"])
     >>> low, high = risk.interval(0.95)
     >>> bool(low < 1 < high), risk.sources["share"].round(2).to_list()
-    (True, [0.69, 0.31])
+    (True, [0.71, 0.29])
     """
     if method not in METHODS:
         raise ProblemError(f"there is no risk estimator {method!r}; there are {list(METHODS)}")
@@ -98,7 +100,9 @@ def estimate(
             return _fallen_back(sample, reasons, method)
         lam_heard = everyone / everyone.sum()
     else:
-        lam_heard = lambdas.variance_reduced(heard, divergence, stand_in=limits is not False)
+        lam_heard = lambdas.variance_reduced(
+            heard, divergence, prior_rows=0.0 if limits is False else limits.prior_rows
+        )
     lam_rows = np.zeros(len(sample.L))
     lam_rows[sample.rows(speaks)] = lam_heard
     return _assembled(sample, lam_rows, method, reasons)
@@ -123,17 +127,19 @@ def _fallen_back(sample: Sample, reasons: tuple[str, ...], method: str) -> RiskE
         f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
     )
     warnings.warn(
-        f"no source overlaps with the target, so '{method}' falls back to the uncorrected mean "
+        f"no source's weights can be trusted, so '{method}' falls back to the uncorrected mean "
         f"loss of all sources, which says little about the target ({said})",
         OverlapWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
     uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
-    return _assembled(
-        uncorrected,
-        lambdas.unbiased(sample),
-        "naive",
-        fallback=f"no source overlaps with the target, so {method} fell back to naive",
+    naive = _assembled(uncorrected, lambdas.unbiased(sample), "naive")
+    return replace(
+        naive,
+        mean_weights=sample.means(sample.w),
+        ess=_ess(sample),
+        left_out=reasons,
+        fallback=f"no source's weights can be trusted, so {method} fell back to naive",
     )
 
 
@@ -142,7 +148,6 @@ def _assembled(
     lam_rows: NDArray[np.float64],
     method: str,
     reasons: tuple[str, ...] | None = None,
-    fallback: str = "",
 ) -> RiskEstimate:
     z = sample.w * sample.L
     estimates = sample.means(z)
@@ -164,5 +169,5 @@ def _assembled(
         ess=ess,
         left_out=reasons or ("",) * len(sample.n),
         influence=influence,
-        fallback=fallback,
+        cells=sample.n.copy(),
     )

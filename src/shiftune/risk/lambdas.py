@@ -43,7 +43,7 @@ def unbiased(sample: Sample) -> Floats:
     return sample.rows(unbiased_lambda(sample.n))
 
 
-def variance_reduced(sample: Sample, divergence: Divergence, *, stand_in: bool) -> Floats:
+def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: float) -> Floats:
     r"""Return the optimal lambda of every row, shape (n,).
 
     The divergences come from
@@ -51,25 +51,25 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, stand_in: bool) 
     - ``plug_in``: the rows themselves, as published. A small loss then makes a small divergence
       and a large lambda, so the estimate is low in small samples;
     - ``cross_fitted``: for a row of fold f (row number modulo 5), from the other folds;
-    - ``weights_only``: the weights, as if all losses were alike,
-      :math:`\mathrm{Div}_j = \mathrm{mean}\, w^2`, so that :math:`\lambda_j n_j` is proportional
-      to the effective rows where the mean weight is 1.
+    - ``weights_only``: the weights, as if losses had the same mean square everywhere and
+      :math:`f_T^2` could be neglected, :math:`\mathrm{Div}_j = \mathrm{mean}\, w^2`: then
+      :math:`\lambda_j n_j` is proportional to the effective rows.
 
-    With `stand_in`, a divergence of 0 (one row; a model without a single error) is not believed:
-    see `_without_zeros`.
+    With `prior_rows` > 0 they are mixed with a prior: see `_steadied`. With 0 they are as
+    published.
     """
     if divergence == "weights_only":
         return sample.rows(optimal_lambda(sample.n, _square_weights(sample)))
     if divergence == "plug_in":
-        return sample.rows(optimal_lambda(sample.n, _divergences(sample, stand_in)))
+        return sample.rows(optimal_lambda(sample.n, _divergences(sample, prior_rows)))
     if divergence == "cross_fitted":
-        return _cross_fitted(sample, stand_in)
+        return _cross_fitted(sample, prior_rows)
     raise ProblemError(
         f"divergence is 'plug_in', 'cross_fitted' or 'weights_only', got {divergence!r}"
     )
 
 
-def _cross_fitted(sample: Sample, stand_in: bool) -> Floats:
+def _cross_fitted(sample: Sample, prior_rows: float) -> Floats:
     if sample.n.min() < 2:
         j = int(np.argmin(sample.n))
         raise ProblemError(
@@ -82,33 +82,37 @@ def _cross_fitted(sample: Sample, stand_in: bool) -> Floats:
     for f in range(folds):
         inside = fold == f
         others = sample.where(~inside)
-        optimal = optimal_lambda(sample.n, _divergences(others, stand_in))
+        optimal = optimal_lambda(sample.n, _divergences(others, prior_rows))
         # Within a fold the sources keep their shares, lambda_j n_j, whatever its size.
         size = sample.sums(inside.astype(float))
         lam[inside] = sample.rows(optimal * sample.n / (size * folds))[inside]
     return lam
 
 
-def _divergences(sample: Sample, stand_in: bool) -> Floats:
+def _divergences(sample: Sample, prior_rows: float) -> Floats:
     z = sample.w * sample.L
     div = sample.means((z - sample.rows(sample.means(z))) ** 2)
-    return _without_zeros(sample, div) if stand_in else div
+    return _steadied(sample, div, prior_rows) if prior_rows > 0 else div
 
 
-def _without_zeros(sample: Sample, div: Floats) -> Floats:
-    """Replace divergences of 0 by what the source's weights and the other sources' noise say.
+def _steadied(sample: Sample, div: Floats, prior_rows: float) -> Floats:
+    r"""Mix the divergences with a prior, as if it had been seen on `prior_rows` rows.
 
-    Div_j = mean_j(w^2) r, where r is the mean of Div_l / mean_l(w^2) over all rows of the sources
-    that do vary: the same noise per unit of squared weight as elsewhere.
+    .. math:: \mathrm{Div}_j \leftarrow \frac{n_j \mathrm{Div}_j / \bar w_j^2
+              + m\, r\, \mathrm{mean}_j(w^2) / \bar w_j^2}{n_j + m}
+
+    The prior takes the same noise r per unit of squared weight in every source (the mean of
+    :math:`\mathrm{Div}_l / \mathrm{mean}_l(w^2)` over all rows). Both are taken of weights with
+    mean 1: a source whose weights are all too low would otherwise seem precise. A divergence of
+    0 (one row; a model without a single error there) is not believed at all.
     """
+    square = _square_weights(sample)
     known = div > 0
-    if known.all():
-        return div
-    squares = _square_weights(sample)
     if not known.any():
-        return squares
-    noise = np.average(div[known] / squares[known], weights=sample.n[known])
-    return np.where(known, div, squares * noise)
+        return square
+    noise = np.average(div[known] / square[known], weights=sample.n[known])
+    mixed = (sample.n * div + prior_rows * noise * square) / (sample.n + prior_rows)
+    return np.asarray(np.where(known, mixed, noise * square) / sample.means(sample.w) ** 2)
 
 
 def _square_weights(sample: Sample) -> Floats:

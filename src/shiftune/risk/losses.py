@@ -66,6 +66,11 @@ class Loss:
         else:
             if predicted.shape == (len(labels), 1):
                 predicted = predicted[:, 0]
+            if predicted.shape != labels.shape:
+                raise ProblemError(
+                    f"{self.name}: {len(labels)} labels but predictions of shape "
+                    f"{predicted.shape}; one prediction per row is needed"
+                )
             values = self.function(labels, predicted)
         losses = np.asarray(values, dtype=float)
         if losses.shape != labels.shape:
@@ -76,8 +81,8 @@ class Loss:
             )
         if np.isnan(losses).any():
             raise ProblemError(
-                f"{self.name}: {int(np.isnan(losses).sum())} loss(es) are NaN; the model predicts "
-                "NaN there"
+                f"{self.name}: {int(np.isnan(losses).sum())} loss(es) are NaN: the model predicts "
+                "NaN there, or the label is missing"
             )
         losses = np.minimum(losses, self.upper)
         if not np.isfinite(losses).all():
@@ -132,7 +137,7 @@ def pinball(quantile: float = 0.5) -> Loss:
 
 
 def _squared(y: Floats, p: Floats) -> Floats:
-    return (_numeric("squared", y) - p) ** 2
+    return (_numeric("squared", y) - _numeric("squared", p)) ** 2
 
 
 def _half_squared(y: Floats, p: Floats) -> Floats:
@@ -140,12 +145,10 @@ def _half_squared(y: Floats, p: Floats) -> Floats:
 
 
 def _absolute(y: Floats, p: Floats) -> Floats:
-    return np.abs(_numeric("absolute", y) - p)
+    return np.abs(_numeric("absolute", y) - _numeric("absolute", p))
 
 
 def _zero_one(y: NDArray[Any], p: NDArray[Any]) -> Floats:
-    if y.shape != p.shape:
-        raise ProblemError(f"zero_one: {y.shape} labels but predictions of shape {p.shape}")
     if (y.dtype.kind in "OUS") != (p.dtype.kind in "OUS"):
         raise ProblemError(
             "zero_one: the labels are text but the predictions numbers, or vice versa"
@@ -168,7 +171,9 @@ def _brier(y: NDArray[Any], P: Floats, classes: NDArray[Any]) -> Floats:
 
 def _numeric(name: str, y: NDArray[Any]) -> Floats:
     if y.dtype.kind not in "biuf":
-        raise ProblemError(f"{name}: the labels are {y.dtype}, but this loss needs numbers")
+        raise ProblemError(
+            f"{name}: labels or predictions are {y.dtype}, but this loss needs numbers"
+        )
     return np.asarray(y, dtype=float)
 
 
@@ -190,17 +195,19 @@ def _probabilities(
         raise ProblemError(f"{name}: {int(np.isnan(P).any(axis=1).sum())} row(s) are NaN")
     if P.min(initial=0) < -1e-6 or not np.allclose(P.sum(axis=1), 1, atol=1e-3):
         raise ProblemError(f"{name}: the probabilities of a row must be >= 0 and add up to 1")
-    return P, known
+    return P / P.sum(axis=1, keepdims=True), known
 
 
 def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the column of every label, shape (n,); labels can be of any kind."""
+    if (y.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
+        raise ProblemError(
+            f"{name}: the labels are {y.dtype} but the model's classes {classes.dtype}; text and "
+            "numbers are never the same class"
+        )
     order = np.argsort(classes)
     ranked = classes[order]
-    try:
-        place = np.minimum(np.searchsorted(ranked, y), len(ranked) - 1)
-    except TypeError:
-        place = np.zeros(len(y), dtype=np.intp)
+    place = np.minimum(np.searchsorted(ranked, y), len(ranked) - 1)
     unseen = ranked[place] != y
     if np.any(unseen):
         missing = sorted({str(label) for label in y[unseen]})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,13 @@ from scipy.special import stdtrit
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+_BY_SOURCE = ("n", "estimates", "divergences", "lam", "mean_weights", "ess", "cells")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class RiskEstimate(Uncertain):
         the same rows follow from their squares.
     fallback : str
         Why something else was computed than what was asked for; empty otherwise.
+    cells : array of shape (k,)
+        Entries of `influence` that belong to each source: n, or fewer once `condensed`.
     """
 
     method: str
@@ -87,13 +94,14 @@ class RiskEstimate(Uncertain):
     ess: Floats
     left_out: tuple[str, ...]
     influence: Floats
+    cells: NDArray[np.intp]
     fallback: str = ""
 
     def __post_init__(self) -> None:
         for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
             values.flags.writeable = False
-        self.ess.flags.writeable = False
-        self.influence.flags.writeable = False
+        for values in (self.ess, self.influence, self.cells):
+            values.flags.writeable = False
 
     @property
     def sources(self) -> pd.DataFrame:
@@ -113,6 +121,15 @@ class RiskEstimate(Uncertain):
             index=pd.Index(self.names, name="site"),
         )
 
+    @property
+    def coverage(self) -> float:
+        r"""Share of the target that the sources cover, :math:`\sum_j \lambda_j n_j \bar w_j`.
+
+        The mean weight of a source is the share of the target that its rows stand for. Below 1
+        the rest of the target is not in the estimate, which is then too low.
+        """
+        return float(np.sum(self.lam * self.n * self.mean_weights))
+
     def minus(self, other: RiskEstimate) -> Uncertain:
         """Difference to another estimate on the same rows, with the paired standard error.
 
@@ -127,23 +144,83 @@ class RiskEstimate(Uncertain):
         >>> round(d.value, 3), bool(d.stderr < a.stderr / 100)
         (0.1, True)
         """
-        if self.names != other.names or not np.array_equal(self.n, other.n):
+        same_rows = np.array_equal(self.n, other.n) and np.array_equal(self.cells, other.cells)
+        if self.names != other.names or not same_rows:
             raise ProblemError(
                 "two estimates can be compared only on the same rows of the same sources"
             )
-        variance, dof = pooled_variance(self.influence - other.influence, self.n, self.ess)
+        variance, dof = pooled_variance(self.influence - other.influence, self.cells, self.ess)
         return Uncertain(self.value - other.value, variance, dof)
+
+    def condensed(self, most: int = 2000) -> RiskEstimate:
+        r"""Return the same estimate with at most about `most` influence values.
+
+        Rows of a source are dealt to blocks in turn and their influence values added up. Rows
+        are independent, so the sum of the blocks' squares still estimates the variance of the
+        estimate, and of differences: with 2000 blocks to a relative error of
+        :math:`\sqrt{2/2000} = 3\,\%`.
+        """
+        blocks = np.minimum(self.cells, max(most // len(self.cells), 2))
+        if np.array_equal(blocks, self.cells):
+            return self
+        place = np.concatenate(
+            [
+                start + np.arange(cells) % b
+                for start, cells, b in zip(
+                    np.cumsum(blocks) - blocks, self.cells, blocks, strict=True
+                )
+            ]
+        )
+        sums = np.zeros(int(blocks.sum()))
+        np.add.at(sums, place, self.influence)
+        return replace(self, influence=sums, cells=blocks)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the estimate as text and numbers that JSON can hold."""
+        record: dict[str, Any] = {
+            "value": self.value,
+            "variance": self.variance,
+            "dof": self.dof,
+            "method": self.method,
+            "fallback": self.fallback,
+            "names": list(self.names),
+            "left_out": list(self.left_out),
+            "influence": b64encode(self.influence.astype("<f4").tobytes()).decode(),
+        }
+        return record | {name: getattr(self, name).tolist() for name in _BY_SOURCE}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RiskEstimate:
+        """Read what `to_record` wrote (influence values to single precision).
+
+        >>> from shiftune.risk import estimate
+        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
+        >>> RiskEstimate.from_record(risk.to_record()).value
+        2.75
+        """
+        values = dict(record)
+        influence = np.frombuffer(b64decode(values.pop("influence")), dtype="<f4").astype(float)
+        values |= {name: np.array(values[name]) for name in _BY_SOURCE}
+        values |= {name: tuple(values[name]) for name in ("names", "left_out")}
+        return cls(**values, influence=influence)
+
+    def __reduce__(self) -> tuple[type[RiskEstimate], tuple[Any, ...]]:
+        # Through the constructor, so that the arrays are read-only again.
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))
 
     def __repr__(self) -> str:
         low, high = self.interval()
         said = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
-        gone = sum(bool(reason) for reason in self.left_out)
-        said += f", {len(self.n) - gone} of {len(self.n)} sources" if len(self.n) > 1 else ""
+        heard = sum(not reason for reason in self.left_out)
+        if len(self.n) > 1 and not self.fallback:
+            said += f", {heard} of {len(self.n)} sources"
+        if not self.fallback and self.coverage < 0.9:
+            said += f", about {self.coverage:.0%} of the target covered"
         return f"<RiskEstimate {said}{'; ' + self.fallback if self.fallback else ''}>"
 
 
 def pooled_variance(
-    influence: Floats, n: NDArray[np.intp], effective: Floats
+    influence: Floats, cells: NDArray[np.intp], effective: Floats
 ) -> tuple[float, float]:
     r"""Variance of a sum of centred row contributions, and its degrees of freedom.
 
@@ -153,7 +230,7 @@ def pooled_variance(
     with :math:`m_j` the effective rows of source j: of 300 rows of which 8 carry the weight, 8
     speak about the spread.
     """
-    starts = np.concatenate([[0], np.cumsum(n)[:-1]])
+    starts = np.concatenate([[0], np.cumsum(cells)[:-1]])
     by_source = np.add.reduceat(influence**2, starts)
     total = float(by_source.sum())
     if total == 0:

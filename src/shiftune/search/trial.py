@@ -1,0 +1,74 @@
+"""One trial, wherever it runs: parameters in, estimated target risk or a reason out."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from shiftune.errors import OverlapWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from shiftune.risk.losses import Loss
+    from shiftune.risk.result import RiskEstimate
+    from shiftune.search.fitting import FitPlan, StudyData
+
+
+@dataclass(frozen=True, slots=True)
+class TrialContext:
+    """All that a trial needs besides its parameters; goes to every worker once."""
+
+    estimator: Any
+    data: StudyData
+    loss: Loss
+    risk: Callable[..., RiskEstimate]
+    plan: FitPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a trial: a risk, or the reason why there is none."""
+
+    risk: RiskEstimate | None
+    failure: str
+    seconds: float
+
+
+def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
+    """Build the model, fit it, take its losses and estimate the target risk.
+
+    Whatever the model raises is the trial's failure, not the search's.
+    """
+    start = time.perf_counter()
+    try:
+        model = clone(context.estimator).set_params(**params)
+        losses = context.plan.losses(model, context.data, context.loss)
+        with warnings.catch_warnings():
+            # Said once, when the search begins: it depends on the weights alone.
+            warnings.simplefilter("ignore", OverlapWarning)
+            risk = context.risk(losses, context.data.weights, names=context.data.names)
+        if not np.isfinite(risk.value):
+            raise ValueError(f"the estimated risk is {risk.value}")
+        return Outcome(risk.condensed(), "", time.perf_counter() - start)
+    except Exception as error:
+        return Outcome(None, described(error), time.perf_counter() - start)
+
+
+def described(error: BaseException) -> str:
+    """Say in a line what was raised and where.
+
+    >>> described(ValueError("C must be positive"))
+    'ValueError: C must be positive'
+    """
+    said = f"{type(error).__name__}: {error}".strip().removesuffix(":")
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        said += f" (in {frames[-1].name}, line {frames[-1].lineno} of {frames[-1].filename})"
+    return said
