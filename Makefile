@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/python -m shiftune
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -31,6 +31,10 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/ratios.py
+	$(BIN)/python benchmarks/samplers.py
+	$(BIN)/python benchmarks/search.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

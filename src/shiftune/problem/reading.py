@@ -124,8 +124,8 @@ def read(
         )
     decided = task or task_of(labels.values())
     values = np.unique(np.concatenate(list(labels.values())))
-    numbers = values.dtype.kind in "iuf" and len(values) > 2
-    if task is None and decided == "classification" and numbers:
+    whole_numbers = values.dtype.kind in "iuf" and len(values) > 2
+    if task is None and decided == "classification" and whole_numbers:
         notes.append(
             f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
             "quantity pass task='regression'"

@@ -74,7 +74,7 @@ def estimate(
     >>> risk = estimate(losses, weights, names=["B", "C"])
     >>> low, high = risk.interval(0.95)
     >>> bool(low < 1 < high), risk.sources["share"].round(2).to_list()
-    (True, [0.71, 0.29])
+    (True, [0.7, 0.3])
     """
     if method not in METHODS:
         raise ProblemError(f"there is no risk estimator {method!r}; there are {list(METHODS)}")

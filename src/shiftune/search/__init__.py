@@ -1,1 +1,9 @@
-"""The search for hyperparameters."""
+"""The search: trial -> fit -> losses -> estimated target risk -> next trial."""
+
+from shiftune.search import spaces
+from shiftune.search.fitting import FitPlan, PooledFit, StudyData
+from shiftune.search.gp import GPLCBSampler
+from shiftune.search.search import ShiftSearch
+from shiftune.search.spaces import Space
+
+__all__ = ["FitPlan", "GPLCBSampler", "PooledFit", "ShiftSearch", "Space", "StudyData", "spaces"]

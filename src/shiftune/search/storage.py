@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from optuna.samplers import BaseSampler
 
@@ -38,13 +40,14 @@ def open_study(
         What must be the same for trials to be comparable: fingerprint of the data, loss, ...
     study_name : str, optional
     """
-    study = optuna.create_study(
-        storage=_opened(storage),
-        sampler=sampler,
-        study_name=study_name or STUDY_NAME,
-        direction="minimize",
-        load_if_exists=True,
-    )
+    with _quiet_optuna():
+        study = optuna.create_study(
+            storage=_opened(storage),
+            sampler=sampler,
+            study_name=study_name or STUDY_NAME,
+            direction="minimize",
+            load_if_exists=True,
+        )
     if len(study.directions) > 1:
         raise ProblemError(
             f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
@@ -61,6 +64,18 @@ def open_study(
             "settings to continue"
         )
     return study
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from announcing the study on the terminal; its level is as before afterwards."""
+    logger = logging.getLogger("optuna")
+    level = logger.level
+    logger.setLevel(max(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseStorage | None:

@@ -8,6 +8,7 @@ import threading
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from optuna.samplers import BaseSampler
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optuna.distributions import BaseDistribution
+    from optuna.storages import BaseStorage
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 __all__ = ["VARIANCE_KEY", "GPLCBSampler"]
+
+InFlight = dict[tuple[int, int], dict[str, Any]]
 
 _lock = threading.Lock()
 
@@ -107,7 +111,14 @@ class GPLCBSampler(BaseSampler):
         # Optuna stores a parameter when the objective asks for it, one by one, after the proposal
         # was made. Other threads need to know of it before: without this three threads proposed
         # 14 different points in 16 trials.
-        self._in_flight: dict[tuple[str, int], dict[str, Any]] = {}
+        self._in_flight: WeakKeyDictionary[BaseStorage, InFlight] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is in flight in this process is nothing to a copy of the sampler elsewhere.
+        return self.__dict__ | {"_in_flight": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _in_flight=WeakKeyDictionary())
 
     def reseed_rng(self) -> None:
         """Forget the seed; Optuna calls this in every worker of ``optimize(n_jobs > 1)``."""
@@ -149,7 +160,7 @@ class GPLCBSampler(BaseSampler):
             }
         with _one_proposal_at_a_time():
             proposed = self._propose(study, trial, search_space)
-            self._in_flight[study.study_name, trial.number] = proposed
+            self._proposals(study)[study._study_id, trial.number] = proposed
         return proposed
 
     def _propose(
@@ -168,11 +179,15 @@ class GPLCBSampler(BaseSampler):
         self, study: Study, trials: list[FrozenTrial]
     ) -> dict[int, dict[str, Any]]:
         """Proposals by trial number; those of finished trials are forgotten."""
+        proposals, here = self._proposals(study), study._study_id
         for t in trials:
             if t.state.is_finished():
-                self._in_flight.pop((study.study_name, t.number), None)
-        here = study.study_name
-        return {number: p for (name, number), p in self._in_flight.items() if name == here}
+                proposals.pop((here, t.number), None)
+        return {number: p for (study_id, number), p in proposals.items() if study_id == here}
+
+    def _proposals(self, study: Study) -> InFlight:
+        """Proposals by study and trial. Names and ids of studies are unique in a storage only."""
+        return self._in_flight.setdefault(study._storage, {})
 
     def _lowest_bound(
         self, history: TrialHistory, cube: UnitCube, rng: np.random.Generator

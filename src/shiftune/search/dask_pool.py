@@ -1,0 +1,100 @@
+"""A Dask cluster as a place where items run."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from shiftune.search import in_worker
+
+if TYPE_CHECKING:
+    from shiftune.search.pools import ExecutorFactory
+
+
+class DaskPool:
+    """A Dask cluster; every worker receives the context once.
+
+    Dask runs tasks in threads, so a time limit cannot be kept.
+
+    Parameters
+    ----------
+    executor
+        A bound ``Client.get_executor``, or another callable that returns Dask's executor.
+    first
+        What it returned when it was called to find out.
+    context
+        Any object that Dask can send.
+    """
+
+    def __init__(self, executor: ExecutorFactory, first: Any, context: Any) -> None:
+        from distributed.scheduler import KilledWorker
+
+        # The scheduler cancels items whose context is lost with its last holder.
+        self.deaths: tuple[type[BaseException], ...] = (
+            CancelledError,
+            asyncio.CancelledError,
+            KilledWorker,
+        )
+        self.final_deaths: tuple[type[BaseException], ...] = (KilledWorker,)
+        self._factory = executor
+        self._executor = first
+        self._context = context
+        self._unfinished: set[Any] = set()  # Dask drops what nobody holds a future of
+        self._scatter()
+
+    def _scatter(self) -> None:
+        # In a list, because Dask scatters the values of a dictionary one by one. Not hashed: that
+        # takes long, and finds the lost object under the same name again.
+        client = self._executor._client
+        (self._scattered,) = client.scatter([self._context], broadcast=True, hash=False)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of threads of the cluster, now."""
+        return sum(self._executor._client.ncores().values())
+
+    def submit(self, name: str, payload: bytes) -> Future[bytes]:
+        """Run an item where the context is."""
+        # Not with the executor's own submit: a future of its own is never done if the worker dies
+        # between the end of the item and the fetching of its result (distributed 2026.8).
+        remote = self._executor._client.submit(
+            in_worker.run, self._scattered, payload, **{**self._executor._kwargs, "pure": False}
+        )
+        future: Future[bytes] = Future()
+        self._unfinished.add(remote)
+
+        def fetch(remote: Any) -> None:
+            try:
+                future.set_result(remote.result())
+            except InvalidStateError:  # cancelled by the driver
+                pass
+            except BaseException as error:
+                with suppress(InvalidStateError):
+                    future.set_exception(error)
+            finally:
+                self._unfinished.discard(remote)
+
+        remote.add_done_callback(fetch)
+        return future
+
+    def was_taken(self, name: str) -> bool:
+        """Never known: the scheduler moves items between workers."""
+        return False
+
+    def is_overdue(self, name: str) -> bool:
+        """Never: the workers are the cluster's, and may be running others' tasks."""
+        return False
+
+    def rebuild(self) -> None:
+        """Drop what is unfinished and send the context to the workers there are now."""
+        self.close(kill=True)
+        self._executor = self._factory()
+        self._scatter()
+
+    def close(self, *, kill: bool) -> None:
+        """Drop what is unfinished and let go of the context; the cluster stays."""
+        self._executor._client.cancel(list(self._unfinished))
+        self._executor.shutdown(wait=not kill)
+        self._scattered.release()

@@ -1,0 +1,211 @@
+"""What happens to an item once it has reached a worker."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import cloudpickle
+import joblib
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Task = Callable[[Any, Any], Any]
+
+CONTEXT_FILE = "context.joblib"
+MIN_MAPPED_BYTES = 1_000_000
+MAX_MAPPED = 256
+MAX_BYTES_IN_PIPE = 2000
+
+
+class OutOfTime(Exception):  # noqa: N818 - it is what happened to the item, not a mistake
+    """An item ran longer than the time limit."""
+
+
+def write_context(folder: str, context: Any) -> None:
+    """Write the context so that processes that read it share the memory of its large arrays.
+
+    Classes that only this process knows (of a notebook, say) go along, which ``joblib.dump`` by
+    itself cannot do.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_context(folder, {"age": np.arange(3.0)})
+    ...     read_context(folder)
+    {'age': array([0., 1., 2.])}
+    """
+    arrays: list[np.ndarray[Any, Any]] = []
+
+    def keep_inside(buffer: pickle.PickleBuffer) -> bool:
+        # Every mapped array holds a file descriptor, of which a process may have 1024 or so.
+        raw = buffer.raw()
+        if raw.nbytes < MIN_MAPPED_BYTES or len(arrays) == MAX_MAPPED:
+            return True
+        arrays.append(np.frombuffer(raw, dtype=np.uint8))
+        return False
+
+    rest = cloudpickle.dumps(context, protocol=5, buffer_callback=keep_inside)
+    joblib.dump((rest, arrays), Path(folder, CONTEXT_FILE))
+
+
+def read_context(folder: str) -> Any:
+    """Read what `write_context` wrote; the arrays can be written to, in this process only."""
+    rest, arrays = joblib.load(Path(folder, CONTEXT_FILE), mmap_mode="c")
+    for array in arrays:
+        # One byte of every page. Loky measures a worker's resident memory after its first item
+        # and replaces the worker once that has grown by 300 MB; arrays that are read little by
+        # little would look like such a leak.
+        array[::4096].max()
+    return pickle.loads(rest, buffers=arrays)
+
+
+_contexts: dict[str, Any] = {}
+_loading = threading.Lock()
+
+
+def forget_context(folder: str) -> None:
+    """Free the context, where the worker is a thread of the driver's process."""
+    _contexts.pop(folder, None)
+
+
+def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | None) -> bytes:
+    """Run an item with the context of a folder, which each process reads once.
+
+    Tells the driver how far the item got: the file ``notice`` exists once a worker has taken it
+    (a future says so earlier, when the item is still in a queue), and holds the time since which
+    the task itself has been running.
+    """
+    Path(folder, notice).touch()
+    try:
+        with _loading:
+            if folder not in _contexts:
+                _contexts[folder] = read_context(folder)
+        context = _contexts[folder]
+        # The clock counts from the start of the machine and is the same in all its processes.
+        Path(folder, notice).write_text(repr(time.monotonic()))
+    except Exception as error:
+        return _pack_error(error)
+    outcome = run(context, payload, time_limit)
+    if len(outcome) > MAX_BYTES_IN_PIPE:
+        # A worker that is killed while it writes to a pipe (and memory runs out just then) leaves
+        # the driver's thread reading for ever. Up to 4096 bytes are written all or none.
+        path = Path(folder, f"{notice}-outcome")
+        path.write_bytes(outcome)
+        return _pack("file", path)
+    return outcome
+
+
+def run(context: Any, payload: bytes, time_limit: float | None = None) -> bytes:
+    """Run an item and pack what came of it.
+
+    Items and outcomes travel as bytes: what cannot be packed or unpacked is then the error of one
+    item. Left to the pools, an exception class that does not survive pickling breaks them.
+
+    Examples
+    --------
+    >>> import operator
+    >>> unpack(run(10, pack_item(operator.add, 5)))
+    15
+    """
+    try:
+        task, item = pickle.loads(payload)
+        value = _call(task, context, item, time_limit)
+        return _pack("value", value)
+    except BaseException as error:  # sys.exit() in a task must not end the worker
+        return _pack_error(error)
+
+
+def pack_item(task: Task, item: Any) -> bytes:
+    """Pack what `run` needs."""
+    packed: bytes = cloudpickle.dumps((task, item))
+    return packed
+
+
+def unpack(outcome: bytes) -> Any:
+    """Return, or raise, what the task returned or raised."""
+    kind, value = pickle.loads(outcome)
+    if kind == "file":
+        outcome = value.read_bytes()
+        value.unlink()
+        return unpack(outcome)
+    if kind == "error":
+        raise value
+    return value
+
+
+def _pack(kind: Literal["value", "error", "file"], value: Any) -> bytes:
+    packed: bytes = cloudpickle.dumps((kind, value))
+    return packed
+
+
+def _pack_error(error: BaseException) -> bytes:
+    where = "".join(traceback.format_exception(error))
+    error.add_note(f"In the worker:\n{where}")
+    try:
+        packed = _pack("error", error)
+        pickle.loads(packed)
+    except Exception:
+        # Exceptions with a constructor of their own often cannot be unpickled.
+        stand_in = RuntimeError(f"{type(error).__name__}: {error}")
+        stand_in.add_note(f"In the worker:\n{where}")
+        return _pack("error", stand_in)
+    return packed
+
+
+def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
+    """Call the task; raise `OutOfTime` in it when the time is over, where signals allow it."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if time_limit is None or not in_main_thread or not hasattr(signal, "SIGALRM"):
+        return task(context, item)
+
+    text = f"the item ran longer than {time_limit:g} s"
+    running, over = True, False
+
+    def ring(*_: object) -> None:
+        nonlocal over
+        if running:
+            over = True
+            raise OutOfTime(text)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        try:
+            # Again every second: code that catches all exceptions may have caught this one.
+            signal.setitimer(signal.ITIMER_REAL, time_limit, 1.0)
+            value = task(context, item)
+        except BaseException:
+            if not over:
+                raise
+        finally:
+            running = False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    if over:  # whatever the task made of the exception
+        raise OutOfTime(text)
+    return value
+
+
+def begin(driver: int) -> None:
+    """Prepare a worker process: it leaves Ctrl-C to the driver, and ends when the driver does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":
+        threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
+
+
+def _end_with(driver: int) -> None:
+    # A driver killed by the system (it holds the most memory) cannot clean up, and its workers
+    # hold both ends of their queue, so they would wait for ever.
+    while os.getppid() == driver:
+        time.sleep(1.0)
+    os._exit(1)

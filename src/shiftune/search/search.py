@@ -1,0 +1,469 @@
+"""ShiftSearch: tune any scikit-learn model for a site without labels."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import optuna
+import pandas as pd
+from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.trial import TrialState
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
+
+from shiftune.errors import DataWarning, ProblemError
+from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, pooled
+from shiftune.ratio.auto import ratio_named
+from shiftune.ratio.site_weights import site_weights
+from shiftune.risk.estimate import METHODS, estimate
+from shiftune.risk.losses import Loss, loss_named
+from shiftune.risk.result import RiskEstimate
+from shiftune.risk.theory import regret_bound
+from shiftune.search import loop as _loop
+from shiftune.search import spaces as _spaces
+from shiftune.search.fitting import FitPlan, PooledFit, StudyData, fit, weight_argument
+from shiftune.search.gp import GPLCBSampler
+from shiftune.search.gp.bound import lowest_plausible_value
+from shiftune.search.loop import Loop
+from shiftune.search.progress import Progress
+from shiftune.search.selection import Rule, tied_with_best, winner
+from shiftune.search.storage import open_study
+from shiftune.search.trial import TrialContext, run_trial
+from shiftune.search.workers import Workers
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from shiftune.ratio import DensityRatio
+    from shiftune.risk.estimate import Method
+
+SAMPLERS = ("gp_lcb", "random", "tpe")
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(search: ShiftSearch) -> bool:
+        getattr(search.estimator, method)  # its own AttributeError says what is missing
+        return True
+
+    return check
+
+
+class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Choose hyperparameters for a target without labels, and say how good the model is there.
+
+    The paper's Algorithm 1 (any optimiser) and, with the default sampler, Algorithm 2 (Bayesian
+    optimisation). Density ratios are estimated once; every trial then fits the model on the
+    sources' training rows, takes its losses on their validation rows and estimates the target
+    risk from losses and weights.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator or pipeline
+    space : mapping from parameter names to Optuna distributions, or function
+        See `shiftune.search.spaces` for ready ones. A function takes an Optuna trial and returns
+        the parameters (define-by-run).
+    loss : str, Loss or function
+        Default: "log_loss" for classification, "squared" for regression.
+    risk : str or function
+        Name of a risk estimator, or a function of (losses, weights, names) that returns a
+        `RiskEstimate`. See `shiftune.risk.estimate`.
+    ratio : str or DensityRatio
+    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
+    n_trials : int
+        Number of trials in all, those of a continued study included.
+    timeout : float, optional
+        Seconds after which no new trial is begun.
+    trial_timeout : float, optional
+        Seconds that one trial may take; a longer one is recorded as failed. Trials then run in
+        worker processes, which can be stopped.
+    n_jobs : int
+        Worker processes (loky); -1 is one per core.
+    executor : function, optional
+        Returns a `concurrent.futures.Executor` to run trials on, for example Dask's
+        ``client.get_executor``; instead of `n_jobs`.
+    storage : path, Optuna URL or Optuna storage, optional
+        A path is a journal file. A run that was killed continues where it stopped; other data or
+        other settings are refused.
+    shares : three numbers, optional
+        Of every source for density ratio, training and validation. Default: the paper's
+        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed.
+    training_weights : None or "importance"
+        Whether the model is trained on rows weighted by their density ratios.
+    plan : FitPlan, optional
+        Which models a trial fits and whose losses they give. Default: one on all sources.
+    select : "best" or "one_se"
+        The lowest risk, or the simplest model within one standard error of it.
+    complexity : function, optional
+        From parameters to a number, smaller is simpler; for "one_se". Ready spaces have their
+        own.
+    progress : bool, optional
+        Show a progress bar; default: on terminals.
+    random_state : int
+        The same number gives the same trials, also with several workers. (Not with samplers
+        that are not seeded; an Optuna sampler that is passed in keeps its own seed.)
+
+    Attributes
+    ----------
+    best_params_ : dict
+    best_estimator_ : estimator
+        Refitted on all rows of all sources.
+    risk_ : RiskEstimate
+        Of the winning trial's model. It was chosen for being low: an honest figure for a model
+        chosen among many is a little higher.
+    trials_ : DataFrame
+        One row per trial: state, value, standard error, interval, parameters, seconds, whether
+        it can be told apart from the best, the risk at every source, the reason of a failure.
+    study_ : optuna.Study
+    problem_ : ShiftProblem
+    weights_ : list of arrays or None
+        Density ratios at the validation rows.
+    interrupted_ : bool
+        Whether the user stopped the search (Ctrl-C); the results are those so far.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from shiftune.paper import toy_problem
+    >>> toy = toy_problem(1.0, n=300)
+    >>> search = ShiftSearch(Ridge(), {"alpha": optuna.distributions.FloatDistribution(
+    ...     0.01, 100, log=True)}, n_trials=8, ratio="ulsif")
+    >>> search.fit(toy.problem).trials_["state"].value_counts().to_dict()
+    {'COMPLETE': 8}
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Any,
+        *,
+        loss: str | Loss | Callable[..., Any] | None = None,
+        risk: str | Callable[..., RiskEstimate] = "variance_reduced",
+        ratio: str | DensityRatio = "auto",
+        sampler: str | BaseSampler = "gp_lcb",
+        n_trials: int = 50,
+        timeout: float | None = None,
+        trial_timeout: float | None = None,
+        n_jobs: int = 1,
+        executor: Callable[[], Executor] | None = None,
+        storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None,
+        shares: tuple[float, float, float] | None = None,
+        training_weights: str | None = None,
+        plan: FitPlan | None = None,
+        select: Rule = "best",
+        complexity: Callable[[Mapping[str, Any]], float] | None = None,
+        progress: bool | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.space = space
+        self.loss = loss
+        self.risk = risk
+        self.ratio = ratio
+        self.sampler = sampler
+        self.n_trials = n_trials
+        self.timeout = timeout
+        self.trial_timeout = trial_timeout
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.storage = storage
+        self.shares = shares
+        self.training_weights = training_weights
+        self.plan = plan
+        self.select = select
+        self.complexity = complexity
+        self.progress = progress
+        self.random_state = random_state
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_target: Any = None,
+    ) -> Self:
+        """Search, then refit the winner on all rows of all sources.
+
+        Parameters
+        ----------
+        X : ShiftProblem, or array or DataFrame of shape (n, d)
+            The problem; or the rows of all sources, with
+        y, groups : arrays of shape (n,)
+            their labels and sites, and
+        X_target : array or DataFrame of shape (n_T, d)
+            the rows of the target.
+        """
+        problem = _problem(X, y, groups, X_target)
+        loss = self._checked_loss(problem)
+        self._check_settings()
+        sampler = self._sampler()
+        ratio = clone(ratio_named(self.ratio, self.random_state))
+        study = open_study(self.storage, sampler, self._identity(problem, loss))
+        context = self._context(problem, loss, ratio)
+        done = len(study.get_trials(deepcopy=False, states=_loop.FINISHED))
+        with (
+            Workers(
+                run_trial,
+                context,
+                n_jobs=self.n_jobs,
+                executor=self.executor,
+                time_limit=self.trial_timeout,
+            ) as workers,
+            Progress(self.n_trials, done, self.progress) as progress,
+        ):
+            loop = Loop(study, self.space, workers, partial(_spaces.check_names, self.estimator))
+            loop.run(self.n_trials, self.timeout, progress)
+        self.interrupted_ = loop.interrupted
+        self.problem_, self.study_ = problem, study
+        self._read_results(loss)
+        self.best_estimator_ = self._refitted(problem)
+        if hasattr(self.best_estimator_, "classes_"):
+            self.classes_ = self.best_estimator_.classes_
+        return self
+
+    def _check_settings(self) -> None:
+        if not isinstance(self.n_trials, int | np.integer) or self.n_trials <= 0:
+            raise ProblemError(f"n_trials must be a whole number > 0, got {self.n_trials!r}")
+        for name in ("timeout", "trial_timeout"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
+        if self.training_weights not in (None, "importance"):
+            raise ProblemError(
+                f"training_weights is None or 'importance', got {self.training_weights!r}"
+            )
+        if self.training_weights:
+            weight_argument(self.estimator)
+        if not callable(self.risk) and self.risk not in METHODS:
+            raise ProblemError(
+                f"there is no risk estimator {self.risk!r}; there are {list(METHODS)}"
+            )
+        if not callable(self.space):
+            _spaces.check(self.space, self.estimator)
+        if self.select not in ("best", "one_se"):
+            raise ProblemError(f"select is 'best' or 'one_se', got {self.select!r}")
+        if self.select == "one_se" and self._complexity() is None:
+            raise ProblemError(
+                "select='one_se' prefers simple models and needs to know which are: pass "
+                "complexity=, a function from parameters to a number, or use a space of "
+                "shiftune.search.spaces"
+            )
+
+    def _checked_loss(self, problem: ShiftProblem) -> Loss:
+        default = "log_loss" if problem.task == "classification" else "squared"
+        loss = loss_named(default if self.loss is None else self.loss)
+        if not hasattr(self.estimator, loss.needs):
+            raise ProblemError(
+                f"the loss {loss.name!r} needs {loss.needs}, which {type(self.estimator).__name__} "
+                "does not have; choose another loss (such as 'zero_one'), or a model with "
+                "probabilities (SVC(probability=True), CalibratedClassifierCV)"
+            )
+        return loss
+
+    def _sampler(self) -> BaseSampler:
+        if isinstance(self.sampler, NSGAIISampler | NSGAIIISampler):
+            raise ProblemError(
+                f"{type(self.sampler).__name__} is for several objectives, and the target risk is "
+                "one; use 'gp_lcb', 'tpe' or 'random'"
+            )
+        if isinstance(self.sampler, BaseSampler):
+            return self.sampler
+        if self.sampler == "gp_lcb":
+            return GPLCBSampler(seed=self.random_state)
+        if self.sampler == "random":
+            return RandomSampler(seed=self.random_state)
+        if self.sampler == "tpe":
+            return TPESampler(seed=self.random_state)
+        raise ProblemError(
+            f"there is no sampler {self.sampler!r}; there are {list(SAMPLERS)} and all of Optuna's"
+        )
+
+    def _identity(self, problem: ShiftProblem, loss: Loss) -> dict[str, str]:
+        return {
+            "data": problem.fingerprint(),
+            "model": repr(self.estimator),
+            "loss": loss.name,
+            "risk": self.risk if isinstance(self.risk, str) else repr(self.risk),
+            "ratio": repr(self.ratio),
+            "split": repr((self.shares, self.random_state)),
+            "training weights": repr(self.training_weights),
+            "plan": repr(type(self.plan).__name__),
+        }
+
+    def _context(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> TrialContext:
+        if self.risk == "oracle" and problem.oracle is None:
+            raise ProblemError("risk='oracle' needs a problem whose target labels are kept aside")
+        weighted = self.risk not in ("naive", "oracle")
+        needs_ratio = weighted or self.training_weights is not None
+        shares = self.shares or (PAPER_SHARES if needs_ratio else (0.0, 0.7, 0.3))
+        split = problem.split(shares, random_state=self.random_state)
+        train, judged = split.train, split.validation
+        training_weights = None
+        self.weights_: list[NDArray[np.float64]] | None = None
+        if needs_ratio:
+            ratio.fit(problem.target.X, [site.X for site in split.density])
+            self.ratio_ = ratio
+            if weighted:
+                self.weights_ = site_weights(ratio, judged)
+            if self.training_weights:
+                training_weights = _relative(site_weights(ratio, train))
+        if self.risk == "oracle" and problem.oracle is not None:
+            judged = (problem.oracle,)
+        X_train, y_train = pooled(train)
+        X_judged, _ = pooled(judged)
+        risk = (
+            self.risk
+            if callable(self.risk)
+            else partial(estimate, method=cast("Method", self.risk))
+        )
+        if self.weights_ is not None:
+            # Depends on the weights alone, so it is said here once and not in every trial.
+            risk([np.ones(len(site)) for site in judged], self.weights_, names=_names(judged))
+        data = StudyData(
+            X_train=X_train,
+            y_train=y_train,
+            training_weights=training_weights,
+            X_validation=X_judged,
+            y_validation=tuple(site.labels for site in judged),
+            weights=None if self.weights_ is None else tuple(self.weights_),
+            names=_names(judged),
+        )
+        return TrialContext(self.estimator, data, loss, risk, self.plan or PooledFit())
+
+    # ---------------------------------------------------------------- results
+
+    def _read_results(self, loss: Loss) -> None:
+        trials = self.study_.get_trials(deepcopy=False, states=_loop.FINISHED)
+        good = [t for t in trials if t.state == TrialState.COMPLETE]
+        if not good:
+            reasons = dict.fromkeys(t.user_attrs.get(_loop.FAILURE, "") for t in trials)
+            shown = "".join(f"\n  {reason}" for reason in list(reasons)[:3])
+            raise ProblemError(
+                f"all {len(trials)} trials failed, so there is nothing to choose from; "
+                f"the first reasons:{shown}"
+                if trials
+                else "no trial was finished, so there is nothing to choose from"
+            )
+        risks = [RiskEstimate.from_record(t.user_attrs[_loop.RISK]) for t in good]
+        params = [dict(t.params) for t in good]
+        chosen = winner(risks, params, self.select, self._complexity())
+        tied = tied_with_best(risks)
+        self.loss_ = loss
+        self.risk_ = risks[chosen]
+        self.best_index_ = good[chosen].number
+        self.best_params_ = params[chosen]
+        self.trials_ = _table(trials, dict(zip([t.number for t in good], risks, strict=True)))
+        self.trials_["tied_with_best"] = self.trials_.index.isin(
+            [t.number for t, yes in zip(good, tied, strict=True) if yes]
+        )
+
+    def _complexity(self) -> Callable[[Mapping[str, Any]], float] | None:
+        return self.complexity or getattr(self.space, "complexity", None)
+
+    def _refitted(self, problem: ShiftProblem) -> Any:
+        few = [] if problem.labelled_target is None else [problem.labelled_target]
+        sites = [*problem.sources, *few]
+        X, y = pooled(sites)
+        weights = None
+        if self.training_weights:
+            weights = _relative(site_weights(self.ratio_, sites))
+        return fit(clone(self.estimator).set_params(**self._model_params()), X, y, weights)
+
+    def _model_params(self) -> dict[str, Any]:
+        """Parameters as the model takes them: a define-by-run function may derive some."""
+        if not callable(self.space):
+            return self.best_params_
+        fixed = optuna.trial.FixedTrial(self.best_params_, number=self.best_index_)
+        return dict(self.space(fixed))
+
+    def regret_bound(self, delta: float = 0.1) -> float:
+        r"""Upper bound of what the choice costs, with probability :math:`1 - \delta`.
+
+        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
+        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
+        chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
+        anywhere in the space.
+        """
+        lowest = lowest_plausible_value(self.study_)
+        return regret_bound(
+            max(self.risk_.value - lowest, 0.0),
+            variance_chosen=self.risk_.variance,
+            variance_best=self.risk_.variance,
+            variance_best_estimated=self.risk_.variance,
+            delta=delta,
+        )
+
+    # ---------------------------------------------------------------- using the model
+
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the refitted winner."""
+        self._check_fitted()
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with the refitted winner."""
+        self._check_fitted()
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "best_estimator_"):
+            raise ProblemError("this ShiftSearch has not been fitted; call fit first")
+
+
+def _problem(X: Any, y: Any, groups: Any, X_target: Any) -> ShiftProblem:
+    if isinstance(X, ShiftProblem):
+        if not (y is None and groups is None and X_target is None):
+            raise ProblemError("with a ShiftProblem, y, groups and X_target are part of it")
+        return X
+    if y is None or groups is None or X_target is None:
+        raise ProblemError(
+            "fit needs a ShiftProblem, or X and y with groups= (the site of every row) and "
+            "X_target= (the target's rows)"
+        )
+    return ShiftProblem.from_arrays(X, y, groups, X_target)
+
+
+def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    """Weights of all rows, end to end, with mean 1, so that penalties keep their meaning."""
+    stacked = np.concatenate(weights)
+    if not stacked.any():
+        warnings.warn(
+            "all training weights are 0: no source overlaps with the target, so the model is "
+            "trained without weights",
+            DataWarning,
+            stacklevel=3,
+        )
+        return None
+    return np.asarray(stacked / stacked.mean())
+
+
+def _names(sites: tuple[Site, ...]) -> tuple[str, ...]:
+    return tuple(site.name for site in sites)
+
+
+def _table(trials: list[optuna.trial.FrozenTrial], risks: dict[int, RiskEstimate]) -> pd.DataFrame:
+    rows = []
+    for trial in trials:
+        risk = risks.get(trial.number)
+        row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
+        if risk is not None:
+            low, high = risk.interval()
+            row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}
+        row |= {f"param_{name}": value for name, value in trial.params.items()}
+        row["seconds"] = trial.user_attrs.get(_loop.SECONDS, np.nan)
+        if risk is not None:
+            row |= {f"risk_{n}": m for n, m in zip(risk.names, risk.estimates, strict=True)}
+        row["failure"] = trial.user_attrs.get(_loop.FAILURE, "")
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("trial")

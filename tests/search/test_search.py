@@ -1,0 +1,531 @@
+"""ShiftSearch from end to end: results, choices, storage, failures, bad input."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import numpy as np
+import optuna
+import pandas as pd
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from shiftune import ShiftProblem
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.paper import toy_problem
+from shiftune.risk import estimate
+from shiftune.search import GPLCBSampler, ShiftSearch, spaces
+
+ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+
+
+class Constant(RegressorMixin, BaseEstimator):
+    """The toy problem's model: predicts theta, whatever x is."""
+
+    def __init__(self, theta=0.0):
+        self.theta = theta
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.theta)
+
+
+class Moody(RegressorMixin, BaseEstimator):
+    """Fails in one way or another, by its parameter."""
+
+    def __init__(self, mood="fine"):
+        self.mood = mood
+
+    def fit(self, X, y):
+        if self.mood == "raises":
+            raise RuntimeError("no convergence today")
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), np.nan if self.mood == "nan" else 0.0)
+
+
+THETA = {"theta": FloatDistribution(-8, 8)}
+MOODS = {"mood": CategoricalDistribution(["fine", "raises", "nan"])}
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return toy_problem(1.0, n=300, random_state=1)
+
+
+def make(estimator=None, space=None, **options):
+    settings = {"n_trials": 6, "ratio": "ulsif", "sampler": "random"} | options
+    return ShiftSearch(
+        Constant() if estimator is None else estimator,
+        THETA if space is None else space,
+        **settings,
+    )
+
+
+def params_of(search):
+    return search.trials_.filter(like="param_").to_numpy()
+
+
+class TestResults:
+    def test_every_trial_is_the_estimate_of_its_model(self, toy):
+        """The search's figures are those of doing each step by hand."""
+        search = make(loss="half_squared").fit(toy.problem)
+        split = toy.problem.split(random_state=0)
+        for _, row in search.trials_.iterrows():
+            losses = [toy.losses(row["param_theta"], s.y) for s in split.validation]
+            by_hand = estimate(losses, search.weights_, names=toy.problem.names)
+            assert row["risk"] == pytest.approx(by_hand.value)
+            assert row["stderr"] == pytest.approx(by_hand.stderr)
+            assert row["risk_1"] == pytest.approx(by_hand.estimates[0])
+
+    def test_best(self, toy):
+        search = make(loss="half_squared", n_trials=20).fit(toy.problem)
+        assert search.risk_.value == search.trials_["risk"].min()
+        assert search.best_params_["theta"] == search.trials_["param_theta"][search.best_index_]
+        assert search.best_estimator_.theta == search.best_params_["theta"]
+        assert (search.predict(toy.problem.target.X) == search.best_params_["theta"]).all()
+        assert search.trials_["tied_with_best"][search.best_index_]
+        assert len(search.study_.trials) == 20
+
+    def test_gp_lcb_finds_the_minimum_of_the_estimate(self, toy):
+        search = make(loss="half_squared", sampler="gp_lcb", n_trials=20).fit(toy.problem)
+        split = toy.problem.split(random_state=0)
+        grid = np.linspace(-8, 8, 1601)
+        risks = [
+            estimate([toy.losses(t, s.y) for s in split.validation], search.weights_).value
+            for t in grid
+        ]
+        assert search.risk_.value < min(risks) + 0.01
+        assert toy.true_risk(search.best_params_["theta"]) < toy.true_risk(toy.best_theta) + 0.15
+        assert 0 < search.regret_bound(0.2) < search.regret_bound(0.1) < 10
+
+    def test_arrays_and_problem_are_the_same(self, toy):
+        sites = toy.problem.sources
+        X, y = np.vstack([s.X for s in sites]), np.concatenate([s.y for s in sites])
+        groups = np.repeat(toy.problem.names, [len(s) for s in sites])
+        one = make().fit(toy.problem)
+        two = make().fit(X, y, groups=groups, X_target=toy.problem.target.X)
+        pd.testing.assert_frame_equal(
+            one.trials_.drop(columns="seconds"), two.trials_.drop(columns="seconds")
+        )
+
+    def test_refit_on_all_source_rows(self, toy):
+        search = make(Ridge(), ALPHA).fit(toy.problem)
+        X = np.vstack([s.X for s in toy.problem.sources])
+        y = np.concatenate([s.y for s in toy.problem.sources])
+        by_hand = Ridge(**search.best_params_).fit(X, y)
+        np.testing.assert_allclose(search.best_estimator_.coef_, by_hand.coef_)
+
+    @pytest.mark.parametrize("risk", ["naive", "unbiased", "variance_reduced", "oracle"])
+    def test_every_risk(self, toy, risk):
+        search = make(risk=risk, loss="half_squared").fit(toy.problem)
+        assert search.risk_.method == risk
+        assert (search.weights_ is None) == (risk in ("naive", "oracle"))
+
+    def test_own_risk(self, toy):
+        def pessimist(losses, weights, names):
+            return estimate(losses, weights, "unbiased", names=names, guard=False)
+
+        assert make(risk=pessimist).fit(toy.problem).risk_.method == "unbiased"
+
+    def test_mixed_columns_in_a_pipeline(self, hospitals):
+        problem = ShiftProblem.from_frame(
+            hospitals.drop(columns="admitted"), site="hospital", label="readmitted", target="A"
+        )
+        pipeline = make_pipeline(
+            make_column_transformer(
+                (OneHotEncoder(handle_unknown="ignore"), ["ward", "drug"]),
+                remainder="passthrough",
+            ),
+            HistGradientBoostingClassifier(max_iter=10),
+        )
+        space = {"histgradientboostingclassifier__max_depth": IntDistribution(1, 4)}
+        search = make(pipeline, space, n_trials=3, ratio="logistic").fit(problem)
+        proba = search.predict_proba(problem.target.X)
+        assert proba.shape == (60, 2)
+        assert list(search.classes_) == ["no", "yes"]
+        assert search.loss_.name == "log_loss"
+
+    def test_few_labelled_target_rows_are_one_more_source(self, toy):
+        oracle = toy.problem.oracle
+        problem = ShiftProblem.from_sites(
+            {s.name: (s.X, s.y) for s in toy.problem.sources},
+            toy.problem.target.X,
+            labelled_target=(oracle.X[:40], oracle.y[:40]),
+            task="regression",
+        )
+        search = make().fit(problem)
+        assert list(search.risk_.names) == ["1", "2", "target"]
+        np.testing.assert_array_equal(search.weights_[-1], 1.0)
+
+    def test_no_overlap_is_said_once(self):
+        rng = np.random.default_rng(0)
+        sites = [(rng.normal(50, 1, (60, 1)), rng.normal(size=60)) for _ in range(2)]
+        problem = ShiftProblem.from_sites(sites, rng.normal(size=(50, 1)))
+        with pytest.warns(OverlapWarning) as caught:
+            search = make().fit(problem)
+        assert len([w for w in caught if w.category is OverlapWarning]) == 1
+        assert search.risk_.method == "naive"
+        assert "fell back" in search.risk_.fallback
+
+
+class TestTrainingWeights:
+    def test_they_reach_the_model_also_in_a_pipeline(self, toy):
+        plain = make(make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": ALPHA["alpha"]})
+        weighted = clone(plain).set_params(training_weights="importance")
+        a, b = plain.fit(toy.problem), weighted.fit(toy.problem)
+        assert not np.allclose(a.best_estimator_[-1].coef_, b.best_estimator_[-1].coef_)
+        ratio = b.ratio_.weights([s.X for s in toy.problem.sources])
+        X = np.vstack([s.X for s in toy.problem.sources])
+        y = np.concatenate([s.y for s in toy.problem.sources])
+        w = np.concatenate(ratio) / np.concatenate(ratio).mean()
+        by_hand = (
+            clone(plain.estimator).set_params(**b.best_params_).fit(X, y, ridge__sample_weight=w)
+        )
+        np.testing.assert_allclose(b.best_estimator_[-1].coef_, by_hand[-1].coef_)
+
+    def test_a_model_that_takes_none(self, toy):
+        knn = make(KNeighborsRegressor(), spaces.knn(), training_weights="importance")
+        with pytest.raises(ProblemError, match="KNeighborsRegressor takes no sample_weight"):
+            knn.fit(toy.problem)
+
+
+class TestRepeatable:
+    @pytest.mark.parametrize("sampler", ["gp_lcb", "random", "tpe"])
+    def test_same_seed_same_trials(self, toy, sampler):
+        a = make(Ridge(), ALPHA, sampler=sampler, n_trials=9).fit(toy.problem)
+        b = make(Ridge(), ALPHA, sampler=sampler, n_trials=9).fit(toy.problem)
+        np.testing.assert_array_equal(params_of(a), params_of(b))
+        np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
+        c = make(Ridge(), ALPHA, sampler=sampler, n_trials=9, random_state=1).fit(toy.problem)
+        assert not np.array_equal(params_of(a), params_of(c))
+
+    def test_two_workers_twice(self, toy):
+        a, b = (
+            make(Ridge(), ALPHA, sampler="gp_lcb", n_trials=10, n_jobs=2).fit(toy.problem)
+            for _ in range(2)
+        )
+        np.testing.assert_array_equal(params_of(a), params_of(b))
+        np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
+
+
+class TestScikitLearn:
+    def test_clone_and_params(self):
+        search = make(Ridge(), ALPHA, n_trials=7)
+        twin = clone(search)
+        assert twin.get_params()["n_trials"] == 7
+        assert twin.get_params()["estimator__alpha"] == 1.0
+        assert twin.set_params(estimator__fit_intercept=False).estimator.fit_intercept is False
+
+    def test_pickle(self, toy):
+        search = make(Ridge(), ALPHA).fit(toy.problem)
+        loaded = pickle.loads(pickle.dumps(search))
+        X = toy.problem.target.X
+        np.testing.assert_array_equal(loaded.predict(X), search.predict(X))
+        assert loaded.best_params_ == search.best_params_
+
+    def test_the_estimator_is_left_alone(self, toy):
+        model = Ridge(alpha=5.0)
+        make(model, ALPHA).fit(toy.problem)
+        assert model.alpha == 5.0
+        assert not hasattr(model, "coef_")
+
+    def test_no_probabilities_where_the_model_has_none(self):
+        assert not hasattr(make(Ridge(), ALPHA), "predict_proba")
+        assert hasattr(make(LogisticRegression(), spaces.logistic()), "predict_proba")
+
+    def test_not_fitted(self):
+        with pytest.raises(ProblemError, match="not been fitted"):
+            make(Ridge(), ALPHA).predict(np.zeros((2, 1)))
+
+
+class TestWinner:
+    def test_ties(self, toy):
+        """Constants near the best one cannot be told apart from it, those far away can."""
+        search = make(n_trials=60, loss="half_squared").fit(toy.problem)
+        tied = search.trials_["tied_with_best"]
+        away = (search.trials_["param_theta"] - search.best_params_["theta"]).abs()
+        assert 1 < tied.sum() < 30
+        assert away[tied].max() < 2 < away[~tied].max()
+        assert (away[~tied] > 0.05).all()
+
+    def test_one_se_prefers_the_simplest(self, toy):
+        narrow = {"theta": FloatDistribution(-1, 2)}
+        best = make(space=narrow, n_trials=60, loss="half_squared").fit(toy.problem)
+        simple = clone(best).set_params(select="one_se", complexity=lambda p: -p["theta"])
+        simple.fit(toy.problem)
+        assert simple.best_params_["theta"] > best.best_params_["theta"]
+        gap = simple.risk_.minus(best.risk_)
+        assert 0 < gap.value <= gap.stderr
+
+    def test_ready_spaces_know_what_is_simple(self, toy):
+        search = make(Ridge(), spaces.ridge(), select="one_se", n_trials=15).fit(toy.problem)
+        assert search.best_params_["alpha"] > 0
+
+    def test_one_se_needs_to_know(self, toy):
+        with pytest.raises(ProblemError, match="complexity="):
+            make(Ridge(), ALPHA, select="one_se").fit(toy.problem)
+
+
+class TestFailures:
+    def test_recorded_with_their_reason(self, toy):
+        search = make(Moody(), MOODS, n_trials=12).fit(toy.problem)
+        table = search.trials_
+        raised = table[table["param_mood"] == "raises"]
+        assert len(raised) > 0
+        assert (raised["state"] == "FAIL").all()
+        assert raised["failure"].str.contains("no convergence today").all()
+        blank = table[table["param_mood"] == "nan"]
+        assert blank["failure"].str.contains("NaN").all()
+        assert search.best_params_ == {"mood": "fine"}
+
+    def test_all_fail(self, toy):
+        space = {"mood": CategoricalDistribution(["raises"])}
+        with pytest.raises(ProblemError, match=r"all 3 trials failed(.|\n)*no convergence today"):
+            make(Moody(), space, n_trials=3).fit(toy.problem)
+
+
+BAD = {
+    "unknown parameter": (
+        {"estimator": Ridge(), "space": {"alfa": ALPHA["alpha"]}},
+        "alfa.*alpha",
+    ),
+    "no distribution": ({"estimator": Ridge(), "space": {"alpha": [1, 2]}}, "alpha"),
+    "empty space": ({"estimator": Ridge(), "space": {}}, "space"),
+    "define-by-run names": (
+        {"estimator": Ridge(), "space": lambda t: {"alfa": t.suggest_float("alfa", 0, 1)}},
+        "alfa.*alpha",
+    ),
+    "no probabilities": ({"estimator": Ridge(), "loss": "log_loss"}, "needs predict_proba"),
+    "no trials": ({"n_trials": 0}, "n_trials must be a whole number > 0, got 0"),
+    "half a trial": ({"n_trials": 1.5}, "n_trials"),
+    "no jobs": ({"n_jobs": 0}, "n_jobs"),
+    "no time": ({"timeout": 0}, "timeout must be > 0"),
+    "folder as storage": ({"storage": "."}, "is a folder"),
+    "unwritable storage": ({"storage": "/proc/nowhere/study.journal"}, "cannot be written"),
+    "several objectives": ({"sampler": optuna.samplers.NSGAIISampler()}, "several objectives"),
+    "unknown sampler": ({"sampler": "annealing"}, "no sampler 'annealing'"),
+    "unknown risk": ({"risk": "best"}, "no risk estimator 'best'"),
+    "unknown loss": ({"loss": "mse"}, "no loss 'mse'"),
+    "unknown ratio": ({"ratio": "kliep"}, "no density ratio 'kliep'"),
+    "unknown rule": ({"select": "luckiest"}, "select is"),
+    "unknown weighting": ({"training_weights": "some"}, "training_weights is"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_before_any_model_is_trained(toy, case, monkeypatch):
+    options, message = BAD[case]
+    monkeypatch.setattr(Ridge, "fit", lambda *_: pytest.fail("a model was trained"))
+    with pytest.raises((ProblemError, ValueError), match=message):
+        make(**({"estimator": Ridge(), "space": ALPHA} | options)).fit(toy.problem)
+
+
+def test_fit_needs_a_target(toy):
+    with pytest.raises(ProblemError, match="X_target="):
+        make().fit(np.zeros((4, 1)), np.zeros(4))
+    with pytest.raises(ProblemError, match="part of it"):
+        make().fit(toy.problem, np.zeros(4))
+
+
+def test_a_classifier_without_probabilities_can_have_another_loss(hospitals):
+    df = hospitals[["hospital", "smoker", "readmitted"]].assign(age=hospitals["age"].fillna(50))
+    problem = ShiftProblem.from_frame(df, site="hospital", label="readmitted", target="A")
+    space = {"C": FloatDistribution(0.1, 10, log=True)}
+    search = make(LinearSVC(), space, loss="zero_one", n_trials=3, ratio="logistic").fit(problem)
+    assert set(search.predict(problem.target.X)) <= {"no", "yes"}
+
+
+def test_define_by_run(toy):
+    def space(trial):
+        if trial.suggest_categorical("flat", [True, False]):
+            return {"alpha": 1000.0}
+        return {"alpha": trial.suggest_float("strength", 0.1, 10, log=True)}
+
+    search = make(Ridge(), space, n_trials=10, sampler="gp_lcb").fit(toy.problem)
+    assert search.best_estimator_.alpha in (1000.0, search.best_params_.get("strength"))
+
+
+class TestStorage:
+    def test_a_finished_study_is_only_read(self, toy, tmp_path, monkeypatch):
+        path = tmp_path / "study.journal"
+        first = make(Ridge(), ALPHA, storage=path, n_trials=8).fit(toy.problem)
+        calls = []
+        original = Ridge.fit
+        monkeypatch.setattr(Ridge, "fit", lambda *a, **k: calls.append(1) or original(*a, **k))
+        again = make(Ridge(), ALPHA, storage=path, n_trials=8).fit(toy.problem)
+        assert len(calls) == 1  # the refit
+        pd.testing.assert_frame_equal(first.trials_, again.trials_)
+        assert again.risk_.value == first.risk_.value
+
+    @pytest.mark.parametrize("sampler", ["gp_lcb", GPLCBSampler(seed=3)])
+    def test_continued_is_the_same_as_uninterrupted(self, toy, tmp_path, sampler):
+        path = tmp_path / "study.journal"
+        make(Ridge(), ALPHA, storage=path, n_trials=7, sampler=sampler).fit(toy.problem)
+        continued = make(Ridge(), ALPHA, storage=path, n_trials=12, sampler=sampler).fit(
+            toy.problem
+        )
+        whole = make(Ridge(), ALPHA, n_trials=12, sampler=sampler).fit(toy.problem)
+        np.testing.assert_array_equal(params_of(continued), params_of(whole))
+        np.testing.assert_array_equal(continued.trials_["risk"], whole.trials_["risk"])
+        np.testing.assert_array_equal(
+            continued.trials_["tied_with_best"], whole.trials_["tied_with_best"]
+        )
+
+    def test_other_data_is_refused(self, toy, tmp_path):
+        path = tmp_path / "study.journal"
+        make(Ridge(), ALPHA, storage=path).fit(toy.problem)
+        with pytest.raises(ProblemError, match=r"trials of another problem \(other data\)"):
+            make(Ridge(), ALPHA, storage=path).fit(toy_problem(1.0, n=300, random_state=2).problem)
+        with pytest.raises(ProblemError, match=r"other loss\)"):
+            make(Ridge(), ALPHA, storage=path, loss="absolute").fit(toy.problem)
+
+    def test_any_optuna_storage(self, toy, tmp_path):
+        url = f"sqlite:///{tmp_path / 'study.db'}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search = make(Ridge(), ALPHA, storage=url, n_trials=3).fit(toy.problem)
+            again = make(Ridge(), ALPHA, storage=url, n_trials=3).fit(toy.problem)
+        assert again.risk_.value == search.risk_.value
+
+
+DRIVER = textwrap.dedent(
+    """
+    import sys, time
+    import numpy as np
+    from optuna.distributions import FloatDistribution
+    from sklearn.linear_model import Ridge
+    from shiftune.paper import toy_problem
+    from shiftune.search import ShiftSearch
+
+    class Slow(Ridge):
+        def fit(self, *args, **options):
+            time.sleep(0.15)
+            return super().fit(*args, **options)
+
+    if __name__ == "__main__":
+        search = ShiftSearch(
+            Slow(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=14,
+            ratio="ulsif", storage=sys.argv[1], n_jobs=int(sys.argv[2]), progress=False,
+        )
+        search.fit(toy_problem(1.0, n=300, random_state=1).problem)
+        print(search.trials_.to_json())
+        print("interrupted", search.interrupted_)
+    """
+)
+
+
+class TestKilled:
+    """A real driver in a process of its own, killed in the middle."""
+
+    def start(self, tmp_path, jobs):
+        script = tmp_path / "driver.py"
+        script.write_text(DRIVER)
+        journal = tmp_path / f"study-{jobs}.journal"
+        command = [sys.executable, str(script), str(journal), str(jobs)]
+        return command, journal
+
+    def finished(self, journal):
+        if not journal.exists():
+            return 0
+        storage = optuna.storages.JournalStorage(
+            optuna.storages.journal.JournalFileBackend(str(journal))
+        )
+        names = optuna.get_all_study_names(storage)
+        if not names:
+            return 0
+        study = optuna.load_study(study_name=names[0], storage=storage)
+        return len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
+
+    def wait_for(self, journal, count, process):
+        for _ in range(600):
+            if self.finished(journal) >= count:
+                return
+            assert process.poll() is None
+            time.sleep(0.05)
+        pytest.fail("the driver made no progress")
+
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_sigkill_and_resume(self, tmp_path, jobs):
+        command, journal = self.start(tmp_path, jobs)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self.wait_for(journal, 5, process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kept = self.finished(journal)
+        assert 5 <= kept < 14
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        table = pd.read_json(io.StringIO(done.stdout.splitlines()[0]))
+        assert len(table) == 14
+        assert (table["state"] == "COMPLETE").all()
+        # The same trials as without the interruption.
+        fresh = [*command[:2], str(tmp_path / "fresh.journal"), str(jobs)]
+        whole = subprocess.run(fresh, check=True, capture_output=True, text=True)
+        wanted = pd.read_json(io.StringIO(whole.stdout.splitlines()[0]))
+        np.testing.assert_allclose(table["param_alpha"], wanted["param_alpha"])
+
+    def test_ctrl_c_ends_with_the_results_so_far(self, tmp_path):
+        command, journal = self.start(tmp_path, 1)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.wait_for(journal, 3, process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+        table = pd.read_json(io.StringIO(out.splitlines()[0]))
+        assert 3 <= (table["state"] == "COMPLETE").sum() < 14
+        assert out.splitlines()[1] == "interrupted True"
+        assert "Traceback" not in err
+
+
+class TestProgress:
+    def test_quiet_when_nobody_watches(self, toy, capfd):
+        make(Ridge(), ALPHA).fit(toy.problem)
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert "trial" not in err
+
+    def test_bar(self, toy, capfd):
+        make(Moody(), MOODS, n_trials=12, progress=True).fit(toy.problem)
+        err = capfd.readouterr().err
+        assert "12/12" in err
+        assert "best" in err
+        assert "failed" in err
+
+
+class FixedClassifier(ClassifierMixin, BaseEstimator):
+    """Unknown to scikit-learn's own search, known to ours by duck typing."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+
+
+def test_timeout_ends_the_search(toy):
+    start = time.monotonic()
+    search = make(Ridge(), ALPHA, n_trials=100_000, timeout=1.0).fit(toy.problem)
+    assert time.monotonic() - start < 10
+    assert 0 < len(search.trials_) < 100_000

@@ -1,0 +1,529 @@
+"""Real processes that are killed, run out of time or are interrupted."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import joblib
+import numpy as np
+import psutil
+import pytest
+
+from shiftune.search.workers import OutOfTime, WorkerDied, Workers
+
+# Worker processes get this process's path, and so can import the tasks.
+sys.path.insert(0, str(Path(__file__).parent))
+import worker_tasks as tasks
+from worker_tasks import Diary, Job, Noted
+
+pytestmark = [
+    # One after the other: the tests count processes and measure times.
+    pytest.mark.xdist_group("workers"),
+    # Dask leaves sockets open when its workers are killed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def spawned():
+    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+
+
+@contextmanager
+def dask_client(**config):
+    distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 3, **config}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def backend(name):
+    """Arguments of Workers, and how many workers that should make."""
+    if name == "dask":
+        with dask_client() as client:
+            yield {"executor": client.get_executor}, 2
+        return
+    yield {
+        "here": ({}, 0),
+        "loky": ({"n_jobs": 2}, 2),
+        "all cores": ({"n_jobs": -1, "time_limit": 60.0}, joblib.cpu_count()),
+        "one process": ({"time_limit": 60.0}, 1),
+        "threads": ({"executor": lambda: ThreadPoolExecutor(3)}, 3),
+        "spawned": ({"executor": spawned}, 2),
+    }[name]
+
+
+BACKENDS = ["here", "loky", "all cores", "one process", "threads", "spawned", "dask"]
+PROCESSES = ["loky", "spawned", "dask"]
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The folder for temporary files, empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "diary"
+    folder.mkdir()
+    return folder
+
+
+def fetch(workers, key):
+    try:
+        return workers.result(key)
+    except WorkerDied as error:
+        return error
+
+
+# --- results ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_results_in_any_order(name, temporary):
+    with backend(name) as (arguments, n_workers):
+        with Workers(tasks.add, {"base": 100}, **arguments) as workers:
+            assert workers.capacity == n_workers + 1
+            for key in range(7):
+                workers.submit(key, 2 * key)
+            assert [workers.result(key) for key in (5, 0, 1, 6)] == [110, 100, 102, 112]
+            workers.submit(7, -100)
+            assert [workers.result(key) for key in (7, 4, 3, 2)] == [0, 108, 106, 104]
+            with pytest.raises(KeyError, match="no item 7"):
+                workers.result(7)
+        assert not list(temporary.glob("shiftune-*"))
+
+
+def test_one_job_runs_here_without_pickling():
+    context, item = threading.Lock(), threading.Lock()
+    with Workers(tasks.same, context) as workers:
+        workers.submit(0, item)
+        got = workers.result(0)
+    assert got[0] is context
+    assert got[1] is item
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_every_worker_loads_the_context_once(name, notes):
+    with backend(name) as (arguments, _), Workers(tasks.act, Noted(notes), **arguments) as workers:
+        for key in range(8):
+            workers.submit(key, Job(key, seconds=0.2))
+        assert [workers.result(key) for key in range(8)] == list(range(0, 80, 10))
+    loads = Counter(Diary(notes).pids("loaded"))
+    users = {pid for key in range(8) for pid in Diary(notes).pids(f"began{key}")}
+    assert os.getpid() not in loads
+    assert len(users) == 2
+    assert {pid: loads[pid] for pid in users} == dict.fromkeys(users, 1)
+
+
+def test_large_results(temporary):
+    with Workers(tasks.large, None, n_jobs=2) as workers:
+        for key in range(3):
+            workers.submit(key, 10**7)
+        assert [len(workers.result(key)) for key in range(3)] == [10**7] * 3
+        assert not list(temporary.glob("*/*-outcome"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_large_arrays_are_shared_and_can_be_written_to():
+    x = np.arange(500_000.0)
+    context = {"x": x, "empty": np.empty(0), "strided": np.ones((2000, 2000))[::2, ::2]}
+    with Workers(tasks.describe_array, context, n_jobs=2) as workers:
+        workers.submit(0, 0)
+        assert workers.result(0) == (x.sum(), True, True)
+
+
+def test_classes_of_a_notebook_reach_the_workers():
+    code = (
+        "from shiftune.search.workers import Workers\n"
+        "class Model:\n"
+        "    def predict(self, x): return x + 1\n"
+        "def task(model, x): return Model, model.predict(x)\n"
+        "with Workers(task, Model(), n_jobs=2) as workers:\n"
+        "    workers.submit(0, 41)\n"
+        "    assert workers.result(0)[1] == 42\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment(), timeout=30)
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_workers_share_the_cores(n_jobs, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    share = max(1, joblib.cpu_count() // n_jobs)
+    with Workers(tasks.threads, None, n_jobs=n_jobs, time_limit=60) as workers:
+        workers.submit(0, 0)
+        assert workers.result(0) == {"blas": share, "openmp": share, "joblib": share}
+
+
+@pytest.mark.skipif(joblib.cpu_count() < 2, reason="there is nothing to limit")
+@pytest.mark.parametrize("model_n_jobs", [None, -1])
+def test_lightgbm_keeps_to_its_share(model_n_jobs):
+    pytest.importorskip("lightgbm")
+    n_jobs = joblib.cpu_count()
+    with Workers(tasks.lightgbm_threads, None, n_jobs=n_jobs) as workers:
+        workers.submit(0, model_n_jobs)
+        assert workers.result(0) == 0
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["here", "loky", "threads"])
+def test_exceptions_pass_through(name):
+    with backend(name) as (arguments, _), Workers(tasks.fail, None, **arguments) as workers:
+        for key in range(3):
+            workers.submit(key, "value")
+            with pytest.raises(ValueError, match="bad") as caught:
+                workers.result(key)
+            assert type(caught.value) is ValueError
+            assert caught.value.args == ("bad", 3)
+
+
+@pytest.mark.parametrize("name", ["loky", "dask"])
+def test_what_cannot_be_sent_back_breaks_nothing(name, caplog):
+    with backend(name) as (arguments, _), Workers(tasks.fail, None, **arguments) as workers:
+        for key, item in enumerate(["unpackable", "exit", "lock", "value"]):
+            workers.submit(key, item)
+        with pytest.raises(RuntimeError, match=r"UnpackableError: cannot \(3\)") as caught:
+            workers.result(0)
+        assert "in fail" in caught.value.__notes__[0]
+        with pytest.raises(SystemExit):
+            workers.result(1)
+        with pytest.raises(TypeError, match="lock"):
+            workers.result(2)
+        with pytest.raises(ValueError, match="bad") as caught:
+            workers.result(3)
+        assert caught.value.args == ("bad", 3)
+    assert not [r for r in caplog.records if r.name == "shiftune"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"n_jobs": 0}, "n_jobs must be the number of processes.*got 0"),
+        ({"n_jobs": 2, "executor": spawned}, "not both; got n_jobs=2"),
+        ({"time_limit": 0}, "time_limit must be None or a number of seconds > 0, got 0"),
+        ({"time_limit": float("nan")}, "time_limit must be .* got nan"),
+    ],
+)
+def test_bad_arguments(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        Workers(tasks.add, {}, **arguments)
+
+
+@pytest.mark.parametrize("name", ["here", "loky"])
+def test_misuse(name):
+    with backend(name) as (arguments, _):
+        workers = Workers(tasks.add, {"base": 1}, **arguments)
+        workers.submit(0, 1)
+        with pytest.raises(ValueError, match="key 0 is in use"):
+            workers.submit(0, 1)
+        with pytest.raises(KeyError, match="no item 1"):
+            workers.result(1)
+        workers.close()
+        workers.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            workers.submit(1, 1)
+
+
+def test_no_file_is_left_behind(temporary):
+    with pytest.raises(TypeError, match="lock"):
+        Workers(tasks.add, threading.Lock(), n_jobs=2)
+    assert not list(temporary.iterdir())
+
+    def driver_with_a_mistake():
+        with Workers(tasks.add, {"base": 1}, n_jobs=2) as workers:
+            workers.submit(0, 1)
+            assert workers.result(0) == 2
+            assert list(temporary.glob("shiftune-*/context.joblib"))
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        driver_with_a_mistake()
+    assert not list(temporary.glob("shiftune-*"))
+
+
+# --- deaths ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_killed_worker_costs_only_what_was_running(name, notes, caplog):
+    diary = Diary(notes)
+    with backend(name) as (arguments, _), Workers(tasks.act, diary, **arguments) as workers:
+        workers.submit(0, Job(0))
+        workers.submit(1, Job(1))
+        assert workers.result(1) == 10  # 0 is about to finish, and is not fetched
+        deadline = time.monotonic() + 10
+        while not diary.pids("began0") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        for key in range(2, 8):
+            workers.submit(key, Job(key, seconds=0.2, kills=int(key == 3)))
+        assert [workers.result(key) for key in range(2, 8)] == [20, 30, 40, 50, 60, 70]
+        assert workers.result(0) == 0
+    assert len(diary.pids("began0")) == 1
+    assert len(diary.pids("began3")) == 2
+    if name != "dask":  # Dask may see to it by itself
+        assert "new workers" in caplog.text
+
+
+def test_dask_scatters_again_what_was_lost(notes, caplog):
+    with (
+        dask_client() as client,
+        Workers(tasks.act, Noted(notes), executor=client.get_executor) as workers,
+    ):
+        for key in range(6):
+            workers.submit(key, Job(key, seconds=0.3))
+        assert workers.result(0) == 0
+        for pid in client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+        assert [workers.result(key) for key in range(1, 6)] == [10, 20, 30, 40, 50]
+    assert "new workers" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["loky", "spawned"])
+def test_a_killer_is_given_up_and_its_neighbours_are_not(name, notes, caplog):
+    diary = Diary(notes)
+    with backend(name) as (arguments, _), Workers(tasks.act, diary, **arguments) as workers:
+        for key in range(5):
+            workers.submit(key, Job(key, seconds=0.1, kills=99 if key == 1 else 0))
+        got = [fetch(workers, key) for key in range(5)]
+        assert isinstance(got[1], WorkerDied)
+        assert "item 1 was given up" in str(got[1])
+        assert [got[key] for key in (0, 2, 3, 4)] == [0, 20, 30, 40]
+        assert len(diary.pids("began1")) == 3
+
+        workers.submit(5, Job(5, meets=6))  # back in parallel
+        workers.submit(6, Job(6, meets=5))
+        assert [workers.result(5), workers.result(6)] == [50, 60]
+    assert "items given up: [1]" in caplog.text
+
+
+def test_two_killers_and_items_submitted_in_between(notes):
+    diary = Diary(notes)
+    kills = {1: 99, 4: 99, 5: 2, 8: 1}
+    with Workers(tasks.act, diary, n_jobs=2) as workers:
+        for key in range(3):
+            workers.submit(key, Job(key, seconds=0.1, kills=kills.get(key, 0)))
+        got = []
+        for key in range(3, 10):  # a driver that keeps three items in flight
+            workers.submit(key, Job(key, seconds=0.1, kills=kills.get(key, 0)))
+            got.append(fetch(workers, key - 3))
+        got += [fetch(workers, key) for key in (7, 8, 9)]
+    assert [key for key in range(10) if isinstance(got[key], WorkerDied)] == [1, 4]
+    assert [got[key] for key in range(10) if key not in (1, 4)] == [0, 20, 30, 50, 60, 70, 80, 90]
+    assert len(diary.pids("began1")) == len(diary.pids("began4")) == 3
+
+
+@pytest.mark.parametrize("allowed_failures", [0, 3])
+def test_a_killer_on_dask(allowed_failures, notes):
+    config = {"distributed.scheduler.allowed-failures": allowed_failures}
+    with (
+        dask_client(**config) as client,
+        Workers(tasks.act, Diary(notes), executor=client.get_executor) as workers,
+    ):
+        for key in range(5):
+            workers.submit(key, Job(key, seconds=0.1, kills=99 if key == 1 else 0))
+        got = [fetch(workers, key) for key in range(5)]
+    assert isinstance(got[1], WorkerDied)
+    assert [got[key] for key in (0, 2, 3, 4)] == [0, 20, 30, 40]
+    if allowed_failures == 0:  # Dask gives up at the first death, also innocent items
+        assert "KilledWorker" in str(got[1])
+
+
+# --- time ------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [("spawned", "slow"), ("loky", "slow"), ("loky", "catches once"), ("loky", "catches twice")],
+)
+def test_the_time_limit_is_raised_in_the_task(name, item, caplog):
+    limit = {"loky": {"n_jobs": 1}, "spawned": {"executor": spawned}}[name]
+    with Workers(tasks.dawdle, None, **limit, time_limit=0.5) as workers:
+        workers.submit(0, item)
+        with pytest.raises(OutOfTime, match="longer than"):
+            workers.result(0)
+        workers.submit(1, "quick")
+        assert workers.result(1).startswith("quick")
+    assert "killing" not in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs pthread_sigmask")
+def test_a_task_that_hears_nothing_is_killed(caplog):
+    with Workers(tasks.dawdle, None, n_jobs=2, time_limit=1.0) as workers:
+        began = time.monotonic()
+        for key, item in enumerate(["short 0", "deaf", "short 2", "short 3", "short 4"]):
+            workers.submit(key, item)
+        got = [workers.result(key) for key in (0, 2, 3, 4)]
+        assert [text.rsplit(" ", 1)[0] for text in got] == [
+            "short 0",
+            "short 2",
+            "short 3",
+            "short 4",
+        ]
+        with pytest.raises(OutOfTime, match=r"item 1 .* was killed"):
+            workers.result(1)
+        assert 3.0 < time.monotonic() - began < 15
+        workers.submit(5, "quick")
+        assert workers.result(5).startswith("quick")
+    assert "killing the workers: [1]" in caplog.text
+
+
+def test_waiting_is_not_running(caplog):
+    """Five items of 0.7 s for one worker, limit 1 s: even the hard limit of 3 s has passed."""
+    with Workers(tasks.dawdle, None, time_limit=1.0) as workers:
+        for key in range(6):
+            workers.submit(key, f"short {key}")
+        pids = {workers.result(key).split()[-1] for key in range(6)}
+    assert len(pids) == 1
+    assert not caplog.records
+
+
+# --- the end ---------------------------------------------------------------------------------
+
+
+def wait_for_two(notes):
+    """Wait until two items are running."""
+    deadline = time.monotonic() + 20
+    while len(list(notes.glob("began*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+DRIVER = """
+import sys
+import worker_tasks as tasks
+from shiftune.search.workers import Workers
+
+def main():
+    with Workers(tasks.act, tasks.Diary(sys.argv[1]), n_jobs=2) as workers:
+        for key in range(4):
+            workers.submit(key, tasks.Job(key, seconds=60))
+        workers.result(0)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("how", ["driver", "group", "killed"])
+def test_nothing_survives_the_driver(how, notes, temporary, tmp_path):
+    """Ctrl-C reaches the whole group in a terminal, the driver alone in a notebook."""
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    driver = subprocess.Popen(
+        [sys.executable, script, notes],
+        env={**environment(), "TMPDIR": str(temporary)},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_two(notes)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    try:
+        assert len(family) >= 2
+        began = time.monotonic()
+        if how == "group":
+            os.killpg(driver.pid, signal.SIGINT)
+        else:
+            os.kill(driver.pid, signal.SIGINT if how == "driver" else signal.SIGKILL)
+        driver.wait(timeout=10)
+        took = time.monotonic() - began
+        _, alive = psutil.wait_procs(family, timeout=4)
+        assert not alive
+        if how != "killed":
+            assert took < 4
+            assert driver.stderr.read().rstrip().endswith("KeyboardInterrupt")
+            assert not list(temporary.glob("shiftune-*"))
+    finally:
+        for process in [driver, *family]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        driver.communicate()
+
+
+PATIENT_DRIVER = """
+import sys
+import worker_tasks as tasks
+from shiftune.search.workers import Workers
+
+def main():
+    with Workers(tasks.act, tasks.Diary(sys.argv[1]), n_jobs=2) as workers:
+        for key in range(2):
+            workers.submit(key, tasks.Job(key, seconds=2))
+        try:
+            workers.result(0)
+        except KeyboardInterrupt:
+            print("wait", workers.result(0), workers.result(1))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+def test_a_driver_may_go_on_after_an_interrupt(notes, tmp_path):
+    script = tmp_path / "driver.py"
+    script.write_text(PATIENT_DRIVER)
+    driver = subprocess.Popen(
+        [sys.executable, script, notes],
+        env=environment(),
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_two(notes)
+    os.killpg(driver.pid, signal.SIGINT)
+    assert driver.communicate(timeout=20)[0] == "wait 0 10\n"
+    assert len(list(notes.iterdir())) == 2  # none was begun again
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_close_with_kill_does_not_wait(name, notes, temporary):
+    diary = Diary(notes)
+    with backend(name) as (arguments, _):
+        workers = Workers(tasks.act, diary, **arguments)
+        for key in range(4):
+            workers.submit(key, Job(key, seconds=60))
+        wait_for_two(notes)
+        pids = diary.pids("began*")
+        assert len(pids) == 2
+        began = time.monotonic()
+        workers.close(kill=True)
+        assert time.monotonic() - began < 2
+        assert name == "dask" or not any(psutil.pid_exists(pid) for pid in pids)
+        assert not list(temporary.glob("shiftune-*"))

@@ -1,0 +1,143 @@
+"""Tasks for test_workers.py, in a module that worker processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class Diary:
+    """A folder in which processes note what they did, for the test to count."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def note(self, what: str) -> None:
+        Path(self.folder, f"{what}={os.getpid()}={uuid.uuid4().hex}").touch()
+
+    def pids(self, what: str) -> list[int]:
+        return [int(path.name.split("=")[1]) for path in Path(self.folder).glob(f"{what}=*")]
+
+
+class Noted(Diary):
+    """A diary that notes that it was unpickled."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.note("loaded")
+
+
+class UnpackableError(Exception):
+    """Can be pickled, but not unpickled, like many exceptions with an __init__ of their own."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"{reason} ({code})")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `act` is to do.
+
+    ``kills`` times it kills its worker instead; it waits until the job ``meets`` has begun.
+    """
+
+    value: int = 0
+    seconds: float = 0.0
+    kills: int = 0
+    meets: int | None = None
+
+
+def act(diary: Diary, job: Job) -> int:
+    diary.note(f"began{job.value}")
+    time.sleep(job.seconds)
+    if len(diary.pids(f"began{job.value}")) <= job.kills:
+        os.kill(os.getpid(), signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while job.meets is not None and not diary.pids(f"began{job.meets}"):
+        if time.monotonic() > deadline:
+            raise TimeoutError("not in parallel")
+        time.sleep(0.01)
+    return 10 * job.value
+
+
+def add(context: dict[str, int], item: int) -> int:
+    return context["base"] + item
+
+
+def same(context: Any, item: Any) -> Any:
+    return context, item
+
+
+def large(context: Any, item: int) -> bytes:
+    return bytes(item)
+
+
+def fail(context: Any, item: str) -> Any:
+    if item == "value":
+        raise ValueError("bad", 3)
+    if item == "unpackable":
+        raise UnpackableError(3, "cannot")
+    if item == "exit":
+        sys.exit(4)
+    return threading.Lock()
+
+
+def describe_array(context: dict[str, Any], item: int) -> tuple[float, bool, bool]:
+    """Sum; whether it can be written to; whether it is mapped from the context's file."""
+    array = context["x"]
+    mapped = "context.joblib" in Path("/proc/self/maps").read_text()
+    return float(array.sum()), array.flags.writeable, mapped
+
+
+def threads(context: Any, item: int) -> dict[str, int]:
+    import joblib
+    import numpy as np
+    import sklearn.ensemble  # noqa: F401 - loads OpenMP
+    from threadpoolctl import threadpool_info
+
+    np.ones((4, 4)) @ np.ones((4, 4))
+    pools = {pool["user_api"]: pool["num_threads"] for pool in threadpool_info()}
+    return {**pools, "joblib": joblib.cpu_count()}
+
+
+def lightgbm_threads(context: Any, item: int | None) -> int:
+    """How many threads LightGBM adds to the process."""
+    import lightgbm
+    import numpy as np
+    import psutil
+
+    X = np.random.default_rng(0).normal(size=(5000, 10))
+    before = psutil.Process().num_threads()
+    lightgbm.LGBMRegressor(n_estimators=3, verbose=-1, n_jobs=item).fit(X, X[:, 0])
+    return int(psutil.Process().num_threads() - before)
+
+
+def dawdle(context: Any, item: str) -> str:
+    """Take a minute or less, with or without hearing of the time limit."""
+    if item == "slow":
+        time.sleep(60)
+    if item == "catches once":
+        try:
+            time.sleep(60)
+        except Exception:
+            return "the task's own words for it"
+    if item == "catches twice":
+        for _ in range(2):
+            try:
+                time.sleep(60)
+            except Exception:
+                continue
+        time.sleep(60)
+    if item == "deaf":
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        time.sleep(60)
+    if item.startswith("short"):
+        time.sleep(0.7)
+    return f"{item} {os.getpid()}"
