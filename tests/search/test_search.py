@@ -9,15 +9,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
 
 import numpy as np
 import optuna
 import pandas as pd
+import psutil
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -25,6 +27,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils import estimator_checks
 
 from shiftune import ShiftProblem
 from shiftune.errors import OverlapWarning, ProblemError
@@ -513,15 +516,104 @@ class TestProgress:
         assert "failed" in err
 
 
-class FixedClassifier(ClassifierMixin, BaseEstimator):
-    """Unknown to scikit-learn's own search, known to ours by duck typing."""
+class TestPlots:
+    def test_history_and_sources(self, toy):
+        plt = pytest.importorskip("matplotlib.pyplot")
+        plt.switch_backend("agg")
+        search = make(Moody(), MOODS, n_trials=12).fit(toy.problem)
+        history, sources = search.plot_history(), search.plot_sources()
+        assert [t.get_text() for t in sources.get_yticklabels()] == ["target", "2", "1"]
+        texts = [t.get_text() for t in history.get_legend().get_texts()]
+        assert "failed" in texts
+        plt.close("all")
+
+
+class Sleepy(RegressorMixin, BaseEstimator):
+    """Takes as long as it is told to."""
+
+    def __init__(self, nap=0.0):
+        self.nap = nap
 
     def fit(self, X, y):
-        self.classes_ = np.unique(y)
+        time.sleep(self.nap)
         return self
 
-    def predict_proba(self, X):
-        return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+@pytest.mark.xdist_group("workers")
+class TestWorkers:
+    def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
+        space = {"nap": CategoricalDistribution([0.0, 60.0])}
+        search = make(Sleepy(), space, n_trials=4, trial_timeout=1.0).fit(toy.problem)
+        slow = search.trials_[search.trials_["param_nap"] == 60.0]
+        assert 0 < len(slow) < 4
+        assert slow["failure"].str.contains("longer than").all()
+        assert (search.trials_[search.trials_["param_nap"] == 0.0]["state"] == "COMPLETE").all()
+
+    def test_a_killed_worker_costs_nothing_but_time(self, toy):
+        """Some worker of the pool is killed in the middle; the trials are those of one process."""
+        space = {"nap": FloatDistribution(0.2, 0.4)}
+        alone = make(Sleepy(), space, n_trials=8).fit(toy.problem)
+        before = {child.pid for child in psutil.Process().children(recursive=True)}
+        killed = []
+
+        def kill_one():
+            while not killed:
+                time.sleep(0.05)
+                for child in psutil.Process().children(recursive=True):
+                    if child.pid not in before and "LokyProcess" in " ".join(child.cmdline()):
+                        time.sleep(0.5)
+                        child.kill()
+                        killed.append(child.pid)
+                        return
+
+        thread = threading.Thread(target=kill_one)
+        thread.start()
+        search = make(Sleepy(), space, n_trials=8, n_jobs=2).fit(toy.problem)
+        thread.join()
+        assert killed
+        np.testing.assert_array_equal(params_of(search), params_of(alone))
+        assert (search.trials_["state"] == "COMPLETE").all()
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    @pytest.mark.filterwarnings("ignore::ResourceWarning")
+    def test_on_a_dask_cluster_with_a_worker_killed(self, toy):
+        distributed = pytest.importorskip("distributed")
+        space = {"nap": FloatDistribution(0.2, 0.4)}
+        alone = make(Sleepy(), space, n_trials=8).fit(toy.problem)
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0"
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            pid = cluster.workers[0].process.pid
+            timer = threading.Timer(1.0, lambda: os.kill(pid, signal.SIGKILL))
+            timer.start()
+            search = make(Sleepy(), space, n_trials=8, executor=client.get_executor)
+            search.fit(toy.problem)
+            timer.join()
+        np.testing.assert_array_equal(params_of(search), params_of(alone))
+        assert (search.trials_["state"] == "COMPLETE").all()
+
+
+class TestScikitLearnChecks:
+    """Those of scikit-learn's checks that do not call fit(X, y), which has no target."""
+
+    @pytest.mark.parametrize(
+        "check",
+        [
+            estimator_checks.check_no_attributes_set_in_init,
+            estimator_checks.check_get_params_invariance,
+            estimator_checks.check_set_params,
+            estimator_checks.check_estimator_repr,
+            estimator_checks.check_estimator_cloneable,
+        ],
+    )
+    def test_check(self, check):
+        check("ShiftSearch", make(Ridge(), ALPHA))
 
 
 def test_timeout_ends_the_search(toy):

@@ -12,6 +12,8 @@ from shiftune.search import in_worker
 if TYPE_CHECKING:
     from shiftune.search.pools import ExecutorFactory
 
+SCATTER_ATTEMPTS = 3
+
 
 class DaskPool:
     """A Dask cluster; every worker receives the context once.
@@ -48,7 +50,15 @@ class DaskPool:
         # In a list, because Dask scatters the values of a dictionary one by one. Not hashed: that
         # takes long, and finds the lost object under the same name again.
         client = self._executor._client
-        (self._scattered,) = client.scatter([self._context], broadcast=True, hash=False)
+        for left in reversed(range(SCATTER_ATTEMPTS)):
+            try:
+                (self._scattered,) = client.scatter([self._context], broadcast=True, hash=False)
+            except OSError:  # a worker died while it was receiving
+                if not left:
+                    raise
+                client.wait_for_workers(1, timeout=60)
+            else:
+                return
 
     @property
     def n_workers(self) -> int:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
 
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from shiftune.ratio import DensityRatio
@@ -75,6 +76,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Name of a risk estimator, or a function of (losses, weights, names) that returns a
         `RiskEstimate`. See `shiftune.risk.estimate`.
     ratio : str or DensityRatio
+        See `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
+        also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
+        30 sources.
     sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
     n_trials : int
         Number of trials in all, those of a continued study included.
@@ -145,7 +149,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         loss: str | Loss | Callable[..., Any] | None = None,
         risk: str | Callable[..., RiskEstimate] = "variance_reduced",
-        ratio: str | DensityRatio = "auto",
+        ratio: str | DensityRatio = "logistic",
         sampler: str | BaseSampler = "gp_lcb",
         n_trials: int = 50,
         timeout: float | None = None,
@@ -401,6 +405,20 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             variance_best_estimated=self.risk_.variance,
             delta=delta,
         )
+
+    def plot_history(self, ax: Axes | None = None) -> Axes:
+        """Draw risk and interval of every trial; see `shiftune.report.history`."""
+        from shiftune.report import history  # the figures are drawn from what is found here
+
+        self._check_fitted()
+        return history(self.trials_, ax)
+
+    def plot_sources(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
+        """Draw what every source says about the winner; see `shiftune.report.forest`."""
+        from shiftune.report import forest
+
+        self._check_fitted()
+        return forest(self.risk_, ax, level)
 
     # ---------------------------------------------------------------- using the model
 
