@@ -1,6 +1,20 @@
 """Choose hyperparameters, and know the error, for a site you have no labels from."""
 
+from typing import TYPE_CHECKING, Any
+
 from shiftune.problem import ShiftProblem
 
+if TYPE_CHECKING:
+    from shiftune.search import ShiftSearch, spaces
+
 __version__ = "0.1.0"
-__all__ = ["ShiftProblem", "__version__"]
+__all__ = ["ShiftProblem", "ShiftSearch", "__version__", "spaces"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the search when it is first asked for: it brings Optuna and scikit-learn."""
+    if name in ("ShiftSearch", "spaces"):
+        import shiftune.search
+
+        return getattr(shiftune.search, name)
+    raise AttributeError(f"module 'shiftune' has no attribute {name!r}")

@@ -21,7 +21,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -221,6 +221,14 @@ class TestRepeatable:
         np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
         c = make(Ridge(), ALPHA, sampler=sampler, n_trials=9, random_state=1).fit(toy.problem)
         assert not np.array_equal(params_of(a), params_of(c))
+
+    def test_models_that_draw_lots_are_seeded(self, toy):
+        forest = RandomForestRegressor(n_estimators=5)
+        a, b = (make(forest, spaces.random_forest(), n_trials=3).fit(toy.problem) for _ in range(2))
+        np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
+        X = toy.problem.target.X
+        np.testing.assert_array_equal(a.predict(X), b.predict(X))
+        assert forest.random_state is None
 
     def test_two_workers_twice(self, toy):
         a, b = (
@@ -590,11 +598,20 @@ class TestWorkers:
             distributed.Client(cluster) as client,
         ):
             pid = cluster.workers[0].process.pid
-            timer = threading.Timer(1.0, lambda: os.kill(pid, signal.SIGKILL))
-            timer.start()
+            observer = distributed.Client(cluster, set_as_default=False)
+
+            def kill_one():
+                while not any(observer.processing().values()):
+                    time.sleep(0.05)
+                time.sleep(0.5)
+                os.kill(pid, signal.SIGKILL)
+
+            thread = threading.Thread(target=kill_one)
+            thread.start()
             search = make(Sleepy(), space, n_trials=8, executor=client.get_executor)
             search.fit(toy.problem)
-            timer.join()
+            thread.join()
+            observer.close()
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()
 

@@ -53,7 +53,7 @@ class DaskPool:
         for left in reversed(range(SCATTER_ATTEMPTS)):
             try:
                 (self._scattered,) = client.scatter([self._context], broadcast=True, hash=False)
-            except OSError:  # a worker died while it was receiving
+            except (OSError, KeyError):  # a worker died while it was receiving (distributed 2026.8)
                 if not left:
                     raise
                 client.wait_for_workers(1, timeout=60)

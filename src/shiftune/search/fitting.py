@@ -75,6 +75,22 @@ def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] |
     return model.fit(X, y, **{weight_argument(model): weights})
 
 
+def seeded(model: Any, random_state: int) -> Any:
+    """Return a clone in which every seed that the user left open is set, so that it repeats itself.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> seeded(RandomForestClassifier(), 3).random_state
+    3
+    """
+    copy = clone(model)
+    seeds = {
+        name: random_state
+        for name, value in copy.get_params().items()
+        if value is None and name.split("__")[-1] == "random_state"
+    }
+    return copy.set_params(**seeds)
+
+
 def weight_argument(model: Any) -> str:
     """Name the argument of `fit` through which sample weights reach the model.
 

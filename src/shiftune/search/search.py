@@ -24,7 +24,14 @@ from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
 from shiftune.search import loop as _loop
 from shiftune.search import spaces as _spaces
-from shiftune.search.fitting import FitPlan, PooledFit, StudyData, fit, weight_argument
+from shiftune.search.fitting import (
+    FitPlan,
+    PooledFit,
+    StudyData,
+    fit,
+    seeded,
+    weight_argument,
+)
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.loop import Loop
@@ -110,8 +117,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     progress : bool, optional
         Show a progress bar; default: on terminals.
     random_state : int
-        The same number gives the same trials, also with several workers. (Not with samplers
-        that are not seeded; an Optuna sampler that is passed in keeps its own seed.)
+        The same number gives the same trials, also with several workers: it seeds the split, the
+        density ratio, the sampler, and every `random_state` of the model that is None. (An Optuna
+        sampler that is passed in keeps its own seed; without one its trials differ.)
 
     Attributes
     ----------
@@ -341,7 +349,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             weights=None if self.weights_ is None else tuple(self.weights_),
             names=_names(judged),
         )
-        return TrialContext(self.estimator, data, loss, risk, self.plan or PooledFit())
+        model = seeded(self.estimator, self.random_state)
+        return TrialContext(model, data, loss, risk, self.plan or PooledFit())
 
     # ---------------------------------------------------------------- results
 
@@ -380,7 +389,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         weights = None
         if self.training_weights:
             weights = _relative(site_weights(self.ratio_, sites))
-        return fit(clone(self.estimator).set_params(**self._model_params()), X, y, weights)
+        model = seeded(self.estimator, self.random_state).set_params(**self._model_params())
+        return fit(model, X, y, weights)
 
     def _model_params(self) -> dict[str, Any]:
         """Parameters as the model takes them: a define-by-run function may derive some."""
