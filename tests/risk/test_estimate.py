@@ -330,6 +330,18 @@ class TestMore:
         with pytest.raises(ProblemError, match="must differ"):
             estimate([np.ones(3)] * 2, method="naive", names=["B", "B"])
 
+    @pytest.mark.parametrize("sizes", [[100] * 300, [20] * 99 + [20_000]])
+    def test_condensed_variances_are_not_biased(self, sizes):
+        """Many small sources, or one that is much larger: mean ratio 1 to its standard error."""
+        rng = np.random.default_rng(1)
+        ratios = []
+        for _ in range(40):
+            a, b = (estimate([rng.normal(size=n) for n in sizes], method="naive") for _ in "ab")
+            full, short = b.minus(a).variance, b.condensed().minus(a.condensed()).variance
+            ratios.append(short / full)
+        error = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
+        assert abs(np.mean(ratios) - 1) < max(4 * error, 0.01)
+
     def test_condensed_and_stored(self):
         """2000 blocks keep value and variance, and paired differences to 10 %."""
         rng = np.random.default_rng(0)

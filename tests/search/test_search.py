@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import optuna
@@ -19,7 +20,7 @@ import pandas as pd
 import psutil
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -34,6 +35,7 @@ from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.paper import toy_problem
 from shiftune.risk import estimate
 from shiftune.search import GPLCBSampler, ShiftSearch, spaces
+from shiftune.search.gp.bound import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 
@@ -67,7 +69,7 @@ class Moody(RegressorMixin, BaseEstimator):
 
 
 THETA = {"theta": FloatDistribution(-8, 8)}
-MOODS = {"mood": CategoricalDistribution(["fine", "raises", "nan"])}
+MOODS = {"mood": CategoricalDistribution(["raises", "nan", "fine"])}
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +122,20 @@ class TestResults:
         assert search.risk_.value < min(risks) + 0.01
         assert toy.true_risk(search.best_params_["theta"]) < toy.true_risk(toy.best_theta) + 0.15
         assert 0 < search.regret_bound(0.2) < search.regret_bound(0.1) < 10
+
+    def test_regret_of_the_optimiser_is_not_underestimated(self, toy):
+        """After 7 random points, the process's lower bound is below the true minimum (a grid)."""
+        grid, held = np.linspace(-8, 8, 801), 0
+        for seed in range(10):
+            search = make(loss="half_squared", n_trials=7, random_state=seed).fit(toy.problem)
+            split = toy.problem.split(random_state=seed)
+            losses = ([toy.losses(t, s.y) for s in split.validation] for t in grid)
+            lowest = min(estimate(x, search.weights_).value for x in losses)
+            held += lowest_plausible_value(search.study_) <= lowest + 1e-9
+        assert held >= 8
+
+    def test_one_trial_bounds_nothing(self, toy):
+        assert make(n_trials=1).fit(toy.problem).regret_bound() == np.inf
 
     def test_arrays_and_problem_are_the_same(self, toy):
         sites = toy.problem.sources
@@ -247,6 +263,28 @@ class TestScikitLearn:
         assert twin.get_params()["estimator__alpha"] == 1.0
         assert twin.set_params(estimator__fit_intercept=False).estimator.fit_intercept is False
 
+    def test_kind(self):
+        assert is_classifier(make(LogisticRegression(), spaces.logistic()))
+        assert is_regressor(make(Ridge(), ALPHA))
+
+    def test_cluster_and_storage_are_not_copied(self, toy):
+        lock = threading.Lock()  # like a client: can be neither copied nor pickled
+
+        def executor():
+            return lock and ThreadPoolExecutor(2)
+
+        storage = optuna.storages.InMemoryStorage()
+        search = make(Ridge(), ALPHA, executor=executor, storage=storage)
+        twin = clone(search)
+        assert twin.storage is storage
+        assert twin.executor is executor
+        assert pickle.loads(pickle.dumps(search.fit(toy.problem))).executor is None
+
+    def test_the_users_sampler_is_left_alone(self, toy):
+        sampler = optuna.samplers.RandomSampler(seed=1)
+        a, b = (make(Ridge(), ALPHA, sampler=sampler).fit(toy.problem) for _ in range(2))
+        np.testing.assert_array_equal(params_of(a), params_of(b))
+
     def test_pickle(self, toy):
         search = make(Ridge(), ALPHA).fit(toy.problem)
         loaded = pickle.loads(pickle.dumps(search))
@@ -289,17 +327,110 @@ class TestWinner:
         assert 0 < gap.value <= gap.stderr
 
     def test_ready_spaces_know_what_is_simple(self, toy):
-        search = make(Ridge(), spaces.ridge(), select="one_se", n_trials=15).fit(toy.problem)
-        assert search.best_params_["alpha"] > 0
+        best = make(Ridge(), spaces.ridge(), n_trials=15).fit(toy.problem)
+        simple = make(Ridge(), spaces.ridge(), select="one_se", n_trials=15).fit(toy.problem)
+        assert simple.best_params_["alpha"] >= best.best_params_["alpha"]
+        gap = simple.risk_.minus(best.risk_)
+        assert gap.value <= gap.stderr
 
     def test_one_se_needs_to_know(self, toy):
         with pytest.raises(ProblemError, match="complexity="):
             make(Ridge(), ALPHA, select="one_se").fit(toy.problem)
 
 
+class Picky(Constant):
+    """Takes a tuple and nothing else."""
+
+    def __init__(self, shape=(1, 1)):
+        self.shape = shape
+
+    def fit(self, X, y):
+        if not isinstance(self.shape, tuple):
+            raise TypeError("shape must be a tuple")
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class LeaveSourcesOut:
+    """A plan with one model per source, which never saw that source's rows."""
+
+    def losses(self, model, data, loss):
+        ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
+        parts = np.split(data.X_validation, ends)
+        found = []
+        for name, X, y in zip(data.names, parts, data.y_validation, strict=True):
+            others = data.train_sites != name
+            fitted = clone(model).fit(data.X_train[others], data.y_train[others])
+            found.append(loss(y, fitted.predict(X)))
+        return found
+
+
+def test_a_plan_of_several_fits(toy):
+    search = make(Ridge(), ALPHA, plan=LeaveSourcesOut(), risk="naive").fit(toy.problem)
+    split = toy.problem.split((0, 0.7, 0.3), random_state=0)
+    first, second = split.train
+    model = Ridge(**search.best_params_).fit(second.X, second.y)
+    judged = split.validation[0]
+    by_hand = np.mean((judged.y - model.predict(judged.X)) ** 2)
+    assert first.name == "1"
+    assert search.risk_.estimates[0] == pytest.approx(by_hand)
+
+
 class TestFailures:
+    def test_a_model_that_exits(self, toy):
+        class Exits(Constant):
+            def fit(self, X, y):
+                if self.theta < 0:
+                    sys.exit(3)
+                return self
+
+        search = make(Exits(), n_trials=10).fit(toy.problem)
+        assert (search.trials_["state"] == "FAIL").sum() == (
+            search.trials_["param_theta"] < 0
+        ).sum()
+        assert search.trials_["failure"].str.contains("SystemExit").any()
+
+    def test_a_space_that_rejects_a_combination(self, toy):
+        def space(trial):
+            alpha = trial.suggest_float("alpha", 0.1, 10)
+            if alpha > 5:
+                raise optuna.TrialPruned("too stiff")
+            return {"alpha": alpha}
+
+        search = make(Ridge(), space, n_trials=12).fit(toy.problem)
+        rejected = search.trials_[search.trials_["param_alpha"] > 5]
+        assert 0 < len(rejected) < 12
+        assert rejected["failure"].str.contains("too stiff").all()
+
+    @pytest.mark.parametrize("sampler", ["grid", "brute force"])
+    def test_samplers_that_come_to_an_end(self, toy, sampler):
+        space = {"alpha": CategoricalDistribution([0.1, 1.0, 10.0])}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            samplers = {
+                "grid": optuna.samplers.GridSampler({"alpha": [0.1, 1.0, 10.0]}),
+                "brute force": optuna.samplers.BruteForceSampler(),
+            }
+        search = make(Ridge(), space, sampler=samplers[sampler], n_trials=9).fit(toy.problem)
+        assert sorted(search.trials_["param_alpha"]) == [0.1, 1.0, 10.0]
+
+    def test_whole_numbers_with_a_regressor_are_quantities(self, rng):
+        X, y = rng.normal(size=(80, 1)), rng.integers(0, 5, 80)
+        search = make(Ridge(), ALPHA, n_trials=2)
+        search.fit(X, y, groups=np.repeat(["a", "b"], 40), X_target=X[:30])
+        assert search.problem_.task == "regression"
+        problem = ShiftProblem.from_arrays(X, y, np.repeat(["a", "b"], 40), X[:30])
+        with pytest.raises(ProblemError, match="Ridge is a regressor but the labels are read as"):
+            make(Ridge(), ALPHA).fit(problem)
+
+    def test_a_risk_that_is_none(self, toy):
+        with pytest.raises(ProblemError, match="must return a RiskEstimate, got float"):
+            make(Ridge(), ALPHA, risk=lambda losses, weights, names: 1.0).fit(toy.problem)
+
     def test_recorded_with_their_reason(self, toy):
-        search = make(Moody(), MOODS, n_trials=12).fit(toy.problem)
+        search = make(Moody(), MOODS, n_trials=30).fit(toy.problem)
         table = search.trials_
         raised = table[table["param_mood"] == "raises"]
         assert len(raised) > 0
@@ -330,6 +461,15 @@ BAD = {
     "no trials": ({"n_trials": 0}, "n_trials must be a whole number > 0, got 0"),
     "half a trial": ({"n_trials": 1.5}, "n_trials"),
     "no jobs": ({"n_jobs": 0}, "n_jobs"),
+    "some jobs": ({"n_jobs": 1.5}, "n_jobs must be"),
+    "jobs and executor": ({"n_jobs": 2, "executor": lambda: None}, "instead of n_jobs"),
+    "no executor": ({"executor": 3}, "executor is a function"),
+    "negative seed": ({"random_state": -1}, "random_state must be"),
+    "no seed": ({"random_state": None}, "random_state must be"),
+    "time as text": ({"timeout": "5"}, "timeout must be > 0"),
+    "no rows for the ratio": ({"shares": (0, 0.7, 0.3)}, "leaves no rows"),
+    "storage of no kind": ({"storage": 5}, "storage is a path"),
+    "unknown url": ({"storage": "foo://bar"}, "cannot be opened"),
     "no time": ({"timeout": 0}, "timeout must be > 0"),
     "folder as storage": ({"storage": "."}, "is a folder"),
     "unwritable storage": ({"storage": "/proc/nowhere/study.journal"}, "cannot be written"),
@@ -388,7 +528,7 @@ class TestStorage:
         pd.testing.assert_frame_equal(first.trials_, again.trials_)
         assert again.risk_.value == first.risk_.value
 
-    @pytest.mark.parametrize("sampler", ["gp_lcb", GPLCBSampler(seed=3)])
+    @pytest.mark.parametrize("sampler", ["gp_lcb", "random", GPLCBSampler(seed=3)])
     def test_continued_is_the_same_as_uninterrupted(self, toy, tmp_path, sampler):
         path = tmp_path / "study.journal"
         make(Ridge(), ALPHA, storage=path, n_trials=7, sampler=sampler).fit(toy.problem)
@@ -401,6 +541,66 @@ class TestStorage:
         np.testing.assert_array_equal(
             continued.trials_["tied_with_best"], whole.trials_["tied_with_best"]
         )
+
+    def test_tpe_does_not_repeat_itself(self, toy, tmp_path):
+        path = tmp_path / "study.journal"
+        make(Ridge(), ALPHA, storage=path, n_trials=4, sampler="tpe").fit(toy.problem)
+        search = make(Ridge(), ALPHA, storage=path, n_trials=8, sampler="tpe").fit(toy.problem)
+        assert len(np.unique(params_of(search))) == 8
+
+    def test_choices_that_no_storage_can_keep(self, toy, tmp_path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna warns of choices that are no plain values
+            space = {"shape": CategoricalDistribution([(2, 3), (4, 5)])}
+            with pytest.raises(ProblemError, match="'shape' are of type tuple"):
+                make(Picky(), space, storage=tmp_path / "s.journal").fit(toy.problem)
+            assert make(Picky(), space, n_trials=3).fit(toy.problem).best_params_["shape"]
+
+        def named(trial):
+            shapes = {"flat": (2, 3), "deep": (4, 5)}
+            return {"shape": shapes[trial.suggest_categorical("shape", ["flat", "deep"])]}
+
+        search = make(Picky(), named, storage=tmp_path / "s.journal", n_trials=3).fit(toy.problem)
+        assert isinstance(search.best_estimator_.shape, tuple)
+
+    @pytest.mark.parametrize("cut", [1, 25, 400])
+    def test_a_torn_last_record_is_dropped(self, toy, tmp_path, cut):
+        path = tmp_path / "study.journal"
+        whole = make(Ridge(), ALPHA, storage=path, n_trials=6).fit(toy.problem)
+        path.write_bytes(path.read_bytes()[:-cut])
+        again = make(Ridge(), ALPHA, storage=path, n_trials=6).fit(toy.problem)
+        np.testing.assert_allclose(params_of(again), params_of(whole))
+
+    @pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"x": 1}\n'])
+    def test_a_file_that_is_no_journal(self, toy, tmp_path, content):
+        path = tmp_path / "mine.csv"
+        path.write_text(content)
+        with pytest.raises(ProblemError, match="cannot be opened as a journal"):
+            make(Ridge(), ALPHA, storage=path).fit(toy.problem)
+        assert path.read_text() == content
+
+    def test_a_mistake_can_be_corrected_in_the_same_storage(self, toy, tmp_path):
+        path = tmp_path / "study.journal"
+        with pytest.raises(ProblemError, match="add up to 1"):
+            make(Ridge(), ALPHA, storage=path, shares=(0.5, 0.5, 0.5)).fit(toy.problem)
+        assert len(make(Ridge(), ALPHA, storage=path).fit(toy.problem).trials_) == 6
+
+    @pytest.mark.parametrize(
+        ("one", "other", "what"),
+        [
+            ({"loss": lambda y, p: np.abs(y - p)}, {"loss": lambda y, p: (y - p) ** 4}, "loss"),
+            ({"space": ALPHA}, {"space": {"alpha": FloatDistribution(1, 2)}}, "space"),
+            ({"estimator": Ridge()}, {"estimator": Ridge(fit_intercept=False)}, "model"),
+            ({"risk": "naive"}, {"risk": "unbiased"}, "risk"),
+        ],
+    )
+    def test_other_settings_are_refused(self, toy, tmp_path, one, other, what):
+        path = tmp_path / "study.journal"
+        base = {"estimator": Ridge(), "space": ALPHA, "storage": path}
+        make(**(base | one)).fit(toy.problem)
+        make(**(base | one)).fit(toy.problem)
+        with pytest.raises(ProblemError, match=f"other.*{what}"):
+            make(**(base | other)).fit(toy.problem)
 
     def test_other_data_is_refused(self, toy, tmp_path):
         path = tmp_path / "study.journal"
@@ -561,9 +761,9 @@ class TestWorkers:
         assert (search.trials_[search.trials_["param_nap"] == 0.0]["state"] == "COMPLETE").all()
 
     def test_a_killed_worker_costs_nothing_but_time(self, toy):
-        """Some worker of the pool is killed in the middle; the trials are those of one process."""
+        """Some worker of the pool is killed in the middle; the trials are the same as ever."""
         space = {"nap": FloatDistribution(0.2, 0.4)}
-        alone = make(Sleepy(), space, n_trials=8).fit(toy.problem)
+        alone = make(Sleepy(), space, n_trials=8, n_jobs=2, sampler="gp_lcb").fit(toy.problem)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         killed = []
 
@@ -579,7 +779,7 @@ class TestWorkers:
 
         thread = threading.Thread(target=kill_one)
         thread.start()
-        search = make(Sleepy(), space, n_trials=8, n_jobs=2).fit(toy.problem)
+        search = make(Sleepy(), space, n_trials=8, n_jobs=2, sampler="gp_lcb").fit(toy.problem)
         thread.join()
         assert killed
         np.testing.assert_array_equal(params_of(search), params_of(alone))
@@ -622,15 +822,19 @@ class TestScikitLearnChecks:
     @pytest.mark.parametrize(
         "check",
         [
-            estimator_checks.check_no_attributes_set_in_init,
-            estimator_checks.check_get_params_invariance,
-            estimator_checks.check_set_params,
-            estimator_checks.check_estimator_repr,
-            estimator_checks.check_estimator_cloneable,
+            "check_no_attributes_set_in_init",
+            "check_get_params_invariance",
+            "check_set_params",
+            "check_estimator_repr",
+            "check_estimator_cloneable",
+            "check_estimator_tags_renamed",
+            "check_valid_tag_types",
         ],
     )
     def test_check(self, check):
-        check("ShiftSearch", make(Ridge(), ALPHA))
+        if not hasattr(estimator_checks, check):
+            pytest.skip("this scikit-learn has no such check")
+        getattr(estimator_checks, check)("ShiftSearch", make(Ridge(), ALPHA))
 
 
 def test_timeout_ends_the_search(toy):

@@ -39,8 +39,15 @@ def history(trials: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.step(good.index, good["risk"].cummin(), where="post", color=RED, lw=1.2, label="best so far")
     failed = trials.index[trials["state"] == "FAIL"]
     if len(failed):
-        bottom = np.full(len(failed), ax.get_ylim()[0])
-        ax.plot(failed, bottom, "x", color=RED, label="failed", clip_on=False)
+        at_the_bottom = ax.get_xaxis_transform()  # in parts of the axis, whatever its scale
+        ax.plot(
+            failed,
+            np.full(len(failed), 0.02),
+            "x",
+            color=RED,
+            label="failed",
+            transform=at_the_bottom,
+        )
     ax.set(xlabel="trial", ylabel="estimated target risk (95 % interval)")
     if good["risk"].min() > 0 and good["risk"].max() > 10 * good["risk"].min():
         ax.set_yscale("log")  # a few very bad trials would leave no difference between the others

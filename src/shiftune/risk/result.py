@@ -149,31 +149,31 @@ class RiskEstimate(Uncertain):
             raise ProblemError(
                 "two estimates can be compared only on the same rows of the same sources"
             )
-        variance, dof = pooled_variance(self.influence - other.influence, self.cells, self.ess)
+        variance, dof = pooled_variance(
+            self.influence - other.influence, self.cells, np.minimum(self.ess, self.cells)
+        )
         return Uncertain(self.value - other.value, variance, dof)
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
-        r"""Return the same estimate with at most about `most` influence values.
+        r"""Return the same estimate with about `most` influence values.
 
-        Rows of a source are dealt to blocks in turn and their influence values added up. Rows
-        are independent, so the sum of the blocks' squares still estimates the variance of the
-        estimate, and of differences: with 2000 blocks to a relative error of
-        :math:`\sqrt{2/2000} = 3\,\%`.
+        Rows of a source are dealt to b blocks in turn, in proportion to its size but at least 8,
+        and their influence values added up. Rows are independent, so the squares of the blocks
+        still estimate the variance of the estimate and of differences, to a relative error of
+        about :math:`\sqrt{2/b}` for a single source. The values of a source add up to 0, which
+        makes their squares too small by (b - 1)/b; the blocks are scaled up for it.
         """
-        blocks = np.minimum(self.cells, max(most // len(self.cells), 2))
+        share = np.ceil(most * self.cells / self.cells.sum()).astype(np.intp)
+        blocks = np.minimum(self.cells, np.maximum(share, 8))
         if np.array_equal(blocks, self.cells):
             return self
-        place = np.concatenate(
-            [
-                start + np.arange(cells) % b
-                for start, cells, b in zip(
-                    np.cumsum(blocks) - blocks, self.cells, blocks, strict=True
-                )
-            ]
-        )
+        starts = np.cumsum(blocks) - blocks
+        dealt = zip(starts, self.cells, blocks, strict=True)
+        place = np.concatenate([start + np.arange(cells) % b for start, cells, b in dealt])
         sums = np.zeros(int(blocks.sum()))
         np.add.at(sums, place, self.influence)
-        return replace(self, influence=sums, cells=blocks)
+        scale = np.where(blocks < self.cells, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0)
+        return replace(self, influence=sums * np.repeat(scale, blocks), cells=blocks)
 
     def to_record(self) -> dict[str, Any]:
         """Return the estimate as text and numbers that JSON can hold."""

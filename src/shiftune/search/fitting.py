@@ -26,6 +26,8 @@ class StudyData:
     Attributes
     ----------
     X_train, y_train : rows and labels of all sources, stacked
+    train_sites : array of shape (n_train,)
+        The site of every training row.
     training_weights : array of shape (n_train,) or None
     X_validation : validation rows of all sources, stacked
     y_validation : k arrays of shape (n_j,)
@@ -35,6 +37,7 @@ class StudyData:
 
     X_train: Features
     y_train: NDArray[Any]
+    train_sites: NDArray[np.str_]
     training_weights: NDArray[np.float64] | None
     X_validation: Features
     y_validation: tuple[NDArray[Any], ...]
@@ -50,7 +53,7 @@ class FitPlan(Protocol):
     """
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
-        """Fit `model`, or clones of it, and return the losses of every source's rows."""
+        """Fit `model` (this trial's own), or clones of it; return every source's losses."""
 
 
 class PooledFit:
@@ -58,7 +61,7 @@ class PooledFit:
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
         """Return k arrays of shape (n_j,)."""
-        fitted = fit(clone(model), data.X_train, data.y_train, data.training_weights)
+        fitted = fit(model, data.X_train, data.y_train, data.training_weights)
         answers = np.asarray(getattr(fitted, loss.needs)(data.X_validation))
         classes = fitted.classes_ if loss.needs == "predict_proba" else None
         ends = np.cumsum([len(y) for y in data.y_validation])[:-1]

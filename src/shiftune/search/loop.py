@@ -12,7 +12,7 @@ from optuna.trial import Trial, TrialState
 
 from shiftune.errors import ProblemError
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.trial import Outcome, described, run_trial
+from shiftune.search.trial import Outcome, reason
 from shiftune.search.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
@@ -27,14 +27,13 @@ SECONDS = "seconds"
 FAILURE = "failure"
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
-SearchSpace = "Mapping[str, BaseDistribution] | Callable[[Trial], Mapping[str, Any]]"
-
 
 class Asked(NamedTuple):
     """A trial under way."""
 
     trial: Trial
     params: dict[str, Any]
+    rejected: str = ""
 
 
 class Loop:
@@ -60,6 +59,11 @@ class Loop:
         self.workers = workers
         self.check = check
         self.interrupted = False
+        self.exhausted = False
+        # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
+        # are workers, so that one slow trial does not leave the others without work.
+        workers_at_start = max(workers.capacity - 1, 0)
+        self.look_ahead = 2 * workers_at_start if workers_at_start > 1 else workers.capacity
 
     def run(self, n_trials: int, timeout: float | None, progress: Progress) -> None:
         """Run until the study has `n_trials` finished trials or the time is over."""
@@ -69,17 +73,18 @@ class Loop:
         finished = len(self.study.get_trials(deepcopy=False, states=FINISHED))
         try:
             while True:
-                while finished + len(under_way) < n_trials and (
-                    len(under_way) < self.workers.capacity
-                ):
+                while finished + len(under_way) < n_trials and (len(under_way) < self.look_ahead):
+                    if self.exhausted:
+                        break
                     if end is not None and time.monotonic() >= end:
                         break
                     asked = self._adopt(orphans.popleft()) if orphans else self._ask()
-                    self.workers.submit(asked.trial.number, asked.params)
+                    if not asked.rejected:
+                        self.workers.submit(asked.trial.number, asked.params)
                     under_way.append(asked)
                 if not under_way:
                     return
-                outcome = self._outcome(under_way[0].trial.number)
+                outcome = self._outcome(under_way[0])
                 self._tell(under_way.popleft().trial, outcome)
                 finished += 1
                 progress.update(outcome.risk)
@@ -97,43 +102,66 @@ class Loop:
 
     def _ask(self) -> Asked:
         if callable(self.space):
-            trial = self.study.ask()
-            return self._checked(trial, dict(self.space(trial)))
+            return self._defined_by_run(self.study.ask())
         trial = self.study.ask(fixed_distributions=dict(self.space))
         return self._checked(trial, dict(trial.params))
 
     def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Asked:
         trial = Trial(self.study, orphan._trial_id)
         if callable(self.space):
-            return self._checked(trial, dict(self.space(trial)))
+            return self._defined_by_run(trial)
         params = {name: trial._suggest(name, values) for name, values in self.space.items()}
         return self._checked(trial, params)
+
+    def _defined_by_run(self, trial: Trial) -> Asked:
+        """Ask the user's function; a combination that it rejects is a trial that failed."""
+        try:
+            return self._checked(trial, dict(self.space(trial)))
+        except ProblemError:
+            raise
+        except Exception as error:
+            return Asked(trial, {}, reason(error))
 
     def _checked(self, trial: Trial, params: dict[str, Any]) -> Asked:
         try:
             self.check(params)
         except ProblemError as error:
-            self._tell(trial, Outcome(None, described(error), 0.0))
+            self._tell(trial, Outcome(None, reason(error), 0.0))
             raise
         return Asked(trial, params)
 
-    def _outcome(self, number: int) -> Outcome:
+    def _outcome(self, asked: Asked) -> Outcome:
+        if asked.rejected:
+            return Outcome(None, f"rejected by the space: {asked.rejected}", 0.0)
         try:
-            result: Outcome = self.workers.result(number)
-        except (WorkerDied, OutOfTime) as error:
-            return Outcome(None, str(error), 0.0)
+            result: Outcome = self.workers.result(asked.trial.number)
+        except WorkerDied:
+            said = "every worker that ran it died; it may need more memory than there is"
+            return Outcome(None, f"WorkerDied: {said}", 0.0)
+        except OutOfTime:
+            return Outcome(None, "OutOfTime: it ran longer than trial_timeout", 0.0)
+        except Exception as error:  # what came back could not be read, say
+            return Outcome(None, reason(error), 0.0)
         return result
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         if outcome.risk is None:
-            logger.warning("trial %d failed: %s", trial.number, outcome.failure)
+            logger.info("trial %d failed: %s", trial.number, outcome.failure)
             trial.set_user_attr(FAILURE, outcome.failure)
-            self.study.tell(trial, state=TrialState.FAIL)
+            trial.set_user_attr(SECONDS, outcome.seconds)
+            self._tell_study(trial, state=TrialState.FAIL)
             return
         trial.set_user_attr(RISK, outcome.risk.to_record())
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.variance)
         trial.set_user_attr(SECONDS, outcome.seconds)
-        self.study.tell(trial, outcome.risk.value)
+        self._tell_study(trial, outcome.risk.value)
 
-
-__all__ = ["FAILURE", "FINISHED", "RISK", "SECONDS", "Loop", "run_trial"]
+    def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
+        try:
+            self.study.tell(trial, value, **options)
+        except RuntimeError as error:
+            # A sampler that has tried everything (a grid) says so by stopping the study, which
+            # Optuna allows inside its own loop only. The trial is stored by then.
+            if "stop" not in str(error).lower():
+                raise
+            self.exhausted = True

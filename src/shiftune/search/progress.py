@@ -20,31 +20,30 @@ class Progress:
     ----------
     total : int
         Number of trials in all.
-    done : int
-        Trials of an earlier run that is continued.
+    earlier : list of RiskEstimate or None
+        Trials of a run that is continued; None is one that failed.
     show : bool or None
         None shows the bar on terminals and in notebooks only.
     """
 
-    def __init__(self, total: int, done: int, show: bool | None) -> None:
+    def __init__(self, total: int, earlier: list[RiskEstimate | None], show: bool | None) -> None:
         visible = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
-        self._bar = tqdm(total=total, initial=done, disable=not visible, unit="trial", leave=True)
+        self._bar = tqdm(total=total, initial=len(earlier), disable=not visible, unit="trial")
         self._best: RiskEstimate | None = None
         self._failed = 0
+        for risk in earlier:
+            self._note(risk)
 
     def update(self, risk: RiskEstimate | None) -> None:
         """Count a trial; None is one that failed."""
-        if risk is None:
-            self._failed += 1
-        elif self._best is None or risk.value < self._best.value:
-            self._best = risk
+        self._note(risk)
         self._bar.set_postfix_str(self.text(), refresh=False)
         self._bar.update()
 
     def text(self) -> str:
         """What stands beside the bar.
 
-        >>> Progress(5, 0, False).text()
+        >>> Progress(5, [], False).text()
         'no result yet'
         """
         said = "no result yet"
@@ -52,6 +51,12 @@ class Progress:
             low, high = self._best.interval()
             said = f"best {self._best.value:.4g} ({low:.4g} to {high:.4g})"
         return said + (f", {self._failed} failed" if self._failed else "")
+
+    def _note(self, risk: RiskEstimate | None) -> None:
+        if risk is None:
+            self._failed += 1
+        elif self._best is None or risk.value < self._best.value:
+            self._best = risk
 
     def __enter__(self) -> Self:
         return self

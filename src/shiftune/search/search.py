@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import sys
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -9,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import optuna
 import pandas as pd
-from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.distributions import CategoricalDistribution
+from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, TPESampler
 from optuna.trial import TrialState
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import DataWarning, ProblemError
@@ -34,6 +39,7 @@ from shiftune.search.fitting import (
 )
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.gp.bound import lowest_plausible_value
+from shiftune.search.identity import described
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
 from shiftune.search.selection import Rule, tied_with_best, winner
@@ -49,10 +55,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from shiftune.problem.labels import Task
     from shiftune.ratio import DensityRatio
     from shiftune.risk.estimate import Method
 
 SAMPLERS = ("gp_lcb", "random", "tpe")
+
+
+class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
+    """The search has not been fitted yet."""
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -97,11 +108,11 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs : int
         Worker processes (loky); -1 is one per core.
     executor : function, optional
-        Returns a `concurrent.futures.Executor` to run trials on, for example Dask's
-        ``client.get_executor``; instead of `n_jobs`.
+        Returns a new `concurrent.futures.Executor` to run trials on, for example Dask's
+        ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.
     storage : path, Optuna URL or Optuna storage, optional
         A path is a journal file. A run that was killed continues where it stopped; other data or
-        other settings are refused.
+        other settings are refused. One search at a time can use it.
     shares : three numbers, optional
         Of every source for density ratio, training and validation. Default: the paper's
         .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed.
@@ -117,13 +128,15 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     progress : bool, optional
         Show a progress bar; default: on terminals.
     random_state : int
-        The same number gives the same trials, also with several workers: it seeds the split, the
-        density ratio, the sampler, and every `random_state` of the model that is None. (An Optuna
-        sampler that is passed in keeps its own seed; without one its trials differ.)
+        The same number gives the same trials, also with several workers (as many as before), and
+        also when a study is continued (except with "tpe", which then goes on differently). It
+        seeds the split, the density ratio, the sampler, and every `random_state` of the model
+        that is None. (An Optuna sampler that is passed in keeps its own seed.)
 
     Attributes
     ----------
     best_params_ : dict
+        Of the winning trial; with a define-by-run function, what the trial was asked for.
     best_estimator_ : estimator
         Refitted on all rows of all sources.
     risk_ : RiskEstimate
@@ -214,14 +227,20 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_target : array or DataFrame of shape (n_T, d)
             the rows of the target.
         """
-        problem = _problem(X, y, groups, X_target)
+        problem = _problem(X, y, groups, X_target, self.estimator)
         loss = self._checked_loss(problem)
         self._check_settings()
         sampler = self._sampler()
         ratio = clone(ratio_named(self.ratio, self.random_state))
-        study = open_study(self.storage, sampler, self._identity(problem, loss))
+        study = open_study(self.storage, sampler, self._identity(problem, loss, ratio))
+        self.problem_, self.study_ = problem, study
+        earlier = study.get_trials(deepcopy=False, states=_loop.FINISHED)
+        done = len(earlier)
+        if self.sampler == "tpe" and done:
+            # Its stream begins anew: with the same seed it would repeat its first trials.
+            seed = np.random.SeedSequence([self.random_state, done]).generate_state(1)
+            study.sampler = TPESampler(seed=int(seed[0]))
         context = self._context(problem, loss, ratio)
-        done = len(study.get_trials(deepcopy=False, states=_loop.FINISHED))
         with (
             Workers(
                 run_trial,
@@ -230,12 +249,11 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 executor=self.executor,
                 time_limit=self.trial_timeout,
             ) as workers,
-            Progress(self.n_trials, done, self.progress) as progress,
+            Progress(self.n_trials, [_risk(t) for t in earlier], self.progress) as progress,
         ):
             loop = Loop(study, self.space, workers, partial(_spaces.check_names, self.estimator))
             loop.run(self.n_trials, self.timeout, progress)
         self.interrupted_ = loop.interrupted
-        self.problem_, self.study_ = problem, study
         self._read_results(loss)
         self.best_estimator_ = self._refitted(problem)
         if hasattr(self.best_estimator_, "classes_"):
@@ -247,8 +265,27 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ProblemError(f"n_trials must be a whole number > 0, got {self.n_trials!r}")
         for name in ("timeout", "trial_timeout"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not (isinstance(value, int | float) and value > 0):
                 raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
+        if not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0:
+            raise ProblemError(
+                f"n_jobs must be the number of processes, or -1 for one per core, got "
+                f"{self.n_jobs!r}"
+            )
+        if self.executor is not None and (not callable(self.executor) or self.n_jobs != 1):
+            raise ProblemError(
+                "executor is a function that returns a new concurrent.futures.Executor, given "
+                f"instead of n_jobs; got executor={self.executor!r}, n_jobs={self.n_jobs!r}"
+            )
+        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
+            raise ProblemError(
+                f"random_state must be a whole number >= 0, got {self.random_state!r}"
+            )
+        if self.shares is not None and self._needs_ratio() and not self.shares[0] > 0:
+            raise ProblemError(
+                f"risk={self.risk!r} needs a density ratio, and shares={self.shares!r} leaves no "
+                "rows to estimate it from"
+            )
         if self.training_weights not in (None, "importance"):
             raise ProblemError(
                 f"training_weights is None or 'importance', got {self.training_weights!r}"
@@ -261,6 +298,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if not callable(self.space):
             _spaces.check(self.space, self.estimator)
+            if self.storage is not None:
+                _plain_choices(self.space)
         if self.select not in ("best", "one_se"):
             raise ProblemError(f"select is 'best' or 'one_se', got {self.select!r}")
         if self.select == "one_se" and self._complexity() is None:
@@ -271,13 +310,18 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _checked_loss(self, problem: ShiftProblem) -> Loss:
+        if problem.task == "classification" and is_regressor(self.estimator) and self.loss is None:
+            raise ProblemError(
+                f"{type(self.estimator).__name__} is a regressor but the labels are read as "
+                "classes; if they are quantities make the problem with task='regression'"
+            )
         default = "log_loss" if problem.task == "classification" else "squared"
         loss = loss_named(default if self.loss is None else self.loss)
         if not hasattr(self.estimator, loss.needs):
             raise ProblemError(
                 f"the loss {loss.name!r} needs {loss.needs}, which {type(self.estimator).__name__} "
-                "does not have; choose another loss (such as 'zero_one'), or a model with "
-                "probabilities (SVC(probability=True), CalibratedClassifierCV)"
+                "does not have; choose another loss (such as 'zero_one' or 'squared'), or a model "
+                "with probabilities (for SVMs CalibratedClassifierCV)"
             )
         return loss
 
@@ -288,40 +332,48 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "one; use 'gp_lcb', 'tpe' or 'random'"
             )
         if isinstance(self.sampler, BaseSampler):
-            return self.sampler
+            return copy.deepcopy(self.sampler)  # the user's own is left as it is
         if self.sampler == "gp_lcb":
             return GPLCBSampler(seed=self.random_state)
         if self.sampler == "random":
-            return RandomSampler(seed=self.random_state)
+            # Draws by seed and trial number, so that a continued study does not repeat itself.
+            return GPLCBSampler(seed=self.random_state, n_startup_trials=sys.maxsize)
         if self.sampler == "tpe":
             return TPESampler(seed=self.random_state)
         raise ProblemError(
             f"there is no sampler {self.sampler!r}; there are {list(SAMPLERS)} and all of Optuna's"
         )
 
-    def _identity(self, problem: ShiftProblem, loss: Loss) -> dict[str, str]:
+    def _identity(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> dict[str, str]:
+        """What must be the same for trials of one study to be comparable."""
+        hidden = problem.oracle.labels if self.risk == "oracle" and problem.oracle else None
         return {
-            "data": problem.fingerprint(),
-            "model": repr(self.estimator),
-            "loss": loss.name,
-            "risk": self.risk if isinstance(self.risk, str) else repr(self.risk),
-            "ratio": repr(self.ratio),
-            "split": repr((self.shares, self.random_state)),
-            "training weights": repr(self.training_weights),
-            "plan": repr(type(self.plan).__name__),
+            "data": f"{problem.fingerprint()} {described(hidden)}",
+            "model": described(self.estimator),
+            "space": described(self.space if callable(self.space) else dict(self.space)),
+            "loss": described(loss),
+            "risk": described(self.risk),
+            "ratio": described(ratio) if self._needs_ratio() else "",
+            "split": described((self._shares(), self.random_state)),
+            "training weights": described(self.training_weights),
+            "plan": described(self.plan or PooledFit()),
         }
+
+    def _needs_ratio(self) -> bool:
+        return self.risk not in ("naive", "oracle") or self.training_weights is not None
+
+    def _shares(self) -> tuple[float, float, float]:
+        return self.shares or (PAPER_SHARES if self._needs_ratio() else (0.0, 0.7, 0.3))
 
     def _context(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> TrialContext:
         if self.risk == "oracle" and problem.oracle is None:
             raise ProblemError("risk='oracle' needs a problem whose target labels are kept aside")
         weighted = self.risk not in ("naive", "oracle")
-        needs_ratio = weighted or self.training_weights is not None
-        shares = self.shares or (PAPER_SHARES if needs_ratio else (0.0, 0.7, 0.3))
-        split = problem.split(shares, random_state=self.random_state)
+        split = problem.split(self._shares(), random_state=self.random_state)
         train, judged = split.train, split.validation
         training_weights = None
         self.weights_: list[NDArray[np.float64]] | None = None
-        if needs_ratio:
+        if self._needs_ratio():
             ratio.fit(problem.target.X, [site.X for site in split.density])
             self.ratio_ = ratio
             if weighted:
@@ -339,10 +391,18 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         if self.weights_ is not None:
             # Depends on the weights alone, so it is said here once and not in every trial.
-            risk([np.ones(len(site)) for site in judged], self.weights_, names=_names(judged))
+            tried = risk(
+                [np.ones(len(site)) for site in judged], self.weights_, names=_names(judged)
+            )
+            if not isinstance(tried, RiskEstimate):
+                raise ProblemError(
+                    f"risk must return a RiskEstimate, got {type(tried).__name__}; build it with "
+                    "shiftune.risk.estimate"
+                )
         data = StudyData(
             X_train=X_train,
             y_train=y_train,
+            train_sites=np.repeat(_names(train), [len(site) for site in train]),
             training_weights=training_weights,
             X_validation=X_judged,
             y_validation=tuple(site.labels for site in judged),
@@ -366,7 +426,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 if trials
                 else "no trial was finished, so there is nothing to choose from"
             )
-        risks = [RiskEstimate.from_record(t.user_attrs[_loop.RISK]) for t in good]
+        risks = [cast("RiskEstimate", _risk(t)) for t in good]
         params = [dict(t.params) for t in good]
         chosen = winner(risks, params, self.select, self._complexity())
         tied = tied_with_best(risks)
@@ -399,6 +459,27 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         fixed = optuna.trial.FixedTrial(self.best_params_, number=self.best_index_)
         return dict(self.space(fixed))
 
+    def __sklearn_tags__(self) -> Any:
+        """A search for a classifier is a classifier."""
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = copy.deepcopy(inner.classifier_tags)
+        tags.regressor_tags = copy.deepcopy(inner.regressor_tags)
+        return tags
+
+    def __sklearn_clone__(self) -> ShiftSearch:
+        # A cluster and a storage cannot be copied, and need not be.
+        shared = ("executor", "storage")
+        params = {
+            name: value if name in shared else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        return type(self)(**params)
+
+    def __getstate__(self) -> Any:
+        # Where trials ran is nothing to a fitted search that is loaded elsewhere.
+        return super().__getstate__() | {"executor": None}
+
     def regret_bound(self, delta: float = 0.1) -> float:
         r"""Upper bound of what the choice costs, with probability :math:`1 - \delta`.
 
@@ -407,6 +488,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
         anywhere in the space.
         """
+        self._check_fitted()
         lowest = lowest_plausible_value(self.study_)
         return regret_bound(
             max(self.risk_.value - lowest, 0.0),
@@ -446,10 +528,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "best_estimator_"):
-            raise ProblemError("this ShiftSearch has not been fitted; call fit first")
+            raise NotFitted("this ShiftSearch has not been fitted; call fit first")
 
 
-def _problem(X: Any, y: Any, groups: Any, X_target: Any) -> ShiftProblem:
+def _problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> ShiftProblem:
     if isinstance(X, ShiftProblem):
         if not (y is None and groups is None and X_target is None):
             raise ProblemError("with a ShiftProblem, y, groups and X_target are part of it")
@@ -459,7 +541,22 @@ def _problem(X: Any, y: Any, groups: Any, X_target: Any) -> ShiftProblem:
             "fit needs a ShiftProblem, or X and y with groups= (the site of every row) and "
             "X_target= (the target's rows)"
         )
-    return ShiftProblem.from_arrays(X, y, groups, X_target)
+    # Whole-number labels may be classes or quantities; the model knows which it was made for.
+    task: Task | None = "regression" if is_regressor(estimator) else None
+    return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
+
+
+def _plain_choices(space: Mapping[str, Any]) -> None:
+    """Refuse choices that a storage gives back as something else, tuples as lists, say."""
+    for name, distribution in space.items():
+        if isinstance(distribution, CategoricalDistribution):
+            for choice in distribution.choices:
+                if choice is not None and not isinstance(choice, bool | int | float | str):
+                    raise ProblemError(
+                        f"the choices of {name!r} are of type {type(choice).__name__}, which no "
+                        "storage can keep; use names for them in a function as space, for example "
+                        "lambda trial: {...[trial.suggest_categorical(...)]}"
+                    )
 
 
 def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
@@ -474,6 +571,11 @@ def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
         )
         return None
     return np.asarray(stacked / stacked.mean())
+
+
+def _risk(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
+    record = trial.user_attrs.get(_loop.RISK)
+    return None if record is None else RiskEstimate.from_record(record)
 
 
 def _names(sites: tuple[Site, ...]) -> tuple[str, ...]:

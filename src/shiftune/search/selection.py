@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shiftune.errors import ProblemError
+from shiftune.risk.result import RiskEstimate, Uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from shiftune.risk.result import RiskEstimate
 
 Rule = Literal["best", "one_se"]
 
@@ -27,7 +26,16 @@ def tied_with_best(risks: Sequence[RiskEstimate], level: float = 0.95) -> NDArra
     than it is; ties are rather too few than too many.)
     """
     best = risks[int(np.argmin([risk.value for risk in risks]))]
-    return np.array([risk is best or risk.minus(best).interval(level)[0] <= 0 for risk in risks])
+    return np.array([risk is best or gap(risk, best).interval(level)[0] <= 0 for risk in risks])
+
+
+def gap(risk: RiskEstimate, best: RiskEstimate) -> Uncertain:
+    """Difference to the best; unpaired where an own estimator judged the two on other rows."""
+    try:
+        return risk.minus(best)
+    except ProblemError:
+        variance = risk.variance + best.variance
+        return Uncertain(risk.value - best.value, variance, min(risk.dof, best.dof))
 
 
 def winner(
@@ -45,13 +53,11 @@ def winner(
     best = int(np.argmin(values))
     if rule == "best":
         return best
-    if rule != "one_se":
-        raise ProblemError(f"select is 'best' or 'one_se', got {rule!r}")
     if complexity is None:
         raise ProblemError(
             "select='one_se' prefers simple models and needs to know which are: pass complexity=, "
             "a function from parameters to a number, or use a space of shiftune.search.spaces"
         )
-    differences = [risk.minus(risks[best]) for risk in risks]
+    differences = [gap(risk, risks[best]) for risk in risks]
     near = [t for t, d in enumerate(differences) if t == best or d.value <= d.stderr]
     return min(near, key=lambda t: (complexity(params[t]), values[t]))

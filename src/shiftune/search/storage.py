@@ -27,7 +27,6 @@ def open_study(
     storage: str | os.PathLike[str] | BaseStorage | None,
     sampler: BaseSampler,
     identity: Mapping[str, str],
-    study_name: str | None = None,
 ) -> optuna.Study:
     """Create a study, or continue the one in the storage if it is about the same thing.
 
@@ -38,23 +37,30 @@ def open_study(
     sampler : Optuna sampler
     identity : mapping
         What must be the same for trials to be comparable: fingerprint of the data, loss, ...
-    study_name : str, optional
     """
     with _quiet_optuna():
-        study = optuna.create_study(
-            storage=_opened(storage),
-            sampler=sampler,
-            study_name=study_name or STUDY_NAME,
-            direction="minimize",
-            load_if_exists=True,
-        )
+        try:
+            study = optuna.create_study(
+                storage=_opened(storage),
+                sampler=sampler,
+                study_name=STUDY_NAME,
+                direction="minimize",
+                load_if_exists=True,
+            )
+        except ProblemError:
+            raise
+        except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
+            raise ProblemError(
+                f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
+                f"Optuna storage ({type(error).__name__}: {error}); give another"
+            ) from error
     if len(study.directions) > 1:
         raise ProblemError(
             f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
-            "give another storage or study_name"
+            "give another storage"
         )
     known = study.user_attrs.get(IDENTITY)
-    if known is None and not study.get_trials(deepcopy=False):
+    if not study.get_trials(deepcopy=False):
         study.set_user_attr(IDENTITY, dict(identity))
     elif known != dict(identity):
         differing = [key for key in identity if (known or {}).get(key) != identity[key]]
@@ -78,19 +84,38 @@ def _quiet_optuna() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line that was not written to its end: one torn record spoils a journal."""
+    with path.open("rb+") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if content.startswith(b'{"op_code"') and whole < len(content):
+            logging.getLogger("shiftune").warning(
+                "the last record of %s was not written to its end and is dropped", path
+            )
+            file.truncate(whole)
+
+
 def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseStorage | None:
     if storage is None or isinstance(storage, BaseStorage):
         return storage
+    if not isinstance(storage, str | os.PathLike):
+        raise ProblemError(
+            f"storage is a path, an Optuna storage or its URL, got {type(storage).__name__}"
+        )
     text = os.fspath(storage)
     if "://" in text:
         return text
     path = Path(text)
     if path.is_dir():
         raise ProblemError(f"the storage {text!r} is a folder; give the path of a file in it")
+    if path.exists() and not path.is_file():
+        raise ProblemError(f"the storage {text!r} is no ordinary file; give another path")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a"):
             pass
+        _drop_torn_line(path)
     except OSError as error:
         raise ProblemError(
             f"the storage {text!r} cannot be written ({error.strerror}); give another path"

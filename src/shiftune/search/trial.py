@@ -57,14 +57,14 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
         return Outcome(risk.condensed(), "", time.perf_counter() - start)
-    except Exception as error:
-        return Outcome(None, described(error), time.perf_counter() - start)
+    except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search
+        return Outcome(None, reason(error), time.perf_counter() - start)
 
 
-def described(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """Say in a line what was raised and where.
 
-    >>> described(ValueError("C must be positive"))
+    >>> reason(ValueError("C must be positive"))
     'ValueError: C must be positive'
     """
     said = f"{type(error).__name__}: {error}".strip().removesuffix(":")

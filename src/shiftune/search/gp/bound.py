@@ -26,11 +26,14 @@ def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:
     values = np.array([t.value for t in trials], dtype=float)
     found = intersection_search_space(trials)
     space = {name: d for name, d in found.items() if not d.single()}
-    if len(trials) < 2 or not space or np.ptp(values) == 0:
-        return float(values.min())
+    if not space:
+        return float(values.min())  # nothing else could have been tried
+    if len(trials) < 2:
+        return -np.inf
     cube = UnitCube(space)
     history = TrialHistory.read(trials, cube, space, study.direction, {})
-    rows, y, variances = history.rows, history.y, history.variances
+    # Of the estimate itself, which is the same for the same point: no noise but the fitted one.
+    rows, y, variances = history.rows, history.y, np.zeros_like(history.variances)
     posterior = Posterior(rows, y, variances, cube.groups, fit(rows, y, variances, cube.groups))
     nothing = Visited(np.empty((0, rows.shape[1])))
     rng = np.random.default_rng(0)

@@ -1,0 +1,64 @@
+"""What a study is about, as text: the same for the same settings in any process."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def described(thing: Any) -> str:
+    """Describe settings, models and functions by what they are, never by where they are stored.
+
+    >>> described(lambda y, p: y - p) == described(lambda y, p: y + p)
+    False
+    >>> from sklearn.linear_model import Ridge
+    >>> described(Ridge()) == described(Ridge(alpha=1.0)), described({"b": 1, "a": (2,)})
+    (True, '{a: (2), b: 1}')
+    """
+    if thing is None or isinstance(thing, bool | int | float | str | bytes | np.generic):
+        return repr(thing.item() if isinstance(thing, np.generic) else thing)
+    if isinstance(thing, dict):
+        return "{" + ", ".join(f"{k}: {described(thing[k])}" for k in sorted(thing, key=str)) + "}"
+    if isinstance(thing, list | tuple | set | frozenset):
+        parts = [described(part) for part in thing]
+        return "(" + ", ".join(sorted(parts) if isinstance(thing, set | frozenset) else parts) + ")"
+    if isinstance(thing, np.ndarray):
+        return f"array {thing.shape} {_digest(pd.util.hash_array(np.ravel(thing)).tobytes())}"
+    if isinstance(thing, pd.DataFrame | pd.Series):
+        return f"table {_digest(pd.util.hash_pandas_object(thing).to_numpy().tobytes())}"
+    if isinstance(thing, functools.partial):
+        return (
+            f"partial {described(thing.func)} {described(thing.args)} {described(thing.keywords)}"
+        )
+    if isinstance(thing, FunctionType):
+        closed_over = [cell.cell_contents for cell in thing.__closure__ or ()]
+        inside = f"{_code(thing.__code__)} {described(thing.__defaults__)} {described(closed_over)}"
+        return f"{thing.__module__}.{thing.__qualname__} {_digest(inside.encode())}"
+    if isinstance(thing, type | BuiltinFunctionType | np.ufunc):
+        return f"{getattr(thing, '__module__', '')}.{thing.__name__}"
+    name = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    if hasattr(thing, "get_params"):
+        return f"{name} {described(thing.get_params(deep=False))}"
+    if isinstance(thing, np.random.RandomState | np.random.Generator):
+        return name
+    if slots := getattr(type(thing), "__slots__", None):
+        return f"{name} {described({s: getattr(thing, s, None) for s in slots})}"
+    if getattr(thing, "__dict__", None):
+        return f"{name} {described(vars(thing))}"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
+
+
+def _code(code: CodeType) -> str:
+    """The bytecode with its names and constants; those of inner functions too."""
+    constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
