@@ -87,12 +87,14 @@ def penalties() -> dict[str, ClassifierRatio]:
 
 
 def few_rows(seeds: int) -> list:
-    """Few rows in many columns, mean shifts of .2 per column, 8 sources."""
+    """Few rows in many columns, mean shifts of about 0.8 in all, 8 sources."""
     rows = []
-    for n, d in [(60, 5), (60, 20), (200, 20), (200, 60), (1000, 20)]:
+    cases = [(60, 1), (60, 7), (60, 20), (200, 1), (200, 7), (200, 20), (200, 60), (1000, 20)]
+    for n, d in cases:
         for seed in range(seeds):
             rng = np.random.default_rng([seed, n, d])
-            sites = gaussian_sites(np.vstack([np.zeros(d), rng.normal(0, 0.2, (K, d))]))
+            shift = rng.normal(0, 0.8 / np.sqrt(d), (K, d))
+            sites = gaussian_sites(np.vstack([np.zeros(d), shift]))
             every = range(1, K + 1)
             target, sources = sites.draw(0, 1000, rng), [sites.draw(j, n, rng) for j in every]
             fresh = [sites.draw(j, 2000, rng) for j in every]

@@ -750,7 +750,7 @@ class Sleepy(RegressorMixin, BaseEstimator):
         return np.zeros(len(X))
 
 
-@pytest.mark.xdist_group("workers")
+@pytest.mark.xdist_group("search")
 class TestWorkers:
     def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
         space = {"nap": CategoricalDistribution([0.0, 60.0])}

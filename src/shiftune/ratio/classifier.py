@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 # Largest odds taken at face value; a classifier that is surer than this has separated the sites.
 MOST_ODDS = 1e9
-# With fewer rows per column than this, logistic regression is held back in proportion: 60 rows in
-# 20 columns gave 4 to 8 times the error without it (benchmarks/ratios.py).
-ROWS_PER_COLUMN = 50
+# With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
+# rows in 20 to 60 columns gave 2 to 8 times the error without it (benchmarks/ratios.py).
+ROWS_PER_COLUMN = 150
 
 
 class ClassifierRatio(DensityRatio):
