@@ -170,8 +170,7 @@ class RiskEstimate(Uncertain):
         starts = np.cumsum(blocks) - blocks
         dealt = zip(starts, self.cells, blocks, strict=True)
         place = np.concatenate([start + np.arange(cells) % b for start, cells, b in dealt])
-        sums = np.zeros(int(blocks.sum()))
-        np.add.at(sums, place, self.influence)
+        sums: Floats = np.bincount(place, self.influence, int(blocks.sum())).astype(float)
         scale = np.where(blocks < self.cells, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0)
         return replace(self, influence=sums * np.repeat(scale, blocks), cells=blocks)
 

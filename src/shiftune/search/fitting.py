@@ -64,11 +64,9 @@ class PooledFit:
         fitted = fit(model, data.X_train, data.y_train, data.training_weights)
         answers = np.asarray(getattr(fitted, loss.needs)(data.X_validation))
         classes = fitted.classes_ if loss.needs == "predict_proba" else None
+        losses = loss(np.concatenate(data.y_validation), answers, classes)
         ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
-        return [
-            loss(y, part, classes)
-            for y, part in zip(data.y_validation, np.split(answers, ends), strict=True)
-        ]
+        return np.split(losses, ends)
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
