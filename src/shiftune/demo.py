@@ -22,8 +22,8 @@ THETAS = np.linspace(-8, 8, 81)
 def run() -> None:
     """Print the paper's worked example, then the toy problem with and without overlap."""
     _worked_example()
-    for c in (1.0, 3.0, 5.0):
-        _toy(c)
+    for number, c in enumerate((1.0, 3.0, 5.0), start=2):
+        _toy(number, c)
     _one_source_out_of_reach()
 
 
@@ -37,11 +37,13 @@ def _worked_example() -> None:
         print(f"   variance, {name:<22} {variance:8.4f}")
 
 
-def _toy(c: float) -> None:
+def _toy(number: int, c: float) -> None:
     toy = toy_problem(c, random_state=7)
     mu_T, *mus = toy.sites.means[:, 0]
     where = ", ".join(f"{mu:+.2f}" for mu in mus)
-    print(f"\n2. Toy problem, c = {c:g}: target centred at {mu_T:+.2f}, sources at {where}\n")
+    print(
+        f"\n{number}. Toy problem, c = {c:g}: target centred at {mu_T:+.2f}, sources at {where}\n"
+    )
     _table(toy.problem, toy.true_risk)
 
 
@@ -59,7 +61,7 @@ def _one_source_out_of_reach() -> None:
         oracle_labels=None if oracle is None else oracle.labels,
         task="regression",
     )
-    print("\n3. Three sources that overlap, and one that has no rows near the target\n")
+    print("\n5. Three sources that overlap, and one that has no rows near the target\n")
     overlap = problem.diagnose()
     for name, mean, verdict in zip(
         overlap.index, overlap["mean_weight"], overlap["verdict"], strict=True
