@@ -6,7 +6,14 @@ import pytest
 
 from shiftune import ShiftProblem
 from shiftune.datasets import gaussian_sites
-from shiftune.ratio import Guard, KnownRatio, diagnose, effective_rows, uncovered_shares
+from shiftune.ratio import (
+    ClassifierRatio,
+    Guard,
+    KnownRatio,
+    diagnose,
+    effective_rows,
+    uncovered_shares,
+)
 
 
 class TestEffectiveRows:
@@ -95,6 +102,11 @@ class TestDiagnose:
 
     def test_same_as_the_method(self, problem):
         pd.testing.assert_frame_equal(problem.diagnose("logistic"), diagnose(problem, "logistic"))
+
+    def test_the_users_ratio_is_left_as_it_is(self, problem):
+        mine = ClassifierRatio()
+        problem.diagnose(mine)
+        assert not hasattr(mine, "n_sources_")
 
     def test_known_ratio(self, problem):
         table = diagnose(problem, KnownRatio([lambda X: np.ones(len(X))] * 3))

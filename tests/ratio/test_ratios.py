@@ -18,7 +18,7 @@ from shiftune.ratio import (
     ULSIF,
     AutoRatio,
     ClassifierRatio,
-    DensityRatio,
+    EncodedRatio,
     KnownRatio,
     RatioEncoder,
     held_out_scores,
@@ -35,7 +35,7 @@ def test_conformance(ratio):
     check_density_ratio(ratio)
 
 
-class UpsideDown(DensityRatio):
+class UpsideDown(EncodedRatio):
     def _fit_encoded(self, Z_target, Z_sources):
         self.right = ClassifierRatio().fit(Z_target, Z_sources)
 
@@ -43,7 +43,7 @@ class UpsideDown(DensityRatio):
         return 1 / self.right.weights_at(Z, source=source)
 
 
-class Forgetful(DensityRatio):
+class Forgetful(EncodedRatio):
     def _fit_encoded(self, Z_target, Z_sources):
         self.right = ClassifierRatio().fit(Z_target, Z_sources[::-1])
 

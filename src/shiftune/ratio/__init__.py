@@ -1,7 +1,7 @@
 """Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
 
 from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
-from shiftune.ratio.base import DensityRatio
+from shiftune.ratio.base import DensityRatio, EncodedRatio
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.encoding import RatioEncoder
 from shiftune.ratio.guard import Guard, effective_rows
@@ -17,6 +17,7 @@ __all__ = [
     "AutoRatio",
     "ClassifierRatio",
     "DensityRatio",
+    "EncodedRatio",
     "Guard",
     "KnownRatio",
     "RatioEncoder",

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from shiftune.errors import ProblemError
 from shiftune.ratio.base import DensityRatio
 from shiftune.ratio.classifier import ClassifierRatio
+from shiftune.ratio.drawing import drawn
 from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.score import held_out_scores
 
@@ -85,7 +86,10 @@ class AutoRatio(DensityRatio):
         self.choice_ = names[:1] * len(sources)
         scored = [j for j, X in enumerate(sources) if len(X) >= FEWEST_ROWS]
         if len(names) > 1 and scored and len(target) >= FEWEST_ROWS:
-            few_T, *few = [self._drawn(X) for X in (target, *(sources[j] for j in scored))]
+            few_T, *few = [
+                drawn(X, self.max_rows, self.random_state)
+                for X in (target, *(sources[j] for j in scored))
+            ]
             scores = np.stack(
                 [
                     held_out_scores(
@@ -109,20 +113,6 @@ class AutoRatio(DensityRatio):
     def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
         ratio, place = self.fitted_[source]
         return ratio.weights_at(X, source=place)
-
-    def _fit_encoded(
-        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
-    ) -> None:
-        raise NotImplementedError  # the candidates encode
-
-    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError  # the candidates encode
-
-    def _drawn(self, X: Features) -> Features:
-        if len(X) <= self.max_rows:
-            return X
-        order = np.random.default_rng(self.random_state).permutation(len(X))[: self.max_rows]
-        return X.iloc[order] if isinstance(X, pd.DataFrame) else X[order]
 
 
 def chosen(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
     """How much more frequent a row is at the target than at source j: w_j(x) = p_T(x) / p_j(x).
 
-    A subclass writes two methods, `_fit_encoded` and `_weights_encoded`, which see float arrays;
-    columns, categories and missing values are dealt with here.
+    A subclass that learns from numbers writes the two methods of `EncodedRatio`; one that reads
+    the user's own columns writes `_fit_rows` and `_weights_rows`.
     """
 
     def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
@@ -60,6 +60,39 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         w: NDArray[np.float64] = np.maximum(self._weights_rows(source, aligned[where]), 0.0)
         return w
 
+    @abstractmethod
+    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        """Learn from checked rows with the same columns."""
+
+    @abstractmethod
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        """Return w_j at checked rows, shape (n,)."""
+
+    def _checked(self, X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
+        if len(X_sources) == 0:
+            raise ProblemError("there are no sources to compare the target with")
+        tables = {"target": as_features(X_target, "target")}
+        for number, X in enumerate(X_sources, start=1):
+            tables[f"source {number}"] = as_features(X, f"source {number}")
+        for site, X in tables.items():
+            if len(X) == 0:
+                raise ProblemError(f"{site} has no rows; a density ratio needs some")
+        tables = align(tables)
+        self._like_ = tables["target"][:0]
+        return list(tables.values())
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "n_sources_"):
+            raise ProblemError(f"this {type(self).__name__} has not been fitted; call fit first")
+
+
+class EncodedRatio(DensityRatio):
+    """A density ratio that is learned from numbers.
+
+    A subclass writes `_fit_encoded` and `_weights_encoded`, which see float arrays; categories,
+    missing values and scales are dealt with here (see `RatioEncoder`).
+    """
+
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
         self._learn_encoding([target, *sources])
         Z_target = self._encoded(target)
@@ -85,20 +118,3 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _encoded(self, X: Features) -> NDArray[np.float64]:
         return self._encoder_.transform(X)
-
-    def _checked(self, X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
-        if len(X_sources) == 0:
-            raise ProblemError("there are no sources to compare the target with")
-        tables = {"target": as_features(X_target, "target")}
-        for number, X in enumerate(X_sources, start=1):
-            tables[f"source {number}"] = as_features(X, f"source {number}")
-        for site, X in tables.items():
-            if len(X) == 0:
-                raise ProblemError(f"{site} has no rows; a density ratio needs some")
-        tables = align(tables)
-        self._like_ = tables["target"][:0]
-        return list(tables.values())
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "n_sources_"):
-            raise ProblemError(f"this {type(self).__name__} has not been fitted; call fit first")

@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
-from shiftune.ratio.base import DensityRatio
+from shiftune.ratio.base import EncodedRatio
+from shiftune.ratio.drawing import drawn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ MOST_ODDS = 1e9
 ROWS_PER_COLUMN = 150
 
 
-class ClassifierRatio(DensityRatio):
+class ClassifierRatio(EncodedRatio):
     r"""Density ratio from the odds of a probabilistic classifier, one classifier per source.
 
     Target rows are class 1, the rows of source j class 0; Bayes' rule turns the probability
@@ -63,11 +64,11 @@ class ClassifierRatio(DensityRatio):
     def _fit_encoded(
         self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
     ) -> None:
-        Z_T = self._drawn(Z_target)
+        Z_T = np.asarray(drawn(Z_target, self.max_rows, self.random_state))
         self.classifiers_: list[Any] = []
         self.prior_odds_: list[float] = []
         for Z in Z_sources:
-            Z_j = self._drawn(Z)
+            Z_j = np.asarray(drawn(Z, self.max_rows, self.random_state))
             is_target = np.repeat([1, 0], [len(Z_T), len(Z_j)])
             prototype = self._prototype(min(len(Z_T), len(Z_j)), Z_T.shape[1])
             self.classifiers_.append(clone(prototype).fit(np.vstack([Z_T, Z_j]), is_target))
@@ -104,9 +105,3 @@ class ClassifierRatio(DensityRatio):
                 "probabilities (for SVMs wrap it in CalibratedClassifierCV)"
             )
         return self.estimator
-
-    def _drawn(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
-        if len(Z) <= self.max_rows:
-            return Z
-        rng = np.random.default_rng(self.random_state)
-        return Z[np.sort(rng.choice(len(Z), self.max_rows, replace=False))]

@@ -36,9 +36,8 @@ class KnownRatio(DensityRatio):
     def __init__(self, functions: Sequence[Callable[[Any], NDArray[np.float64]]]) -> None:
         self.functions = functions
 
-    def weights_at(self, X: Any, *, source: int) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
         """Return the user's function at these rows, checked: shape (n,), finite, >= 0."""
-        self._check_fitted()
         w = np.asarray(self.functions[source](X), dtype=float)
         if w.shape != (len(X),):
             raise ProblemError(
@@ -57,11 +56,3 @@ class KnownRatio(DensityRatio):
             raise ProblemError(
                 f"there are {len(self.functions)} known ratios for {len(sources)} sources"
             )
-
-    def _fit_encoded(
-        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
-    ) -> None:
-        raise NotImplementedError  # nothing is learned
-
-    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError  # weights_at reads the user's rows instead

@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
-from shiftune.ratio.base import DensityRatio
+from shiftune.ratio.base import EncodedRatio
 from shiftune.ratio.encoding import raw_numbers
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Moments:
         return H / n, h / n
 
 
-class RULSIF(DensityRatio):
+class RULSIF(EncodedRatio):
     r"""Relative least-squares density ratio (Yamada et al. 2011), for all sources at once.
 
     Estimates :math:`w_\alpha(x) = p_T(x) / (\alpha p_T(x) + (1 - \alpha) p_j(x))`, which never

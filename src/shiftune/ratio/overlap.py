@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from shiftune.ratio.auto import ratio_named
+from shiftune.ratio.drawing import drawn
 from shiftune.ratio.encoding import RatioEncoder
 from shiftune.ratio.guard import Guard, effective_rows
 
@@ -46,7 +48,7 @@ def diagnose(
     """
     split = problem.split((0.5, 0.0, 0.5), random_state=random_state)
     looked_at = split.validation[: len(problem.sources)]
-    estimator = ratio_named(ratio, random_state)
+    estimator = clone(ratio_named(ratio, random_state))
     estimator.fit(problem.target.X, [site.X for site in split.density])
     weights = estimator.weights([site.X for site in looked_at])
     return overlap(
@@ -118,7 +120,7 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
     with 20 to 50 rows). A rough figure: beyond some 50 columns all distances are alike, and a
     source with a few stray rows far out seems to reach as far as they do.
     """
-    tables = [_thinned(X) for X in (X_target, *X_sources)]
+    tables = [drawn(X, _MOST_ROWS) for X in (X_target, *X_sources)]
     encoder = RatioEncoder().fit(tables)
     Z_target, *Z_sources = [encoder.transform(X) for X in tables]
     shares = []
@@ -145,11 +147,3 @@ def _verdict(objection: str, ess_share: float, uncovered: float) -> str:
     if uncovered > 0.1:
         return f"overlaps; {uncovered:.0%} of target rows out of reach"
     return "overlaps well"
-
-
-def _thinned(X: Features) -> Features:
-    """Draw at most `_MOST_ROWS` rows; always the same ones."""
-    if len(X) <= _MOST_ROWS:
-        return X
-    drawn = np.random.default_rng(0).choice(len(X), _MOST_ROWS, replace=False)
-    return X.iloc[drawn] if isinstance(X, pd.DataFrame) else X[drawn]

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from shiftune.errors import ProblemError
+from shiftune.problem.reading import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,15 +66,11 @@ def held_out_scores(
     folds = KFold(n_folds, shuffle=True, random_state=random_state)
     scores = np.empty((n_folds, len(X_sources)))
     for f, cuts in enumerate(zip(*(folds.split(X) for X in tables), strict=True)):
-        train = [_rows(X, kept) for X, (kept, _) in zip(tables, cuts, strict=True)]
-        test = [_rows(X, out) for X, (_, out) in zip(tables, cuts, strict=True)]
+        train = [rows_of(X, kept) for X, (kept, _) in zip(tables, cuts, strict=True)]
+        test = [rows_of(X, out) for X, (_, out) in zip(tables, cuts, strict=True)]
         fitted = clone(ratio).fit(train[0], train[1:])
         for j, V in enumerate(test[1:]):
             on_source = fitted.weights_at(V, source=j)
             on_target = fitted.weights_at(test[0], source=j)
             scores[f, j] = 0.5 * np.mean(on_source**2) - np.mean(on_target)
     return scores
-
-
-def _rows(X: Any, which: NDArray[np.intp]) -> Any:
-    return X.iloc[which] if hasattr(X, "iloc") else X[which]
