@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,22 @@ class Guard:
         return ""
 
 
-def effective_rows(w: NDArray[np.float64]) -> float:
-    r"""Effective sample size :math:`(\sum w)^2 / \sum w^2`, between 1 and n (0 if all w are 0).
+def effective_rows(w: NDArray[np.float64], starts: ArrayLike = (0,)) -> NDArray[np.float64]:
+    r"""Effective sample sizes :math:`(\sum w)^2 / \sum w^2`, each from 1 to n (0 if all w are 0).
 
-    >>> effective_rows(np.array([1.0, 1.0, 0.0, 0.0]))
-    2.0
+    Parameters
+    ----------
+    w : array of shape (n,)
+        Weights of all sources, one after the other.
+    starts : k positions
+        Where each source begins.
+
+    >>> effective_rows(np.array([1.0, 1.0, 0.0, 0.0, 3.0]), starts=[0, 4])
+    array([2., 1.])
     """
-    top = float(w.max(initial=0.0))
-    if top == 0:
-        return 0.0
-    v = w / top  # weights may be so small that their squares vanish
-    return float(v.sum() ** 2 / (v @ v))
+    first = np.asarray(starts, dtype=np.intp)
+    top = np.maximum.reduceat(w, first)
+    sizes = np.diff(np.append(first, len(w)))
+    v = w / np.repeat(np.where(top > 0, top, 1), sizes)  # squares of tiny weights would vanish
+    squares = np.add.reduceat(v**2, first)
+    return np.asarray(np.add.reduceat(v, first) ** 2 / np.where(squares > 0, squares, 1))

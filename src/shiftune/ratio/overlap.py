@@ -95,7 +95,7 @@ def overlap(
     missed = uncovered_shares(X_target, X_sources)
     rows = []
     for w, uncovered in zip(weights, missed, strict=True):
-        n, mean, ess = len(w), float(w.mean()), effective_rows(w)
+        n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
         objection = limits.objection(n, mean, ess)
         rows.append(
             {

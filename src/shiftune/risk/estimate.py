@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.ratio.guard import Guard
+from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.risk import lambdas
 from shiftune.risk.result import RiskEstimate, pooled_variance
 from shiftune.risk.sample import Sample, laid_out, read_sample
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shiftune.risk.lambdas import Divergence
 
 Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "oracle"]
-METHODS: tuple[Method, ...] = ("naive", "unbiased", "lambda", "variance_reduced", "oracle")
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 def estimate(
@@ -109,17 +109,11 @@ def estimate(
 
 
 def _objections(sample: Sample, guard: Guard) -> tuple[str, ...]:
-    means, ess = sample.means(sample.w), _ess(sample)
+    means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
     return tuple(
         guard.objection(int(n), float(mean), float(rows))
         for n, mean, rows in zip(sample.n, means, ess, strict=True)
     )
-
-
-def _ess(sample: Sample) -> NDArray[np.float64]:
-    top = np.maximum.reduceat(sample.w, sample.starts)
-    v = sample.w / sample.rows(np.where(top > 0, top, 1))
-    return sample.sums(v) ** 2 / np.maximum(sample.sums(v**2), np.finfo(float).tiny)
 
 
 def _fallen_back(sample: Sample, reasons: tuple[str, ...], method: str) -> RiskEstimate:
@@ -137,7 +131,7 @@ def _fallen_back(sample: Sample, reasons: tuple[str, ...], method: str) -> RiskE
     return replace(
         naive,
         mean_weights=sample.means(sample.w),
-        ess=_ess(sample),
+        ess=effective_rows(sample.w, sample.starts),
         left_out=reasons,
         fallback=f"no source's weights can be trusted, so {method} fell back to naive",
     )
@@ -152,7 +146,7 @@ def _assembled(
     z = sample.w * sample.L
     estimates = sample.means(z)
     centred = z - sample.rows(estimates)
-    ess = _ess(sample)
+    ess = effective_rows(sample.w, sample.starts)
     influence = lam_rows * centred
     variance, dof = pooled_variance(influence, sample.n, ess)
     return RiskEstimate(
