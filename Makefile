@@ -31,6 +31,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/reach.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/ratios.py
 	$(BIN)/python benchmarks/samplers.py

@@ -58,8 +58,8 @@ class ClassifierRatio(EncodedRatio):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    # One thread: the fits are small, and threads that wait for a busy core made the boosted
-    # trees 100 times slower.
+    # One thread: the fits are small, and threads that wait for a busy core cost far more than
+    # they gain.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
     def _fit_encoded(
         self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 # Bandwidths, in units of the median distance between target rows.
 BANDWIDTHS = tuple(2.0 ** np.arange(-2, 2.5, 0.5))
 PENALTIES = tuple(10.0 ** np.arange(-3, 1.5, 0.5))
-# For the true ratio E_T[w] = E_j[w^2] and E_j[w] = 1. On samples of Gaussian sources 2 standard
-# deviations away, the fit that is best by J has mean_T(w) / mean_j(w^2) = 1.2 and a mean weight of
-# 1.0; 6 away, 6 to 60 and 6.
+# For the true ratio E_T[w] = E_j[w^2] and E_j[w] = 1. How far the fit that is best by J departs
+# from both, by the distance of the source: benchmarks/reach.py.
 MOST_EXCESS = 5.0
 MOST_MEAN_WEIGHT = 2.0
 FEWEST_ROWS = 20
@@ -141,8 +140,8 @@ class RULSIF(EncodedRatio):
     def _encoded(self, X: Features) -> Floats:
         return super()._encoded(X) if self.scale else raw_numbers(X, "an unscaled density ratio")
 
-    # The matrices are small (b = 100): a second BLAS thread only waits for the first. On a
-    # busy machine with 2 cores the fit took 40 times as long with it.
+    # The matrices are small (b = 100): a second BLAS thread only waits for the first, and on a
+    # busy machine for long.
     @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
     def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
         if not 0 <= self.alpha < 1:
@@ -287,7 +286,7 @@ def _solve(H: Floats, h: Floats, penalties: Floats) -> Floats:
     """max(0, (H + penalty I)^-1 h) for all penalties: (S, b, b), (S, b), (P,) -> (S, b, P).
 
     H = Q T Q' with T tridiagonal, so (H + penalty I)^-1 h = Q (T + penalty I)^-1 Q' h: one
-    reduction serves every penalty, at a quarter of the cost of an eigendecomposition.
+    reduction serves every penalty, for less than an eigendecomposition, which begins with it.
     """
     S, b = h.shape
     if b == 1:

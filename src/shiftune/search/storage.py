@@ -33,7 +33,7 @@ def open_study(
     Parameters
     ----------
     storage : path, Optuna storage URL, Optuna storage or None
-        A path is a journal file (12 ms for a trial, where SQLite takes 271); None is memory.
+        A path is a journal file; None is memory.
     sampler : Optuna sampler
     identity : mapping
         What must be the same for trials to be comparable: fingerprint of the data, loss, ...
