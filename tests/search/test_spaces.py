@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.search import spaces
-from shiftune.search.spaces import Space
+from shiftune.search.space import Space, check, check_names
 
 READY = {
     make.__name__: make
@@ -104,7 +104,7 @@ class TestEverySpace:
             pytest.skip("there is no such model")
         X, classes, numbers = data
         space = READY[name]()
-        spaces.check(space, model)
+        check(space, model)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for params in draws(space):
@@ -133,7 +133,7 @@ class TestEverySpace:
         model = next(m for m in models(name) if m is not None)
         pipeline = Pipeline([("scale", StandardScaler()), ("model", model)])
         space = READY[name](prefix="model__")
-        spaces.check(space, pipeline)
+        check(space, pipeline)
         (params,) = draws(space, 1)
         pipeline.set_params(**params)
         plain = {key.removeprefix("model__"): value for key, value in params.items()}
@@ -348,45 +348,45 @@ class TestCheck:
     )
     def test_unknown_names(self, key, estimator, message):
         with pytest.raises(ProblemError) as error:
-            spaces.check({key: self.ANY}, estimator)
+            check({key: self.ANY}, estimator)
         assert message in str(error.value)
 
     def test_every_unknown_name_is_told_and_steps_are_told_apart(self):
         pipeline = Pipeline([("first", SVC()), ("second", SVC())])
         with pytest.raises(ProblemError) as error:
-            spaces.check(spaces.svm(), pipeline)
+            check(spaces.svm(), pipeline)
         assert "'gamma' is no" in str(error.value)
         assert "did you mean 'first__C' or 'second__C'?" in str(error.value)
 
     def test_options_beyond_the_named_parameters(self):
         lgb = pytest.importorskip("lightgbm")
         with pytest.raises(ProblemError, match="If LGBMRegressor takes 'path_smooth' as an option"):
-            spaces.check({"path_smooth": self.ANY}, lgb.LGBMRegressor())
-        spaces.check({"path_smooth": self.ANY}, lgb.LGBMRegressor(path_smooth=0.0))
+            check({"path_smooth": self.ANY}, lgb.LGBMRegressor())
+        check({"path_smooth": self.ANY}, lgb.LGBMRegressor(path_smooth=0.0))
         with pytest.raises(ProblemError, match="If LGBMRegressor takes"):
-            spaces.check({"m__path_smooth": self.ANY}, Pipeline([("m", lgb.LGBMRegressor())]))
+            check({"m__path_smooth": self.ANY}, Pipeline([("m", lgb.LGBMRegressor())]))
 
     @pytest.mark.parametrize("value", [(0, 1), [0.1, 1.0], 3, None])
     def test_values_that_are_no_distributions(self, value):
         with pytest.raises(ProblemError, match=r"'C' are .* not an Optuna distribution; use Float"):
-            spaces.check({"C": value}, SVC())
+            check({"C": value}, SVC())
 
     @pytest.mark.parametrize("space", [{}, Space()])
     def test_empty(self, space):
         with pytest.raises(ProblemError, match="empty"):
-            spaces.check(space, SVC())
+            check(space, SVC())
 
     def test_no_mapping_and_no_estimator(self):
         with pytest.raises(ProblemError, match=r"mapping .* got list"):
-            spaces.check(["C"], SVC())
+            check(["C"], SVC())
         for wrong in (SVC, "SVC"):
             with pytest.raises(ProblemError, match="must be an instance"):
-                spaces.check(spaces.svm(), wrong)
+                check(spaces.svm(), wrong)
 
     def test_names_alone(self):
-        spaces.check_names(SVC(), ["C", "gamma"])
+        check_names(SVC(), ["C", "gamma"])
         with pytest.raises(ProblemError, match="'c' is no parameter of SVC; did you mean 'C'"):
-            spaces.check_names(SVC(), {"c": 1.0})
+            check_names(SVC(), {"c": 1.0})
 
     def test_a_prefix_without_underscores(self):
         with pytest.raises(ProblemError, match="such as 'svc__'; got 'svc'"):

@@ -4,6 +4,6 @@ from shiftune.search import spaces
 from shiftune.search.fitting import FitPlan, PooledFit, StudyData
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.search import ShiftSearch
-from shiftune.search.spaces import Space
+from shiftune.search.space import Space
 
 __all__ = ["FitPlan", "GPLCBSampler", "PooledFit", "ShiftSearch", "Space", "StudyData", "spaces"]

@@ -12,6 +12,7 @@ from optuna.trial import Trial, TrialState
 
 from shiftune.errors import ProblemError
 from shiftune.search.gp import VARIANCE_KEY
+from shiftune.search.records import FAILURE, RISK, SECONDS, finished_trials
 from shiftune.search.trial import Outcome, reason
 from shiftune.search.workers import OutOfTime, WorkerDied, Workers
 
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from shiftune.search.progress import Progress
 
 logger = logging.getLogger("shiftune")
-
-RISK = "risk"
-SECONDS = "seconds"
-FAILURE = "failure"
-FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 class Asked(NamedTuple):
@@ -70,7 +66,7 @@ class Loop:
         end = None if timeout is None else time.monotonic() + timeout
         orphans = deque(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
         under_way: deque[Asked] = deque()
-        finished = len(self.study.get_trials(deepcopy=False, states=FINISHED))
+        finished = len(finished_trials(self.study))
         try:
             while True:
                 while finished + len(under_way) < n_trials and (len(under_way) < self.look_ahead):

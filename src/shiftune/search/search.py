@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import copy
-import sys
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import optuna
-import pandas as pd
-from optuna.distributions import CategoricalDistribution
-from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, TPESampler
-from optuna.trial import TrialState
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -23,26 +18,25 @@ from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, pooled
 from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.site_weights import site_weights
-from shiftune.risk.estimate import METHODS, estimate
-from shiftune.risk.losses import Loss, loss_named
+from shiftune.risk.estimate import estimate
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
-from shiftune.search import loop as _loop
-from shiftune.search import spaces as _spaces
 from shiftune.search.fitting import (
     FitPlan,
     PooledFit,
     StudyData,
     fit,
     seeded,
-    weight_argument,
 )
-from shiftune.search.gp import GPLCBSampler
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.identity import described
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
-from shiftune.search.selection import Rule, tied_with_best, winner
+from shiftune.search.records import FAILURE, finished_trials, risk_of, table
+from shiftune.search.samplers import sampler_named
+from shiftune.search.selection import tied_with_best, winner
+from shiftune.search.settings import check_settings, loss_for
+from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.search.workers import Workers
@@ -54,12 +48,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
+    from optuna.samplers import BaseSampler
 
     from shiftune.problem.labels import Task
     from shiftune.ratio import DensityRatio
     from shiftune.risk.estimate import Method
-
-SAMPLERS = ("gp_lcb", "random", "tpe")
+    from shiftune.risk.losses import Loss
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
@@ -181,7 +175,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         shares: tuple[float, float, float] | None = None,
         training_weights: str | None = None,
         plan: FitPlan | None = None,
-        select: Rule = "best",
+        select: Literal["best", "one_se"] = "best",
         complexity: Callable[[Mapping[str, Any]], float] | None = None,
         progress: bool | None = None,
         random_state: int = 0,
@@ -228,18 +222,13 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             the rows of the target.
         """
         problem = _problem(X, y, groups, X_target, self.estimator)
-        loss = self._checked_loss(problem)
-        self._check_settings()
-        sampler = self._sampler()
+        loss = loss_for(self, problem)
+        check_settings(self)
         ratio = clone(ratio_named(self.ratio, self.random_state))
-        study = open_study(self.storage, sampler, self._identity(problem, loss, ratio))
+        study = open_study(self.storage, self._identity(problem, loss, ratio))
         self.problem_, self.study_ = problem, study
-        earlier = study.get_trials(deepcopy=False, states=_loop.FINISHED)
-        done = len(earlier)
-        if self.sampler == "tpe" and done:
-            # Its stream begins anew: with the same seed it would repeat its first trials.
-            seed = np.random.SeedSequence([self.random_state, done]).generate_state(1)
-            study.sampler = TPESampler(seed=int(seed[0]))
+        earlier = finished_trials(study)
+        study.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
         context = self._context(problem, loss, ratio)
         with (
             Workers(
@@ -249,9 +238,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 executor=self.executor,
                 time_limit=self.trial_timeout,
             ) as workers,
-            Progress(self.n_trials, [_risk(t) for t in earlier], self.progress) as progress,
+            Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
-            loop = Loop(study, self.space, workers, partial(_spaces.check_names, self.estimator))
+            loop = Loop(study, self.space, workers, partial(check_names, self.estimator))
             loop.run(self.n_trials, self.timeout, progress)
         self.interrupted_ = loop.interrupted
         self._read_results(loss)
@@ -259,90 +248,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self.best_estimator_, "classes_"):
             self.classes_ = self.best_estimator_.classes_
         return self
-
-    def _check_settings(self) -> None:
-        if not isinstance(self.n_trials, int | np.integer) or self.n_trials <= 0:
-            raise ProblemError(f"n_trials must be a whole number > 0, got {self.n_trials!r}")
-        for name in ("timeout", "trial_timeout"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | float) and value > 0):
-                raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
-        if not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0:
-            raise ProblemError(
-                f"n_jobs must be the number of processes, or -1 for one per core, got "
-                f"{self.n_jobs!r}"
-            )
-        if self.executor is not None and (not callable(self.executor) or self.n_jobs != 1):
-            raise ProblemError(
-                "executor is a function that returns a new concurrent.futures.Executor, given "
-                f"instead of n_jobs; got executor={self.executor!r}, n_jobs={self.n_jobs!r}"
-            )
-        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
-            raise ProblemError(
-                f"random_state must be a whole number >= 0, got {self.random_state!r}"
-            )
-        if self.shares is not None and self._needs_ratio() and not self.shares[0] > 0:
-            raise ProblemError(
-                f"risk={self.risk!r} needs a density ratio, and shares={self.shares!r} leaves no "
-                "rows to estimate it from"
-            )
-        if self.training_weights not in (None, "importance"):
-            raise ProblemError(
-                f"training_weights is None or 'importance', got {self.training_weights!r}"
-            )
-        if self.training_weights:
-            weight_argument(self.estimator)
-        if not callable(self.risk) and self.risk not in METHODS:
-            raise ProblemError(
-                f"there is no risk estimator {self.risk!r}; there are {list(METHODS)}"
-            )
-        if not callable(self.space):
-            _spaces.check(self.space, self.estimator)
-            if self.storage is not None:
-                _plain_choices(self.space)
-        if self.select not in ("best", "one_se"):
-            raise ProblemError(f"select is 'best' or 'one_se', got {self.select!r}")
-        if self.select == "one_se" and self._complexity() is None:
-            raise ProblemError(
-                "select='one_se' prefers simple models and needs to know which are: pass "
-                "complexity=, a function from parameters to a number, or use a space of "
-                "shiftune.search.spaces"
-            )
-
-    def _checked_loss(self, problem: ShiftProblem) -> Loss:
-        if problem.task == "classification" and is_regressor(self.estimator) and self.loss is None:
-            raise ProblemError(
-                f"{type(self.estimator).__name__} is a regressor but the labels are read as "
-                "classes; if they are quantities make the problem with task='regression'"
-            )
-        default = "log_loss" if problem.task == "classification" else "squared"
-        loss = loss_named(default if self.loss is None else self.loss)
-        if not hasattr(self.estimator, loss.needs):
-            raise ProblemError(
-                f"the loss {loss.name!r} needs {loss.needs}, which {type(self.estimator).__name__} "
-                "does not have; choose another loss (such as 'zero_one' or 'squared'), or a model "
-                "with probabilities (for SVMs CalibratedClassifierCV)"
-            )
-        return loss
-
-    def _sampler(self) -> BaseSampler:
-        if isinstance(self.sampler, NSGAIISampler | NSGAIIISampler):
-            raise ProblemError(
-                f"{type(self.sampler).__name__} is for several objectives, and the target risk is "
-                "one; use 'gp_lcb', 'tpe' or 'random'"
-            )
-        if isinstance(self.sampler, BaseSampler):
-            return copy.deepcopy(self.sampler)  # the user's own is left as it is
-        if self.sampler == "gp_lcb":
-            return GPLCBSampler(seed=self.random_state)
-        if self.sampler == "random":
-            # Draws by seed and trial number, so that a continued study does not repeat itself.
-            return GPLCBSampler(seed=self.random_state, n_startup_trials=sys.maxsize)
-        if self.sampler == "tpe":
-            return TPESampler(seed=self.random_state)
-        raise ProblemError(
-            f"there is no sampler {self.sampler!r}; there are {list(SAMPLERS)} and all of Optuna's"
-        )
 
     def _identity(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> dict[str, str]:
         """What must be the same for trials of one study to be comparable."""
@@ -415,10 +320,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     # ---------------------------------------------------------------- results
 
     def _read_results(self, loss: Loss) -> None:
-        trials = self.study_.get_trials(deepcopy=False, states=_loop.FINISHED)
-        good = [t for t in trials if t.state == TrialState.COMPLETE]
-        if not good:
-            reasons = dict.fromkeys(t.user_attrs.get(_loop.FAILURE, "") for t in trials)
+        trials = finished_trials(self.study_)
+        judged = [(trial, risk) for trial in trials if (risk := risk_of(trial)) is not None]
+        if not judged:
+            reasons = dict.fromkeys(trial.user_attrs.get(FAILURE, "") for trial in trials)
             shown = "".join(f"\n  {reason}" for reason in list(reasons)[:3])
             raise ProblemError(
                 f"all {len(trials)} trials failed, so there is nothing to choose from; "
@@ -426,18 +331,15 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 if trials
                 else "no trial was finished, so there is nothing to choose from"
             )
-        risks = [cast("RiskEstimate", _risk(t)) for t in good]
-        params = [dict(t.params) for t in good]
-        chosen = winner(risks, params, self.select, self._complexity())
-        tied = tied_with_best(risks)
+        risks = [risk for _, risk in judged]
+        complexity = self._complexity() if self.select == "one_se" else None
+        chosen = winner(risks, [trial.params for trial, _ in judged], complexity)
+        best, self.risk_ = judged[chosen]
         self.loss_ = loss
-        self.risk_ = risks[chosen]
-        self.best_index_ = good[chosen].number
-        self.best_params_ = params[chosen]
-        self.trials_ = _table(trials, dict(zip([t.number for t in good], risks, strict=True)))
-        self.trials_["tied_with_best"] = self.trials_.index.isin(
-            [t.number for t, yes in zip(good, tied, strict=True) if yes]
-        )
+        self.best_index_ = best.number
+        self.best_params_ = dict(best.params)
+        tied = zip(judged, tied_with_best(risks), strict=True)
+        self.trials_ = table(trials, {trial.number for (trial, _), yes in tied if yes})
 
     def _complexity(self) -> Callable[[Mapping[str, Any]], float] | None:
         return self.complexity or getattr(self.space, "complexity", None)
@@ -546,19 +448,6 @@ def _problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> Shif
     return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
 
 
-def _plain_choices(space: Mapping[str, Any]) -> None:
-    """Refuse choices that a storage gives back as something else, tuples as lists, say."""
-    for name, distribution in space.items():
-        if isinstance(distribution, CategoricalDistribution):
-            for choice in distribution.choices:
-                if choice is not None and not isinstance(choice, bool | int | float | str):
-                    raise ProblemError(
-                        f"the choices of {name!r} are of type {type(choice).__name__}, which no "
-                        "storage can keep; use names for them in a function as space, for example "
-                        "lambda trial: {...[trial.suggest_categorical(...)]}"
-                    )
-
-
 def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
     """Weights of all rows, end to end, with mean 1, so that penalties keep their meaning."""
     stacked = np.concatenate(weights)
@@ -573,27 +462,5 @@ def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
     return np.asarray(stacked / stacked.mean())
 
 
-def _risk(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
-    record = trial.user_attrs.get(_loop.RISK)
-    return None if record is None else RiskEstimate.from_record(record)
-
-
 def _names(sites: tuple[Site, ...]) -> tuple[str, ...]:
     return tuple(site.name for site in sites)
-
-
-def _table(trials: list[optuna.trial.FrozenTrial], risks: dict[int, RiskEstimate]) -> pd.DataFrame:
-    rows = []
-    for trial in trials:
-        risk = risks.get(trial.number)
-        row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
-        if risk is not None:
-            low, high = risk.interval()
-            row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}
-        row |= {f"param_{name}": value for name, value in trial.params.items()}
-        row["seconds"] = trial.user_attrs.get(_loop.SECONDS, np.nan)
-        if risk is not None:
-            row |= {f"risk_{n}": m for n, m in zip(risk.names, risk.estimates, strict=True)}
-        row["failure"] = trial.user_attrs.get(_loop.FAILURE, "")
-        rows.append(row)
-    return pd.DataFrame(rows).set_index("trial")

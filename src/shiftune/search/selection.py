@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-Rule = Literal["best", "one_se"]
 
 
 def tied_with_best(risks: Sequence[RiskEstimate], level: float = 0.95) -> NDArray[np.bool_]:
@@ -41,23 +39,17 @@ def gap(risk: RiskEstimate, best: RiskEstimate) -> Uncertain:
 def winner(
     risks: Sequence[RiskEstimate],
     params: Sequence[Mapping[str, Any]],
-    rule: Rule,
     complexity: Callable[[Mapping[str, Any]], float] | None,
 ) -> int:
     """Return the position of the winning trial.
 
-    "best" is the lowest estimated risk. "one_se" is the simplest trial whose risk is within one
-    standard error of the (paired) difference to the best.
+    Without `complexity` the lowest estimated risk; with it the simplest trial whose risk is within
+    one standard error of the (paired) difference to the lowest.
     """
     values = np.array([risk.value for risk in risks])
     best = int(np.argmin(values))
-    if rule == "best":
-        return best
     if complexity is None:
-        raise ProblemError(
-            "select='one_se' prefers simple models and needs to know which are: pass complexity=, "
-            "a function from parameters to a number, or use a space of shiftune.search.spaces"
-        )
+        return best
     differences = [gap(risk, risks[best]) for risk in risks]
     near = [t for t, d in enumerate(differences) if t == best or d.value <= d.stderr]
     return min(near, key=lambda t: (complexity(params[t]), values[t]))

@@ -17,7 +17,6 @@ from shiftune.errors import ProblemError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from optuna.samplers import BaseSampler
 
 STUDY_NAME = "shiftune"
 IDENTITY = "shiftune_identity"
@@ -25,7 +24,6 @@ IDENTITY = "shiftune_identity"
 
 def open_study(
     storage: str | os.PathLike[str] | BaseStorage | None,
-    sampler: BaseSampler,
     identity: Mapping[str, str],
 ) -> optuna.Study:
     """Create a study, or continue the one in the storage if it is about the same thing.
@@ -34,7 +32,6 @@ def open_study(
     ----------
     storage : path, Optuna storage URL, Optuna storage or None
         A path is a journal file; None is memory.
-    sampler : Optuna sampler
     identity : mapping
         What must be the same for trials to be comparable: fingerprint of the data, loss, ...
     """
@@ -42,7 +39,6 @@ def open_study(
         try:
             study = optuna.create_study(
                 storage=_opened(storage),
-                sampler=sampler,
                 study_name=STUDY_NAME,
                 direction="minimize",
                 load_if_exists=True,

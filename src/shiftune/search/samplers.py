@@ -1,0 +1,52 @@
+"""Samplers by name, and which of Optuna's cannot be used."""
+
+from __future__ import annotations
+
+import copy
+import sys
+
+import numpy as np
+from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, TPESampler
+
+from shiftune.errors import ProblemError
+from shiftune.search.gp import GPLCBSampler
+
+NAMES = ("gp_lcb", "random", "tpe")
+
+
+def sampler_named(sampler: str | BaseSampler, random_state: int, finished: int = 0) -> BaseSampler:
+    """Return a sampler from its name, or a copy of the user's own, which is left as it is.
+
+    Parameters
+    ----------
+    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
+    random_state : int
+        Seeds the samplers known by name.
+    finished : int
+        Trials of the study that is continued.
+
+    Examples
+    --------
+    >>> type(sampler_named("gp_lcb", 0)).__name__
+    'GPLCBSampler'
+    """
+    if isinstance(sampler, NSGAIISampler | NSGAIIISampler):
+        raise ProblemError(
+            f"{type(sampler).__name__} is for several objectives, and the target risk is one; "
+            "use 'gp_lcb', 'tpe' or 'random'"
+        )
+    if isinstance(sampler, BaseSampler):
+        return copy.deepcopy(sampler)
+    if sampler == "gp_lcb":
+        return GPLCBSampler(seed=random_state)
+    if sampler == "random":
+        # Draws by seed and trial number, so that a continued study does not repeat itself.
+        return GPLCBSampler(seed=random_state, n_startup_trials=sys.maxsize)
+    if sampler == "tpe":
+        # Its stream begins anew with every object: with the same seed a continued study would
+        # repeat its first trials.
+        seed = np.random.SeedSequence([random_state, finished]).generate_state(1)
+        return TPESampler(seed=int(seed[0]))
+    raise ProblemError(
+        f"there is no sampler {sampler!r}; there are {list(NAMES)} and all of Optuna's"
+    )

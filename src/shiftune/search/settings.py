@@ -1,0 +1,108 @@
+"""Settings of a search that cannot work, refused before any model is trained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.distributions import CategoricalDistribution
+from sklearn.base import is_regressor
+
+from shiftune.errors import ProblemError
+from shiftune.risk.estimate import METHODS
+from shiftune.risk.losses import Loss, loss_named
+from shiftune.search.fitting import weight_argument
+from shiftune.search.samplers import sampler_named
+from shiftune.search.space import check as check_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shiftune.problem import ShiftProblem
+    from shiftune.search.search import ShiftSearch
+
+
+def check_settings(search: ShiftSearch) -> None:
+    """Raise a ProblemError that says which setting is wrong and what it should be."""
+    _check_numbers(search)
+    _check_choices(search)
+    sampler_named(search.sampler, search.random_state)
+    if search.training_weights:
+        weight_argument(search.estimator)
+    if not callable(search.space):
+        check_space(search.space, search.estimator)
+        if search.storage is not None:
+            _check_plain(search.space)
+
+
+def loss_for(search: ShiftSearch, problem: ShiftProblem) -> Loss:
+    """Return the loss, if the model gives what it needs."""
+    model = search.estimator
+    if problem.task == "classification" and is_regressor(model) and search.loss is None:
+        raise ProblemError(
+            f"{type(model).__name__} is a regressor but the labels are read as classes; if they "
+            "are quantities make the problem with task='regression'"
+        )
+    default = "log_loss" if problem.task == "classification" else "squared"
+    loss = loss_named(default if search.loss is None else search.loss)
+    if not hasattr(model, loss.needs):
+        raise ProblemError(
+            f"the loss {loss.name!r} needs {loss.needs}, which {type(model).__name__} does not "
+            "have; choose another loss (such as 'zero_one' or 'squared'), or a model with "
+            "probabilities (for SVMs CalibratedClassifierCV)"
+        )
+    return loss
+
+
+def _check_numbers(search: ShiftSearch) -> None:
+    if not isinstance(search.n_trials, int | np.integer) or search.n_trials <= 0:
+        raise ProblemError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")
+    for name in ("timeout", "trial_timeout"):
+        value = getattr(search, name)
+        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
+    if not isinstance(search.n_jobs, int | np.integer) or search.n_jobs == 0:
+        raise ProblemError(
+            f"n_jobs must be the number of processes, or -1 for one per core, got {search.n_jobs!r}"
+        )
+    if not isinstance(search.random_state, int | np.integer) or search.random_state < 0:
+        raise ProblemError(f"random_state must be a whole number >= 0, got {search.random_state!r}")
+
+
+def _check_choices(search: ShiftSearch) -> None:
+    if search.executor is not None and (not callable(search.executor) or search.n_jobs != 1):
+        raise ProblemError(
+            "executor is a function that returns a new concurrent.futures.Executor, given "
+            f"instead of n_jobs; got executor={search.executor!r}, n_jobs={search.n_jobs!r}"
+        )
+    if search.training_weights not in (None, "importance"):
+        raise ProblemError(
+            f"training_weights is None or 'importance', got {search.training_weights!r}"
+        )
+    if not callable(search.risk) and search.risk not in METHODS:
+        raise ProblemError(f"there is no risk estimator {search.risk!r}; there are {list(METHODS)}")
+    if search.shares is not None and search._needs_ratio() and not search.shares[0] > 0:
+        raise ProblemError(
+            f"risk={search.risk!r} needs a density ratio, and shares={search.shares!r} leaves no "
+            "rows to estimate it from"
+        )
+    if search.select not in ("best", "one_se"):
+        raise ProblemError(f"select is 'best' or 'one_se', got {search.select!r}")
+    if search.select == "one_se" and search._complexity() is None:
+        raise ProblemError(
+            "select='one_se' prefers simple models and needs to know which are: pass complexity=, "
+            "a function from parameters to a number, or use a space of shiftune.search.spaces"
+        )
+
+
+def _check_plain(space: Mapping[str, Any]) -> None:
+    """Refuse choices that a storage gives back as something else, tuples as lists, say."""
+    for name, distribution in space.items():
+        if isinstance(distribution, CategoricalDistribution):
+            for choice in distribution.choices:
+                if choice is not None and not isinstance(choice, bool | int | float | str):
+                    raise ProblemError(
+                        f"the choices of {name!r} are of type {type(choice).__name__}, which no "
+                        "storage can keep; use names for them in a function as space, for example "
+                        "lambda trial: {...[trial.suggest_categorical(...)]}"
+                    )
