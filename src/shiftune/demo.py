@@ -100,6 +100,6 @@ def _table(problem: ShiftProblem, true_risk: Callable[[float], float]) -> None:
         print(
             f"   {name:<26}{THETAS[chosen]:7.2f}  {risks[chosen].value:7.3f} "
             f"{f'{low:.3f} to {high:.3f}':>18}  {true_risk(THETAS[chosen]):9.3f}"
-            + ("  (fell back to naive: no overlap)" if risks[chosen].fallback else "")
+            + ("  (fell back: no source overlaps)" if risks[chosen].fallback else "")
         )
     print(f"   {'(best possible)':<26}{'':7}  {'':7} {'':18}  {best:9.3f}")

@@ -205,6 +205,7 @@ class TestResults:
         assert len([w for w in caught if w.category is OverlapWarning]) == 1
         assert search.risk_.method == "naive"
         assert "fell back" in search.risk_.fallback
+        assert search.regret_bound() == np.inf
 
 
 class TestTrainingWeights:
@@ -732,7 +733,9 @@ class TestPlots:
         history, sources = search.plot_history(), search.plot_sources()
         assert [t.get_text() for t in sources.get_yticklabels()] == ["target", "2", "1"]
         texts = [t.get_text() for t in history.get_legend().get_texts()]
-        assert "failed" in texts
+        assert {"failed", "chosen"} <= set(texts)
+        (ring,) = [line for line in history.lines if line.get_label() == "chosen"]
+        assert ring.get_xydata().tolist() == [[search.best_index_, search.risk_.value]]
         plt.close("all")
 
 

@@ -310,6 +310,11 @@ class ShiftProblem:
         return [site.name for site in self.sources]
 
     @property
+    def labelled_sites(self) -> tuple[Site, ...]:
+        """All sites with labels: the sources, and the few labelled target rows, if any."""
+        return (*self.sources, *([] if self.labelled_target is None else [self.labelled_target]))
+
+    @property
     def columns(self) -> list[str]:
         """The names of the feature columns (their numbers, for arrays)."""
         X = self.target.X

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
+# A source with a lower mean weight stands for less than a hundredth of the target.
+NEGLIGIBLE = 0.01
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     r"""Limits within which a source's weights are believed.
@@ -32,6 +36,11 @@ class Guard:
     min_ess : float
         At least so many effective rows, :math:`(\sum w)^2 / \sum w^2`; a source that is small
         but whose rows count about alike (at least a quarter of them effective) may speak.
+    min_ess_together : float
+        Where no source may speak by itself, those with a mean weight of at least 0.01 still show
+        which of their rows are most like the target's, if they have so many effective rows in
+        all: where the assumption holds, a choice by them costs a fifth of what the naive one
+        costs (benchmarks/fallback.py). See `shiftune.risk.estimate`.
     prior_rows : float
         The divergence of a source is an estimate too, and a wild one from few rows; taken at
         face value, the source that happens to vary least gets most of the mass. So that of the
@@ -49,6 +58,7 @@ class Guard:
     min_mean_weight: float = 0.6
     max_mean_weight: float = 1 / 0.6
     min_ess: float = 10.0
+    min_ess_together: float = 3.0
     prior_rows: float = 80.0
 
     def objection(self, n: int, mean_weight: float, ess: float) -> str:
@@ -56,7 +66,7 @@ class Guard:
         if n < 2:
             return "one row only, no variance"
         if not mean_weight >= self.min_mean_weight:
-            amount = "no" if mean_weight < 0.01 else "few"
+            amount = "no" if mean_weight < NEGLIGIBLE else "few"
             return f"{amount} target-like rows: mean weight {mean_weight:.3g}"
         if mean_weight > self.max_mean_weight:
             return f"density ratio failed: mean weight {mean_weight:.3g}"

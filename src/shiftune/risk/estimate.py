@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.ratio.guard import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk import lambdas
 from shiftune.risk.result import RiskEstimate, pooled_variance
 from shiftune.risk.sample import Sample, laid_out, read_sample
@@ -58,8 +58,9 @@ def estimate(
     guard : bool or Guard
         Leave out sources whose weights show that they do not overlap with the target, and steady
         the divergences of small sources (`Guard.prior_rows`). False gives the published
-        estimator exactly. Where no source may speak, the estimate falls back to "naive", with an
-        `OverlapWarning`.
+        estimator exactly. Where no source may speak by itself, the estimate falls back, with an
+        `OverlapWarning`: on self-normalised weights if together the sources have
+        `Guard.min_ess_together` effective rows, else on "naive".
     divergence : {"plug_in", "cross_fitted", "weights_only"}
         Where "variance_reduced" takes the divergences from; see
         `shiftune.risk.lambdas.variance_reduced`.
@@ -88,7 +89,7 @@ def estimate(
     reasons = ("",) * len(sample.n) if limits is False else _objections(sample, limits)
     speaks = np.array([not reason for reason in reasons])
     if not speaks.any():
-        return _fallen_back(sample, reasons, method)
+        return _fallen_back(sample, reasons, method, limits)
     if limits is False and not sample.w.any():
         raise ProblemError("all weights of all sources are 0; the density ratio has failed")
     heard = sample if speaks.all() else sample.only(speaks)
@@ -97,7 +98,7 @@ def estimate(
     elif method == "lambda":
         everyone = lambdas.given(sample, lam)[sample.rows(speaks)]
         if everyone.sum() == 0:
-            return _fallen_back(sample, reasons, method)
+            return _fallen_back(sample, reasons, method, limits)
         lam_heard = everyone / everyone.sum()
     else:
         lam_heard = lambdas.variance_reduced(
@@ -116,25 +117,48 @@ def _objections(sample: Sample, guard: Guard) -> tuple[str, ...]:
     )
 
 
-def _fallen_back(sample: Sample, reasons: tuple[str, ...], method: str) -> RiskEstimate:
+def _fallen_back(
+    sample: Sample, reasons: tuple[str, ...], method: str, limits: Guard | bool
+) -> RiskEstimate:
+    """Say what can be said where no source overlaps enough with the target by itself."""
+    ess = effective_rows(sample.w, sample.starts)
+    together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
+    if isinstance(limits, Guard) and together.sum() >= limits.min_ess_together:
+        found = _self_normalised(sample, together)
+        instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
+    else:
+        uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
+        found = _assembled(uncorrected, lambdas.unbiased(sample), "naive")
+        found = replace(found, mean_weights=sample.means(sample.w), ess=ess)
+        instead = "naive, the uncorrected mean loss of all sources"
     said = "; ".join(
         f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
     )
     warnings.warn(
-        f"no source's weights can be trusted, so '{method}' falls back to the uncorrected mean "
-        f"loss of all sources, which says little about the target ({said})",
+        f"no source overlaps enough with the target, so '{method}' falls back on {instead}; that "
+        f"says little about the target ({said})",
         OverlapWarning,
         stacklevel=3,
     )
-    uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
-    naive = _assembled(uncorrected, lambdas.unbiased(sample), "naive")
     return replace(
-        naive,
-        mean_weights=sample.means(sample.w),
-        ess=effective_rows(sample.w, sample.starts),
+        found,
         left_out=reasons,
-        fallback=f"no source's weights can be trusted, so {method} fell back to naive",
+        fallback=f"no source overlaps enough, so {method} fell back on {instead}",
     )
+
+
+def _self_normalised(sample: Sample, say: NDArray[np.float64]) -> RiskEstimate:
+    r"""Mean of what the sources say, :math:`\sum_i w_i L_i / \sum_i w_i`, in proportion to `say`.
+
+    Weights that are all too low or too high by some factor, as they are where a source hardly
+    overlaps, then do no harm: what counts is which of its rows are most like the target's.
+    """
+    total = sample.sums(sample.w)
+    w = sample.w * sample.rows(sample.n / np.where(total > 0, total, 1.0))
+    estimates = sample.means(w * sample.L)
+    centred = w * (sample.L - sample.rows(estimates))  # of a ratio of means
+    lam = sample.rows(say / say.sum() / sample.n)
+    return _estimated(sample, lam, estimates, centred, "self-normalised")
 
 
 def _assembled(
@@ -146,11 +170,24 @@ def _assembled(
     z = sample.w * sample.L
     estimates = sample.means(z)
     centred = z - sample.rows(estimates)
+    found = _estimated(sample, lam_rows, estimates, centred, method)
+    return replace(found, value=float(lam_rows @ z), left_out=reasons or found.left_out)
+
+
+def _estimated(
+    sample: Sample,
+    lam_rows: NDArray[np.float64],
+    estimates: NDArray[np.float64],
+    centred: NDArray[np.float64],
+    method: str,
+) -> RiskEstimate:
+    """Put together what the sources say, (k,), and how each row moves it, (n,)."""
     ess = effective_rows(sample.w, sample.starts)
     influence = lam_rows * centred
     variance, dof = pooled_variance(influence, sample.n, ess)
+    lam = sample.means(lam_rows)
     return RiskEstimate(
-        value=float(lam_rows @ z),
+        value=float((lam * sample.n) @ estimates),
         variance=variance,
         dof=dof,
         method=method,
@@ -158,10 +195,10 @@ def _assembled(
         n=sample.n,
         estimates=estimates,
         divergences=sample.means(centred**2),
-        lam=sample.means(lam_rows),
+        lam=lam,
         mean_weights=sample.means(sample.w),
         ess=ess,
-        left_out=reasons or ("",) * len(sample.n),
+        left_out=("",) * len(sample.n),
         influence=influence,
         cells=sample.n.copy(),
     )

@@ -12,9 +12,23 @@ if TYPE_CHECKING:
 
     from shiftune.risk.result import RiskEstimate
 
+# Formats of the line, and whether the interval is in it, from the fullest to the barest; the first
+# that fits the terminal is shown. None is tqdm's own, which has the rate too.
+LAYOUTS = (
+    (None, True),
+    ("{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]", True),
+    ("{n_fmt}/{total_fmt} [{remaining} left{postfix}]", True),
+    ("{n_fmt}/{total_fmt}{postfix}", True),
+    ("{n_fmt}/{total_fmt} [{remaining} left{postfix}]", False),
+    ("{n_fmt}/{total_fmt}{postfix}", False),
+    ("{n_fmt}/{total_fmt}", False),
+)
+
 
 class Progress:
     """Count the trials, with the best risk, its interval, and the failures.
+
+    On narrow terminals parts are left out, never cut: the rate, the bar, the time, the interval.
 
     Parameters
     ----------
@@ -37,10 +51,11 @@ class Progress:
     def update(self, risk: RiskEstimate | None) -> None:
         """Count a trial; None is one that failed."""
         self._note(risk)
-        self._bar.set_postfix_str(self.text(), refresh=False)
+        if not self._bar.disable:
+            self._lay_out()
         self._bar.update()
 
-    def text(self) -> str:
+    def text(self, *, interval: bool = True) -> str:
         """What stands beside the bar.
 
         >>> Progress(5, [], False).text()
@@ -48,9 +63,23 @@ class Progress:
         """
         said = "no result yet"
         if self._best is not None:
-            low, high = self._best.interval()
-            said = f"best {self._best.value:.4g} ({low:.4g} to {high:.4g})"
+            said = f"best {self._best.value:.4g}"
+            if interval:
+                low, high = self._best.interval()
+                said += f" ({low:.4g} to {high:.4g})"
         return said + (f", {self._failed} failed" if self._failed else "")
+
+    def _lay_out(self) -> None:
+        """Choose what fits the terminal; a line that does not is cut, or fills the screen."""
+        now = self._bar.format_dict | {"n": self._bar.n + 1, "ncols": None}  # a bar of 10 columns
+        for layout, interval in LAYOUTS:
+            text = self.text(interval=interval)
+            line = tqdm.format_meter(**now | {"bar_format": layout, "postfix": text})
+            # A notebook has no width in columns.
+            if not isinstance(self._bar.ncols, int) or len(line) <= self._bar.ncols:
+                break
+        self._bar.bar_format = layout
+        self._bar.set_postfix_str(text, refresh=False)
 
     def _note(self, risk: RiskEstimate | None) -> None:
         if risk is None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import optuna
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import DataWarning, ProblemError
-from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, pooled
+from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.site_weights import site_weights
 from shiftune.risk.estimate import estimate
@@ -28,6 +28,7 @@ from shiftune.search.fitting import (
     fit,
     seeded,
 )
+from shiftune.search.given import problem_from
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.identity import described
 from shiftune.search.loop import Loop
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from optuna.samplers import BaseSampler
 
-    from shiftune.problem.labels import Task
     from shiftune.ratio import DensityRatio
     from shiftune.risk.estimate import Method
     from shiftune.risk.losses import Loss
@@ -107,9 +107,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     storage : path, Optuna URL or Optuna storage, optional
         A path is a journal file. A run that was killed continues where it stopped; other data or
         other settings are refused. One search at a time can use it.
-    shares : three numbers, optional
+    shares : three numbers, or a function from the problem to a `Split`, optional
         Of every source for density ratio, training and validation. Default: the paper's
-        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed.
+        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
+        together that belong together (all visits of a patient, say).
     training_weights : None or "importance"
         Whether the model is trained on rows weighted by their density ratios.
     plan : FitPlan, optional
@@ -172,7 +173,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int = 1,
         executor: Callable[[], Executor] | None = None,
         storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None,
-        shares: tuple[float, float, float] | None = None,
+        shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None,
         training_weights: str | None = None,
         plan: FitPlan | None = None,
         select: Literal["best", "one_se"] = "best",
@@ -221,7 +222,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_target : array or DataFrame of shape (n_T, d)
             the rows of the target.
         """
-        problem = _problem(X, y, groups, X_target, self.estimator)
+        problem = problem_from(X, y, groups, X_target, self.estimator)
         loss = loss_for(self, problem)
         check_settings(self)
         ratio = clone(ratio_named(self.ratio, self.random_state))
@@ -267,14 +268,25 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _needs_ratio(self) -> bool:
         return self.risk not in ("naive", "oracle") or self.training_weights is not None
 
-    def _shares(self) -> tuple[float, float, float]:
+    def _shares(self) -> tuple[float, float, float] | Callable[[ShiftProblem], Split]:
         return self.shares or (PAPER_SHARES if self._needs_ratio() else (0.0, 0.7, 0.3))
+
+    def _split(self, problem: ShiftProblem) -> Split:
+        shares = self._shares()
+        if not callable(shares):
+            return problem.split(shares, random_state=self.random_state)
+        split = shares(problem)
+        if not isinstance(split, Split):
+            raise ProblemError(
+                f"the function given as shares must return a Split, got {type(split).__name__}"
+            )
+        return split
 
     def _context(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> TrialContext:
         if self.risk == "oracle" and problem.oracle is None:
             raise ProblemError("risk='oracle' needs a problem whose target labels are kept aside")
         weighted = self.risk not in ("naive", "oracle")
-        split = problem.split(self._shares(), random_state=self.random_state)
+        split = self._split(problem)
         train, judged = split.train, split.validation
         training_weights = None
         self.weights_: list[NDArray[np.float64]] | None = None
@@ -345,8 +357,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.complexity or getattr(self.space, "complexity", None)
 
     def _refitted(self, problem: ShiftProblem) -> Any:
-        few = [] if problem.labelled_target is None else [problem.labelled_target]
-        sites = [*problem.sources, *few]
+        sites = problem.labelled_sites
         X, y = pooled(sites)
         weights = None
         if self.training_weights:
@@ -388,9 +399,12 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
         trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
         chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
-        anywhere in the space.
+        anywhere in the space. It is about unbiased estimates; where no source overlaps with the
+        target and the estimate fell back on another, nothing is known: infinity.
         """
         self._check_fitted()
+        if self.risk_.fallback:
+            return np.inf
         lowest = lowest_plausible_value(self.study_)
         return regret_bound(
             max(self.risk_.value - lowest, 0.0),
@@ -405,7 +419,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         from shiftune.report import history  # the figures are drawn from what is found here
 
         self._check_fitted()
-        return history(self.trials_, ax)
+        return history(self.trials_, ax, chosen=self.best_index_)
 
     def plot_sources(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
         """Draw what every source says about the winner; see `shiftune.report.forest`."""
@@ -431,21 +445,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "best_estimator_"):
             raise NotFitted("this ShiftSearch has not been fitted; call fit first")
-
-
-def _problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> ShiftProblem:
-    if isinstance(X, ShiftProblem):
-        if not (y is None and groups is None and X_target is None):
-            raise ProblemError("with a ShiftProblem, y, groups and X_target are part of it")
-        return X
-    if y is None or groups is None or X_target is None:
-        raise ProblemError(
-            "fit needs a ShiftProblem, or X and y with groups= (the site of every row) and "
-            "X_target= (the target's rows)"
-        )
-    # Whole-number labels may be classes or quantities; the model knows which it was made for.
-    task: Task | None = "regression" if is_regressor(estimator) else None
-    return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
 
 
 def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:

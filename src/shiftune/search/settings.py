@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 def check_settings(search: ShiftSearch) -> None:
     """Raise a ProblemError that says which setting is wrong and what it should be."""
-    _check_numbers(search)
+    check_numbers(search)
+    _check_times(search)
     _check_choices(search)
     sampler_named(search.sampler, search.random_state)
     if search.training_weights:
@@ -35,7 +37,7 @@ def check_settings(search: ShiftSearch) -> None:
             _check_plain(search.space)
 
 
-def loss_for(search: ShiftSearch, problem: ShiftProblem) -> Loss:
+def loss_for(search: Any, problem: ShiftProblem) -> Loss:
     """Return the loss, if the model gives what it needs."""
     model = search.estimator
     if problem.task == "classification" and is_regressor(model) and search.loss is None:
@@ -54,19 +56,23 @@ def loss_for(search: ShiftSearch, problem: ShiftProblem) -> Loss:
     return loss
 
 
-def _check_numbers(search: ShiftSearch) -> None:
+def check_numbers(search: Any) -> None:
+    """Raise a ProblemError if a number of trials, processes or a seed cannot be one."""
     if not isinstance(search.n_trials, int | np.integer) or search.n_trials <= 0:
         raise ProblemError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")
-    for name in ("timeout", "trial_timeout"):
-        value = getattr(search, name)
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
     if not isinstance(search.n_jobs, int | np.integer) or search.n_jobs == 0:
         raise ProblemError(
             f"n_jobs must be the number of processes, or -1 for one per core, got {search.n_jobs!r}"
         )
     if not isinstance(search.random_state, int | np.integer) or search.random_state < 0:
         raise ProblemError(f"random_state must be a whole number >= 0, got {search.random_state!r}")
+
+
+def _check_times(search: ShiftSearch) -> None:
+    for name in ("timeout", "trial_timeout"):
+        value = getattr(search, name)
+        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
 
 
 def _check_choices(search: ShiftSearch) -> None:
@@ -81,9 +87,10 @@ def _check_choices(search: ShiftSearch) -> None:
         )
     if not callable(search.risk) and search.risk not in METHODS:
         raise ProblemError(f"there is no risk estimator {search.risk!r}; there are {list(METHODS)}")
-    if search.shares is not None and search._needs_ratio() and not search.shares[0] > 0:
+    shares = search.shares
+    if isinstance(shares, Sequence) and search._needs_ratio() and not shares[0] > 0:
         raise ProblemError(
-            f"risk={search.risk!r} needs a density ratio, and shares={search.shares!r} leaves no "
+            f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
         )
     if search.select not in ("best", "one_se"):

@@ -1,0 +1,6 @@
+"""Problems to try things on: generated ones whose truth is known, and the paper's patients."""
+
+from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
+from shiftune.datasets.patients import load_gvhd, load_parkinson
+
+__all__ = ["GaussianSites", "gaussian_sites", "load_gvhd", "load_parkinson"]
