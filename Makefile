@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/python -m shiftune
+	$(BIN)/shiftune demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup

@@ -1,6 +1,6 @@
-"""``python -m shiftune``: run the demonstration."""
+"""``python -m shiftune``: the command line."""
 
-from shiftune.demo import run
+from shiftune.cli import main
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -1,0 +1,151 @@
+"""What the baselines have in common: trials on single sources, a choice, a refit."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from shiftune.baselines.source_trials import SourceTrials, try_on_sources
+from shiftune.errors import ProblemError
+from shiftune.problem import pooled
+from shiftune.search.fitting import fit, seeded
+from shiftune.search.given import problem_from
+from shiftune.search.progress import Progress
+from shiftune.search.settings import check_numbers, loss_for
+from shiftune.search.space import check as check_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+    from optuna.samplers import BaseSampler
+
+    from shiftune.problem import ShiftProblem
+
+# Of every source for training and validation; none is kept for density ratios.
+SHARES = (0.0, 0.7, 0.3)
+
+
+class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Choose hyperparameters for the target from trials on every source by itself.
+
+    A subclass says how: `_choose`. Of the target these methods see at most its rows, never a
+    label, and they give no estimate of the risk there.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator or pipeline
+    space : mapping from parameter names to Optuna distributions
+    loss : str, Loss or function
+        Default: "log_loss" for classification, "squared" for regression.
+    n_trials : int
+        Model fits in all, shared over the sources as evenly as it goes.
+    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
+        Proposes the trials of every source.
+    n_jobs : int
+        Worker processes; sources are searched side by side.
+    progress : bool, optional
+        Show a progress bar; default: on terminals.
+    random_state : int
+
+    Attributes
+    ----------
+    best_params_ : dict
+    best_estimator_ : estimator
+        Refitted on all rows of all sources.
+    trials_ : DataFrame
+        One row per trial: source, its mean loss there and standard error, parameters, seconds,
+        the reason of a failure.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Mapping[str, Any],
+        *,
+        loss: Any = None,
+        n_trials: int = 50,
+        sampler: str | BaseSampler = "gp_lcb",
+        n_jobs: int = 1,
+        progress: bool | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.space = space
+        self.loss = loss
+        self.n_trials = n_trials
+        self.sampler = sampler
+        self.n_jobs = n_jobs
+        self.progress = progress
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_target: Any = None,
+    ) -> Self:
+        """Try configurations on the sources, choose, and refit; arguments as of `ShiftSearch`."""
+        problem = problem_from(X, y, groups, X_target, self.estimator)
+        loss = loss_for(self, problem)
+        check_numbers(self)
+        self._check()
+        if callable(self.space):
+            raise ProblemError(
+                f"{type(self).__name__} moves in the space itself, so it needs a mapping from "
+                "names to Optuna distributions, not a function"
+            )
+        check_space(self.space, self.estimator)
+        split = problem.split(SHARES, random_state=self.random_state)
+        model = seeded(self.estimator, self.random_state)
+        with Progress(self.n_trials, [], self.progress) as progress:
+            trials = try_on_sources(
+                model,
+                self.space,
+                loss,
+                split,
+                n_trials=self.n_trials,
+                sampler=self.sampler,
+                n_jobs=self.n_jobs,
+                random_state=self.random_state,
+                progress=progress,
+            )
+        self.problem_, self.loss_, self.trials_ = problem, loss, trials.table
+        fixed = {name: _only(d) for name, d in self.space.items() if d.single()}
+        chosen = (
+            trials.cube.decode(self._choose(trials, problem))
+            if len(fixed) < len(self.space)
+            else {}
+        )
+        self.best_params_ = {name: {**fixed, **chosen}[name] for name in self.space}
+        rows, labels = pooled(problem.labelled_sites)
+        self.best_estimator_ = fit(model.set_params(**self.best_params_), rows, labels, None)
+        return self
+
+    def _check(self) -> None:
+        """Raise a ProblemError if a setting of the subclass cannot work."""
+
+    @abstractmethod
+    def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> NDArray[np.float64]:
+        """Return the row (C,) of the space's cube for the target."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the refitted model."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with the refitted model."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+
+def _only(distribution: Any) -> Any:
+    """The one value of a distribution that has no other."""
+    return distribution.choices[0] if hasattr(distribution, "choices") else distribution.low

@@ -1,0 +1,180 @@
+"""Trials on every source by itself, within one budget of model fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from optuna.trial import TrialState
+from threadpoolctl import threadpool_limits
+
+from shiftune.errors import ProblemError
+from shiftune.risk.estimate import estimate
+from shiftune.search.fitting import PooledFit, StudyData
+from shiftune.search.gp import VARIANCE_KEY
+from shiftune.search.gp.unit_cube import UnitCube
+from shiftune.search.samplers import sampler_named
+from shiftune.search.storage import open_study
+from shiftune.search.trial import Outcome, TrialContext, run_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+
+    from shiftune.problem import Site, Split
+    from shiftune.risk.losses import Loss
+    from shiftune.search.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTrials:
+    """Configurations that were tried on single sources, and what they gave there.
+
+    Attributes
+    ----------
+    cube : UnitCube
+    rows : array of shape (n, C)
+        The configurations, in the coordinates of `cube`.
+    values : array of shape (n,)
+        Mean loss on validation rows of the source on which the model was fitted.
+    site : array of shape (n,)
+        Position of that source.
+    table : DataFrame
+        All trials, those that failed included.
+    """
+
+    cube: UnitCube
+    rows: NDArray[np.float64]
+    values: NDArray[np.float64]
+    site: NDArray[np.intp]
+    table: pd.DataFrame
+
+
+def shared_budget(n_trials: int, k: int, rng: np.random.Generator) -> list[int]:
+    """Deal a budget of model fits to k sources as evenly as it goes; chance decides who has more.
+
+    >>> rng = np.random.default_rng(0)
+    >>> shared_budget(50, 2, rng), sorted(shared_budget(5, 3, rng))
+    ([25, 25], [1, 2, 2])
+    """
+    each, left = divmod(n_trials, k)
+    budget = [each] * k
+    if left:
+        for source in rng.choice(k, left, replace=False):
+            budget[source] += 1
+    return budget
+
+
+def try_on_sources(
+    model: Any,
+    space: Mapping[str, BaseDistribution],
+    loss: Loss,
+    split: Split,
+    *,
+    n_trials: int,
+    sampler: str | BaseSampler,
+    n_jobs: int,
+    random_state: int,
+    progress: Progress,
+) -> SourceTrials:
+    """Search every source by itself: fit on its training rows, judge on its validation rows."""
+    budget = shared_budget(n_trials, len(split.train), np.random.default_rng(random_state))
+    searches = [
+        joblib.delayed(_search_source)(
+            _context(model, loss, train, judged),
+            space,
+            trials,
+            # Each source has its own stream: otherwise all would try the same first points.
+            sampler_named(sampler, _stream(random_state, j)),
+        )
+        for j, (train, judged, trials) in enumerate(
+            zip(split.train, split.validation, budget, strict=True)
+        )
+    ]
+    names = [site.name for site in split.train]
+    seen: list[tuple[int, dict[str, Any], Outcome]] = []
+    found = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(searches)
+    for j, outcomes in enumerate(found):
+        for params, outcome in outcomes:
+            seen.append((j, params, outcome))
+            progress.update(outcome.risk)
+    return _collected(space, names, seen)
+
+
+def _stream(random_state: int, j: int) -> int:
+    return int(np.random.SeedSequence([random_state, j]).generate_state(1)[0])
+
+
+def _context(model: Any, loss: Loss, train: Site, judged: Site) -> TrialContext:
+    data = StudyData(
+        X_train=train.X,
+        y_train=train.labels,
+        train_sites=np.repeat(train.name, len(train)),
+        training_weights=None,
+        X_validation=judged.X,
+        y_validation=(judged.labels,),
+        weights=None,
+        names=(judged.name,),
+    )
+    return TrialContext(model, data, loss, partial(estimate, method="naive"), PooledFit())
+
+
+def _search_source(
+    context: TrialContext,
+    space: Mapping[str, BaseDistribution],
+    n_trials: int,
+    sampler: BaseSampler,
+) -> list[tuple[dict[str, Any], Outcome]]:
+    study = open_study(None, {})
+    study.sampler = sampler
+    outcomes = []
+    with threadpool_limits(1, user_api="blas"):
+        for _ in range(n_trials):
+            trial = study.ask(fixed_distributions=dict(space))
+            outcome = run_trial(context, trial.params)
+            outcomes.append((dict(trial.params), outcome))
+            if outcome.risk is None:
+                study.tell(trial, state=TrialState.FAIL)
+            else:
+                trial.set_user_attr(VARIANCE_KEY, outcome.risk.variance)
+                study.tell(trial, outcome.risk.value)
+    return outcomes
+
+
+def _collected(
+    space: Mapping[str, BaseDistribution],
+    names: Sequence[str],
+    seen: Sequence[tuple[int, dict[str, Any], Outcome]],
+) -> SourceTrials:
+    table = pd.DataFrame(
+        [
+            {
+                "source": names[j],
+                "risk": np.nan if outcome.risk is None else outcome.risk.value,
+                "stderr": np.nan if outcome.risk is None else outcome.risk.stderr,
+                **{f"param_{name}": value for name, value in params.items()},
+                "seconds": outcome.seconds,
+                "failure": outcome.failure,
+            }
+            for j, params, outcome in seen
+        ]
+    )
+    good = [(j, params, outcome.risk) for j, params, outcome in seen if outcome.risk is not None]
+    if not good:
+        reasons = "".join(f"\n  {reason}" for reason in table["failure"].unique()[:3])
+        raise ProblemError(f"all {len(table)} trials failed; the first reasons:{reasons}")
+    cube = UnitCube({name: d for name, d in space.items() if not d.single()})
+    return SourceTrials(
+        cube=cube,
+        rows=cube.encode([params for _, params, _ in good]),
+        values=np.array([risk.value for _, _, risk in good]),
+        site=np.array([j for j, _, _ in good], dtype=np.intp),
+        table=table,
+    )

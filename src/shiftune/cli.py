@@ -1,0 +1,195 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from shiftune.paper.choosing import MethodName
+    from shiftune.paper.experiments import Experiment
+    from shiftune.paper.settings import SettingName
+
+app = typer.Typer(
+    help="Choose hyperparameters, and know the error, for a site you have no labels from.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+paper = typer.Typer(
+    help="Run the experiments of Nomura and Saito (CIKM 2021), beside their printed results.",
+    no_args_is_help=True,
+)
+app.add_typer(paper, name="reproduce")
+
+
+class Method(StrEnum):
+    """The systems that the paper compares."""
+
+    LI = "li"
+    DISTBO = "distbo"
+    NAIVE = "naive"
+    UNBIASED = "unbiased"
+    VARIANCE_REDUCED = "variance_reduced"
+    ORACLE = "oracle"
+
+
+class SettingChoice(StrEnum):
+    """The ways in which the experiments are run."""
+
+    PUBLISHED = "as-published"
+    DESCRIBED = "as-described"
+    GUARDED = "guarded"
+
+
+Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of seeds; default: the paper's.", show_default=False),
+]
+Methods = Annotated[
+    list[Method] | None,
+    typer.Option("--method", "-m", help="Repeat for several; default: all.", show_default=False),
+]
+Settings = Annotated[
+    list[SettingChoice] | None,
+    typer.Option("--setting", "-s", help="Repeat for several; default: all.", show_default=False),
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for runs, table and figures; default: paper/EXPERIMENT. Run again to go on.",
+        show_default=False,
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A few minutes at most: small budget, two seeds.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the data files; default: SHIFTUNE_DATA, else a download."),
+]
+
+
+@app.command()
+def demo() -> None:
+    """Show what each estimator says, beside a truth that is known."""
+    from shiftune.demo import run
+
+    run()
+
+
+@paper.command()
+def example() -> None:
+    """Print the worked example: two points, two sources, every figure by hand."""
+    from shiftune.paper.reproduce import worked_example
+
+    typer.echo(worked_example())
+
+
+@paper.command()
+def toy(
+    seeds: Seeds = None,
+    method: Methods = None,
+    setting: Settings = None,
+    jobs: Jobs = 1,
+    out: Out = None,
+    quick: Quick = False,
+) -> None:
+    """Run the toy problem: c = 1 to 5, two sources, 1000 rows, 50 trials, 30 seeds."""
+    from shiftune.paper.experiments import Toy
+
+    experiment = Toy(budget=10, cs=(1.0, 5.0), n=300) if quick else Toy()
+    _reproduce(experiment, seeds or (2 if quick else 30), method, setting, jobs, out, quick)
+
+
+@paper.command()
+def parkinson(
+    seeds: Seeds = None,
+    method: Methods = None,
+    setting: Settings = None,
+    jobs: Jobs = 1,
+    out: Out = None,
+    data: Data = None,
+    quick: Quick = False,
+) -> None:
+    """Tune an SVM for one Parkinson patient from 41 others: 50 trials, 10 seeds."""
+    from shiftune.paper.experiments import Patients
+
+    folder = None if data is None else str(data)
+    experiment = Patients("parkinson", 8 if quick else 50, folder)
+    _reproduce(experiment, seeds or (2 if quick else 10), method, setting, jobs, out, quick)
+
+
+@paper.command()
+def gvhd(
+    seeds: Seeds = None,
+    method: Methods = None,
+    setting: Settings = None,
+    jobs: Jobs = 1,
+    out: Out = None,
+    data: Data = None,
+    quick: Quick = False,
+) -> None:
+    """Tune LightGBM for one GvHD patient from 29 others: 50 trials, 10 seeds."""
+    from shiftune.paper.experiments import Patients
+
+    folder = None if data is None else str(data)
+    experiment = Patients("gvhd", 8 if quick else 50, folder)
+    _reproduce(experiment, seeds or (2 if quick else 10), method, setting, jobs, out, quick)
+
+
+@paper.command()
+def regret(
+    seeds: Annotated[int, typer.Option(min=2, help="Number of seeds.")] = 200,
+    jobs: Jobs = 1,
+    out: Out = None,
+    quick: Quick = False,
+) -> None:
+    """Hold the regret on the toy problem against the bound of the main theorem."""
+    from shiftune.paper.reproduce import reproduce_regret
+
+    folder = out or _default_folder("regret", quick)
+    typer.echo(reproduce_regret(10 if quick else seeds, folder, n_jobs=jobs))
+    typer.echo(f"\nWritten to {folder}", err=True)
+
+
+def _default_folder(name: str, quick: bool) -> Path:
+    return Path("paper") / (f"{name}-quick" if quick else name)
+
+
+def _reproduce(
+    experiment: Experiment,
+    seeds: int,
+    methods: list[Method] | None,
+    settings: list[SettingChoice] | None,
+    jobs: int,
+    out: Path | None,
+    quick: bool,
+) -> None:
+    from shiftune.paper.markdown import markdown
+    from shiftune.paper.reproduce import reproduce
+
+    which: tuple[MethodName, ...] = tuple(m.value for m in methods or Method)
+    ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
+    folder = out or _default_folder(experiment.name, quick)
+    runs = reproduce(experiment, range(seeds), folder, methods=which, settings=ways, n_jobs=jobs)
+    typer.echo(markdown(runs))
+    typer.echo(f"\nWritten to {folder}", err=True)
+
+
+def main() -> None:
+    """Run the command line: mistakes are explained without a traceback, exit code 2."""
+    try:
+        app()
+    except ProblemError as error:
+        typer.echo(f"shiftune: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command again to go on", err=True)
+        sys.exit(130)

@@ -1,0 +1,142 @@
+"""An experiment from its runs to its table and figures, in one folder."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from shiftune.paper import figures
+from shiftune.paper.choosing import METHOD_NAMES
+from shiftune.paper.example import WORKED_EXAMPLE
+from shiftune.paper.markdown import markdown, pipe_table
+from shiftune.paper.regret import coverage, figure, regret_study, shrinkage
+from shiftune.paper.runs import RUNS, run_all, write_options
+from shiftune.paper.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shiftune.paper.choosing import MethodName
+    from shiftune.paper.experiments import Experiment
+    from shiftune.paper.settings import SettingName
+
+TABLE = "table.md"
+
+
+def reproduce(
+    experiment: Experiment,
+    seeds: range,
+    folder: str | Path,
+    *,
+    methods: Sequence[MethodName] = METHOD_NAMES,
+    settings: Sequence[SettingName] = tuple(SETTINGS),
+    n_jobs: int = 1,
+    progress: bool | None = None,
+) -> pd.DataFrame:
+    """Run an experiment of the paper (or what is missing of it) and write table and figures.
+
+    Parameters
+    ----------
+    experiment : Toy or Patients
+        See `shiftune.paper`.
+    seeds : range
+    folder : path
+        Gets ``runs.csv`` (one line per run, as it finishes), ``options.json`` with the versions,
+        ``table.md`` and the figures as PNG and SVG.
+    methods, settings
+        Default: all.
+    n_jobs : int
+        Processes.
+    progress : bool, optional
+        Show a progress bar; default: on terminals.
+
+    Returns
+    -------
+    DataFrame
+        The runs that were asked for; see `shiftune.paper.runs.Run` for the columns.
+    """
+    folder = Path(folder)
+    runs = run_all(experiment, seeds, methods, settings, folder, n_jobs=n_jobs, progress=progress)
+    (folder / TABLE).write_text(markdown(runs) + "\n", encoding="utf-8")
+    draw(runs, folder)
+    return runs
+
+
+def draw(runs: pd.DataFrame, folder: Path) -> list[Path]:
+    """Write the figures of an experiment; return their paths, the PNG of each first."""
+    if runs["c"].isna().all():
+        return figures.save(figures.by_method(runs), folder / runs["experiment"].iloc[0])
+    paths = []
+    for setting in runs["setting"].unique():
+        paths += figures.save(figures.over_c(runs, setting), folder / f"toy-{setting}")
+    if {"unbiased", "variance_reduced"} <= set(runs["method"]):
+        paths += figures.save(figures.ratio_over_c(runs), folder / "toy-ratio")
+    return paths
+
+
+def reproduce_regret(
+    seeds: int,
+    folder: str | Path,
+    *,
+    ns: Sequence[int] = (100, 300, 1000, 3000),
+    n_jobs: int = 1,
+    progress: bool | None = None,
+) -> str:
+    """Run the regret study (`shiftune.paper.regret`), write it down, and return its tables.
+
+    The study is run anew unless the folder has it with as many seeds.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / RUNS
+    if path.exists() and pd.read_csv(path)["seed"].nunique() == seeds:
+        frame = pd.read_csv(path)
+    else:
+        study = partial(regret_study, range(seeds), ns, n_jobs=n_jobs, progress=progress)
+        known, estimated = study(samplers=("gp_lcb", "random")), study(ratios=("logistic",))
+        frame = pd.concat([known, estimated], ignore_index=True)
+        write_options({"experiment": "regret", "seeds": seeds}, folder)
+        frame.to_csv(path, index=False)
+    text = regret_tables(frame)
+    (folder / TABLE).write_text(text + "\n", encoding="utf-8")
+    figures.save(figure(frame), folder / "regret")
+    return text
+
+
+def regret_tables(frame: pd.DataFrame) -> str:
+    """Return how often the bound holds and how the regret shrinks, as Markdown."""
+    held = coverage(frame)
+    return f"{pipe_table(held)}\n\n{pipe_table(shrinkage(frame))}"
+
+
+def worked_example() -> str:
+    """Return the paper's worked example as a table, beside the printed values.
+
+    >>> print(worked_example())
+    |                                | here   | paper  |
+    | ------------------------------ | ------ | ------ |
+    | divergence of source 1         | 252.81 | 252.81 |
+    | divergence of source 2         | 4.27   | 4.27   |
+    | weight of source 1             | 0.017  | 0.017  |
+    | weight of source 2             | 0.983  | 0.983  |
+    | variance, unbiased             | 64.27  | 64.27  |
+    | variance, first source dropped | 4.27   | 4.27   |
+    | variance, variance reduced     | 4.20   | 4.21   |
+    """
+    one, two = WORKED_EXAMPLE.divergences
+    first, second = WORKED_EXAMPLE.lambdas
+    variances = WORKED_EXAMPLE.variances
+    rows = {
+        "divergence of source 1": (f"{one:.2f}", "252.81"),
+        "divergence of source 2": (f"{two:.2f}", "4.27"),
+        "weight of source 1": (f"{first:.3f}", "0.017"),
+        "weight of source 2": (f"{second:.3f}", "0.983"),
+        "variance, unbiased": (f"{variances['unbiased']:.2f}", "64.27"),
+        "variance, first source dropped": (f"{variances['first source dropped']:.2f}", "4.27"),
+        "variance, variance reduced": (f"{variances['variance reduced']:.2f}", "4.21"),
+    }
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["here", "paper"])
+    return pipe_table(frame.rename_axis(""))
