@@ -203,7 +203,7 @@ class TestResults:
         with pytest.warns(OverlapWarning) as caught:
             search = make().fit(problem)
         assert len([w for w in caught if w.category is OverlapWarning]) == 1
-        assert search.risk_.method == "naive"
+        assert all(search.risk_.left_out)
         assert "fell back" in search.risk_.fallback
         assert search.regret_bound() == np.inf
 
