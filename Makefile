@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench paper clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -33,9 +33,18 @@ bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/reach.py
 	$(BIN)/python benchmarks/guard.py
+	$(BIN)/python benchmarks/fallback.py
 	$(BIN)/python benchmarks/ratios.py
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/search.py
+
+# Hours on two cores; stop it and say `make paper` again to go on.
+PAPER := paper
+paper: $(READY)
+	for name in toy parkinson gvhd regret; do \
+		$(BIN)/shiftune reproduce $$name --jobs 2 --out $(PAPER)/$$name || exit 1; \
+	done
+	$(BIN)/shiftune reproduce page $(PAPER) --out docs/paper.md
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,8 @@ import typer
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from shiftune.paper.choosing import MethodName
     from shiftune.paper.experiments import Experiment
     from shiftune.paper.settings import SettingName
@@ -159,6 +162,20 @@ def regret(
     typer.echo(f"\nWritten to {folder}", err=True)
 
 
+@paper.command()
+def page(
+    results: Annotated[Path, typer.Argument(help="Folder with the folders of the experiments.")],
+    out: Annotated[Path, typer.Option(help="The page; its figures go beside it.")] = Path(
+        "docs/paper.md"
+    ),
+) -> None:
+    """Write the page that shows and explains all results."""
+    from shiftune.paper.page import write_page
+
+    write_page(results, out)
+    typer.echo(f"Written to {out}", err=True)
+
+
 def _default_folder(name: str, quick: bool) -> Path:
     return Path("paper") / (f"{name}-quick" if quick else name)
 
@@ -178,9 +195,22 @@ def _reproduce(
     which: tuple[MethodName, ...] = tuple(m.value for m in methods or Method)
     ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
     folder = out or _default_folder(experiment.name, quick)
-    runs = reproduce(experiment, range(seeds), folder, methods=which, settings=ways, n_jobs=jobs)
+    with _goes_on():
+        runs = reproduce(
+            experiment, range(seeds), folder, methods=which, settings=ways, n_jobs=jobs
+        )
     typer.echo(markdown(runs))
     typer.echo(f"\nWritten to {folder}", err=True)
+
+
+@contextmanager
+def _goes_on() -> Iterator[None]:
+    """Say, when the user stops a long run, that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command again to go on", err=True)
+        raise typer.Exit(130) from None
 
 
 def main() -> None:
@@ -190,6 +220,3 @@ def main() -> None:
     except ProblemError as error:
         typer.echo(f"shiftune: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("stopped; run the same command again to go on", err=True)
-        sys.exit(130)

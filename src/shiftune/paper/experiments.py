@@ -13,7 +13,7 @@ from sklearn.svm import SVR
 
 from shiftune.datasets import load_gvhd, load_parkinson
 from shiftune.errors import ProblemError
-from shiftune.paper.choosing import Choice, Learner, choose
+from shiftune.paper.choosing import Choice, Learner, choose, finished
 from shiftune.paper.toy import ToyProblem, toy_problem
 from shiftune.problem import ShiftProblem, Site
 from shiftune.risk.losses import Loss, loss_named
@@ -198,7 +198,7 @@ class Patients:
             progress=False,
             random_state=seed,
         ).fit(own)
-        return Choice(search.best_params_, search.risk_)
+        return Choice(*finished(search))
 
 
 def _svm() -> Learner:

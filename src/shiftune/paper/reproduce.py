@@ -13,7 +13,7 @@ from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.example import WORKED_EXAMPLE
 from shiftune.paper.markdown import markdown, pipe_table
 from shiftune.paper.regret import coverage, figure, regret_study, shrinkage
-from shiftune.paper.runs import RUNS, run_all, write_options
+from shiftune.paper.runs import RUNS, make_folder, run_all, write_options
 from shiftune.paper.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def reproduce_regret(
     folder: str | Path,
     *,
     ns: Sequence[int] = (100, 300, 1000, 3000),
+    Bs: Sequence[int] = (5, 10, 20, 50),
     n_jobs: int = 1,
     progress: bool | None = None,
 ) -> str:
@@ -90,12 +91,12 @@ def reproduce_regret(
     The study is run anew unless the folder has it with as many seeds.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / RUNS
     if path.exists() and pd.read_csv(path)["seed"].nunique() == seeds:
         frame = pd.read_csv(path)
     else:
-        study = partial(regret_study, range(seeds), ns, n_jobs=n_jobs, progress=progress)
+        study = partial(regret_study, range(seeds), ns, Bs, n_jobs=n_jobs, progress=progress)
         known, estimated = study(samplers=("gp_lcb", "random")), study(ratios=("logistic",))
         frame = pd.concat([known, estimated], ignore_index=True)
         write_options({"experiment": "regret", "seeds": seeds}, folder)

@@ -189,7 +189,7 @@ def read_runs(path: Path) -> pd.DataFrame:
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole)
-    runs = pd.read_csv(StringIO(whole), float_precision="round_trip")
+    runs = pd.read_csv(StringIO(whole))
     if list(runs.columns) != names:
         raise ProblemError(
             f"{path} is no file of runs (or of another version); give another folder"
@@ -210,7 +210,7 @@ def _append(path: Path, run: Run) -> None:
 
 def _check_options(experiment: Experiment, folder: Path) -> None:
     """Keep runs of different budgets and sizes apart; note the versions."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     options, path = experiment.options, folder / OPTIONS
     if not path.exists():
         write_options(options, folder)
@@ -221,6 +221,16 @@ def _check_options(experiment: Experiment, folder: Path) -> None:
             f"{folder} holds runs with other options ({_differing(known, options)}); give "
             "another folder"
         )
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, unless it is there; say so where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError(
+            f"{folder} cannot be a folder for results ({error.strerror}); give another"
+        ) from error
 
 
 def write_options(options: dict[str, Any], folder: Path) -> None:
