@@ -66,10 +66,14 @@ def test_stopped_and_resumed(tmp_path):
     assert "Traceback" not in said
     kept = len(pd.read_csv(runs))
     assert kept >= 3
-    first = pd.read_csv(runs).iloc[0]
-    args = ["--out", "x", "--seeds", 1, "-s", first["setting"], "-m", first["method"]]
+    before = pd.read_csv(runs)
+    seeds = before["seed"].nunique()
+    args = ["--out", "x", "--seeds", seeds, "-s", "as-published", "-m", "naive", "-m", "oracle"]
     assert shiftune("reproduce", "toy", *args, cwd=tmp_path).returncode == 0
-    assert len(pd.read_csv(runs)) >= kept
+    after = pd.read_csv(runs)
+    mine = after[(after["setting"] == "as-published") & after["method"].isin(["naive", "oracle"])]
+    assert len(mine) == 2 * 5 * seeds
+    pd.testing.assert_frame_equal(after.iloc[:kept], before)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,7 @@ def test_stopped_and_resumed(tmp_path):
     [
         (["reproduce", "toy", "-m", "magic"], "magic"),
         (["reproduce", "toy", "--seeds", "0"], "seeds"),
+        (["reproduce", "toy", "--quick", "--jobs", "0"], "--jobs is a number of processes"),
         (["reproduce", "gvhd", "--data", "nowhere"], "there is no folder nowhere"),
         (["reproduce", "page", "nowhere"], "run shiftune reproduce first"),
         (["reproduce", "toy", "--quick", "--out", "file"], "file"),

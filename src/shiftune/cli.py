@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import contextmanager
 from enum import StrEnum
@@ -90,7 +91,7 @@ def demo() -> None:
 @paper.command()
 def example() -> None:
     """Print the worked example: two points, two sources, every figure by hand."""
-    from shiftune.paper.reproduce import worked_example
+    from shiftune.paper.reproduction import worked_example
 
     typer.echo(worked_example())
 
@@ -149,16 +150,25 @@ def gvhd(
 
 @paper.command()
 def regret(
-    seeds: Annotated[int, typer.Option(min=2, help="Number of seeds.")] = 200,
+    seeds: Seeds = None,
     jobs: Jobs = 1,
     out: Out = None,
     quick: Quick = False,
 ) -> None:
-    """Hold the regret on the toy problem against the bound of the main theorem."""
-    from shiftune.paper.reproduce import reproduce_regret
+    """Hold the regret on the toy problem against the bound of the main theorem: 100 seeds."""
+    from shiftune.paper.reproduction import regret_tables, reproduce_regret
 
     folder = out or _default_folder("regret", quick)
-    typer.echo(reproduce_regret(10 if quick else seeds, folder, n_jobs=jobs))
+    with _goes_on():
+        frame = reproduce_regret(
+            range(seeds or (5 if quick else 100)),
+            folder,
+            ns=(100, 300) if quick else (100, 300, 1000, 3000),
+            Bs=(5, 10) if quick else (5, 10, 20, 50),
+            n_jobs=_checked(jobs),
+            command=_command(),
+        )
+    typer.echo(regret_tables(frame))
     typer.echo(f"\nWritten to {folder}", err=True)
 
 
@@ -190,17 +200,36 @@ def _reproduce(
     quick: bool,
 ) -> None:
     from shiftune.paper.markdown import markdown
-    from shiftune.paper.reproduce import reproduce
+    from shiftune.paper.reproduction import reproduce
 
     which: tuple[MethodName, ...] = tuple(m.value for m in methods or Method)
     ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
     folder = out or _default_folder(experiment.name, quick)
     with _goes_on():
         runs = reproduce(
-            experiment, range(seeds), folder, methods=which, settings=ways, n_jobs=jobs
+            experiment,
+            range(seeds),
+            folder,
+            methods=which,
+            settings=ways,
+            n_jobs=_checked(jobs),
+            command=_command(),
         )
-    typer.echo(markdown(runs))
+    typer.echo(markdown(runs.dropna(subset="score")))
+    failed = runs[runs["score"].isna()]
+    if len(failed):
+        typer.echo(f"\n{len(failed)} runs failed: {failed['failure'].iloc[0]}", err=True)
     typer.echo(f"\nWritten to {folder}", err=True)
+
+
+def _checked(jobs: int) -> int:
+    if jobs == 0 or jobs < -1:
+        raise ProblemError(f"--jobs is a number of processes, or -1 for one per core, got {jobs}")
+    return jobs
+
+
+def _command() -> str:
+    return shlex.join(["shiftune", *sys.argv[1:]])
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class TestMarginalLikelihood:
     def test_the_fit_ends_at_a_stationary_point(self, rng, rows, trials):
         """Perturbing the network that was found must not give a better posterior density."""
         configurations, groups, y, table = trials
-        sizes = {"hidden_units": H, "dimensions": P, "max_iter": 500}
+        sizes = {"hidden_units": H, "dimensions": P, "max_iter": 500, "n_starts": 2}
         found = fit_jointly(
             rows, configurations, groups, y, table, rng=np.random.default_rng(1), **sizes
         )

@@ -38,11 +38,13 @@ class DistBO(SourceTransfer):
 
     The trials of all sources make one Gaussian process over (configuration, data set), with the
     kernel of `shiftune.baselines.joint_process`; a small network, averaged over the rows of a data
-    set, is its embedding, learnt with the process by maximum marginal likelihood (the authors'
-    sizes: 20 hidden units, 10 coordinates). As the target has no labels, the embedding is of p(x)
-    and not of p(x, y), as in the paper. The target's configuration is the first that the authors'
-    method would try there, by their one-shot rule: they *maximise* a score and take the best
-    *lower* confidence bound, the configuration most surely good. For a loss that is
+    set, is its embedding (the authors' sizes: 20 hidden units, 10 coordinates). Network and process
+    are learnt together, by marginal likelihood times weak priors where the authors stop a gradient
+    ascent early; without either, hundreds of weights would fit a few dozen trials. As the target
+    has no labels, the embedding is of p(x) and not of p(x, y), as in the paper. The target's
+    configuration is the first that the authors' method would try there, by their one-shot rule:
+    they *maximise* a score and take the best *lower* confidence bound, the configuration most
+    surely good. For a loss that is
 
     .. math:: \arg\min_\theta \; \mu_T(\theta) + \beta\, \sigma_T(\theta).
 
@@ -52,8 +54,8 @@ class DistBO(SourceTransfer):
         Standard deviations of caution.
     hidden_units, dimensions : int
         Of the network and its embedding.
-    max_iter : int
-        Most steps of the fit.
+    max_iter, n_starts : int
+        Most steps of a fit, and networks from which it starts; the best is taken.
     estimator, space, loss, n_trials, sampler, n_jobs, progress, random_state
         See `SourceTransfer`.
 
@@ -90,6 +92,7 @@ class DistBO(SourceTransfer):
         hidden_units: int = 20,
         dimensions: int = 10,
         max_iter: int = 200,
+        n_starts: int = 4,
         n_jobs: int = 1,
         progress: bool | None = None,
         random_state: int = 0,
@@ -108,11 +111,12 @@ class DistBO(SourceTransfer):
         self.hidden_units = hidden_units
         self.dimensions = dimensions
         self.max_iter = max_iter
+        self.n_starts = n_starts
 
     def _check(self) -> None:
         if not 0 <= self.beta < np.inf:
             raise ProblemError(f"beta must be a finite number >= 0, got {self.beta!r}")
-        for name in ("hidden_units", "dimensions", "max_iter"):
+        for name in ("hidden_units", "dimensions", "max_iter", "n_starts"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ProblemError(
                     f"{name} must be a whole number > 0, got {getattr(self, name)!r}"
@@ -140,6 +144,7 @@ class DistBO(SourceTransfer):
                 hidden_units=self.hidden_units,
                 dimensions=self.dimensions,
                 max_iter=self.max_iter,
+                n_starts=self.n_starts,
                 rng=rng,
             )
             likeness = process.kernel(rows)

@@ -32,6 +32,7 @@ from shiftune.search.gp.gaussian_process import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.optimize import OptimizeResult
 
     Array = NDArray[np.float64]
 
@@ -110,9 +111,12 @@ def fit_jointly(
     hidden_units: int,
     dimensions: int,
     max_iter: int,
+    n_starts: int,
     rng: np.random.Generator,
 ) -> JointProcess:
     """Maximise likelihood times priors over hyperparameters and network together (L-BFGS).
+
+    The density has many maxima in the network's weights; the best of several starts is taken.
 
     Parameters
     ----------
@@ -125,7 +129,9 @@ def fit_jointly(
     table : (n,)
     hidden_units, dimensions : h and p of the network
     max_iter : int
-    rng : draws the network from which the fit starts
+        Most steps from each start.
+    n_starts : int
+    rng : draws the networks from which the fits start
     """
     distances = squared_distances(configurations, groups)
     P = len(distances)
@@ -141,17 +147,19 @@ def fit_jointly(
         gradient = np.concatenate([by_theta + prior_theta, by_weights + prior_weights])
         return -(value + prior + decay), -gradient
 
-    network = Network.drawn(*shape, rng)
-    n_weights = len(network.flat())
-    found = minimize(
-        loss,
-        np.concatenate([[START[0]] * P, [START[1], START[2]], network.flat()]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[LENGTH_SCALE_BOUNDS] * P
-        + [SIGNAL_BOUNDS, NOISE_BOUNDS]
-        + [(None, None)] * n_weights,
-        options={"maxiter": max_iter, "ftol": 1e-8, "gtol": 1e-4},
-    )
-    best = np.asarray(found.x)
+    def fitted(network: Network) -> OptimizeResult:
+        n_weights = len(network.flat())
+        return minimize(
+            loss,
+            np.concatenate([[START[0]] * P, [START[1], START[2]], network.flat()]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[LENGTH_SCALE_BOUNDS] * P
+            + [SIGNAL_BOUNDS, NOISE_BOUNDS]
+            + [(None, None)] * n_weights,
+            options={"maxiter": max_iter, "ftol": 1e-8, "gtol": 1e-4},
+        )
+
+    tried = [fitted(Network.drawn(*shape, rng)) for _ in range(n_starts)]
+    best = np.asarray(min(tried, key=lambda found: float(found.fun)).x)
     return JointProcess(Hyperparameters.from_log(best[: P + 2]), Network.of(best[P + 2 :], *shape))

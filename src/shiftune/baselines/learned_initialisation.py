@@ -36,7 +36,8 @@ class LearnedInitialisation(SourceTransfer):
 
     with s the standard deviation of all trials' losses, so that the rate means the same whatever
     the unit of the loss. Whole numbers are treated as continuous and rounded in the end. The
-    descent starts from the tried configurations of lowest meta-loss. The target plays no role.
+    descent starts from the tried configurations of lowest meta-loss. A source with a single trial
+    has a flat surrogate and no say. The target plays no role.
 
     Parameters
     ----------

@@ -1,6 +1,38 @@
-"""The paper's own problems, with everything about them known."""
+"""The paper's problems, with everything about them known, and its experiments.
+
+>>> from shiftune.paper import Toy, reproduce
+>>> runs = reproduce(Toy(), range(30), "paper/toy", n_jobs=2)  # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from shiftune.paper.example import WORKED_EXAMPLE, WorkedExample
 from shiftune.paper.toy import ToyProblem, toy_problem
 
-__all__ = ["WORKED_EXAMPLE", "ToyProblem", "WorkedExample", "toy_problem"]
+if TYPE_CHECKING:
+    from shiftune.paper.experiments import Patients, Toy
+    from shiftune.paper.reproduction import reproduce, reproduce_regret
+
+__all__ = [
+    "WORKED_EXAMPLE",
+    "Patients",
+    "Toy",
+    "ToyProblem",
+    "WorkedExample",
+    "reproduce",
+    "reproduce_regret",
+    "toy_problem",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the experiments when they are first asked for: they bring the whole search."""
+    if name in ("Patients", "Toy"):
+        from shiftune.paper import experiments
+
+        return getattr(experiments, name)
+    if name in ("reproduce", "reproduce_regret"):
+        from importlib import import_module
+
+        return getattr(import_module("shiftune.paper.reproduction"), name)
+    raise AttributeError(f"module 'shiftune.paper' has no attribute {name!r}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.errors import DataWarning, OverlapWarning
-from shiftune.paper.settings import PublishedRisk, all_rows
+from shiftune.paper.settings import all_rows
+from shiftune.problem import PAPER_SHARES
 from shiftune.search import ShiftSearch
 
 if TYPE_CHECKING:
@@ -79,15 +80,17 @@ def choose(
             random_state=seed,
         ).fit(problem)
         return Choice(found.best_params_, None)
-    shares: Callable[[ShiftProblem], Split] | None = None
+    shares: Callable[[ShiftProblem], Split] | tuple[float, float, float] | None = None
     if setting.reuses_rows and not trained:
         shares = all_rows
+    elif setting.same_rows:
+        shares = PAPER_SHARES
     corrects = method in ("unbiased", "variance_reduced")
     search = ShiftSearch(
         learner.model,
         learner.space,
         loss=learner.loss,
-        risk=PublishedRisk(method) if corrects and not setting.guard else method,
+        risk=setting.risk(method),
         ratio=setting.ratio(seed),
         sampler=setting.sampler,
         n_trials=budget,

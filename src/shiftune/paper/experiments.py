@@ -58,6 +58,9 @@ class Experiment(Protocol):
     def options(self) -> dict[str, Any]:
         """What must be the same for runs to be comparable."""
 
+    def prepare(self) -> None:
+        """Raise a ProblemError if something is missing that every run needs."""
+
     def cases(self, seeds: range) -> list[Case]:
         """Return the data sets for these seeds."""
 
@@ -106,6 +109,9 @@ class Toy:
         """Budget, sources and rows; further values of c can be added to the same runs."""
         return {"experiment": self.name, "budget": self.budget, "k": self.k, "n": self.n}
 
+    def prepare(self) -> None:
+        """Nothing is needed."""
+
     def cases(self, seeds: range) -> list[Case]:
         """Return every c for every seed."""
         return [Case(seed, c) for seed in seeds for c in self.cs]
@@ -149,6 +155,11 @@ class Patients:
         """The budget; where the (checked) files lie makes no difference."""
         return {"experiment": self.name, "budget": self.budget}
 
+    def prepare(self) -> None:
+        """Read the data and import the model, before any run is begun."""
+        _loaded(self.name, self.folder)
+        LEARNERS[self.name]()
+
     def cases(self, seeds: range) -> list[Case]:
         """Return one data set per seed: the same patients, split differently."""
         return [Case(seed) for seed in seeds]
@@ -160,7 +171,7 @@ class Patients:
         if method == "oracle":
             choice = self._oracle(setting, train, test, whole, learner, case.seed)
         else:
-            seen = train if setting.target_share < 1 else _oracle(whole)
+            seen = _oracle(whole) if setting.sees_all_target_rows else train
             problem = replace(whole, target=Site(seen.name, seen.X), oracle=None)
             choice = choose(method, setting, problem, learner, budget=self.budget, seed=case.seed)
         model = seeded(clone(learner.model).set_params(**choice.params), case.seed)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from shiftune.paper.published import PRINTED, RELEASED
+from shiftune.paper.published import PRINTED, RELEASED, RELEASED_SEEDS
 from shiftune.paper.tables import c_of, summary
 
 METHODS = {
@@ -60,7 +60,11 @@ def markdown(runs: pd.DataFrame, value: str = "score") -> str:
     }
     if not c_of(runs):
         ours = {f"{name} ({_runs(rows)})": _column(rows) for name, rows in settings.items()}
-        theirs = {"paper (printed)": printed, "released code, run by us": released}
+        seeds = RELEASED_SEEDS.get(experiment, 0)
+        theirs = {
+            "paper (printed)": printed,
+            f"released code, run by us ({seeds} runs)": released,
+        }
         return pipe_table(_cells(ours, {name: of for name, of in theirs.items() if of}))
 
     parts = {
@@ -71,7 +75,7 @@ def markdown(runs: pd.DataFrame, value: str = "score") -> str:
     }
     if released:
         at = {f"c = {i + 1}": {m: (row[i],) for m, row in released.items()} for i in range(5)}
-        parts["**released code, run by us** (30 runs)"] = _cells({}, at)
+        parts[f"**released code, run by us** ({RELEASED_SEEDS[experiment]} runs)"] = _cells({}, at)
     return "\n\n".join(f"{title}\n\n{pipe_table(cells)}" for title, cells in parts.items())
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from shiftune.problem import ShiftProblem, Split
-from shiftune.ratio import ULSIF
+from shiftune.ratio import ULSIF, Guard
 from shiftune.risk.estimate import estimate
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from collections.abc import Callable
 
     from shiftune.ratio import DensityRatio
     from shiftune.risk.estimate import Method
@@ -40,10 +40,14 @@ class Setting:
     training_weights : str or None
     reuses_rows : bool
         Whether the toy problem's density ratios and risks are computed on the same rows.
-    target_share : float
-        Share of the target's rows from which density ratios are estimated.
+    sees_all_target_rows : bool
+        Whether the patients' methods see all of the target's rows (without labels), or those alone
+        on which the chosen model will be trained.
+    same_rows : bool
+        Whether naive leaves out the rows that the others need for density ratios, so that all
+        train and judge on the same rows.
     oracle_sees_test : bool
-        Whether the oracle is tuned on the rows on which it is scored.
+        Whether the patients' oracle is tuned on the rows on which it is scored.
     """
 
     name: SettingName
@@ -53,8 +57,15 @@ class Setting:
     sampler: str
     training_weights: str | None
     reuses_rows: bool
-    target_share: float
+    sees_all_target_rows: bool
+    same_rows: bool
     oracle_sees_test: bool
+
+    def risk(self, method: Method) -> str | Callable[..., RiskEstimate]:
+        """Return the risk estimator, for `ShiftSearch`."""
+        if self.guard or method in ("naive", "oracle"):
+            return method
+        return partial(estimate, method=method, guard=NO_GUARD)
 
     def ratio(self, random_state: int) -> str | DensityRatio:
         """Return the density ratio, for `ShiftSearch`."""
@@ -78,14 +89,16 @@ SETTINGS: dict[SettingName, Setting] = {
                 "the released code's choices: uLSIF with bandwidths and penalties 1e-3, 1e-2, "
                 "1e-1, 1 on unscaled features, unweighted training, no guard, and random search, "
                 "because the released Gaussian process is never fitted; the toy problem is not "
-                "split, and the oracle is tuned on the rows on which it is scored"
+                "split, density ratios see 70 % of the target's rows, and the oracle is tuned on "
+                "the rows on which it is scored"
             ),
             bandwidths=(1e-3, 1e-2, 1e-1, 1.0),
             guard=False,
             sampler="random",
             training_weights=None,
             reuses_rows=True,
-            target_share=0.7,
+            sees_all_target_rows=False,
+            same_rows=False,
             oracle_sees_test=True,
         ),
         Setting(
@@ -93,60 +106,48 @@ SETTINGS: dict[SettingName, Setting] = {
             described=(
                 "the paper's text: three-way split, training weighted by the density ratios, a "
                 "fitted GP-LCB, no guard; uLSIF with densratio's default grid (nine values from "
-                "1e-3 to 10) on the features as they are, since the text names no other"
+                "1e-3 to 10) on the features as they are, since the text names no other; the "
+                "oracle as released, as the text says only that it uses the target's labels"
             ),
             bandwidths=tuple(float(v) for v in 10 ** np.linspace(-3, 1, 9)),
             guard=False,
             sampler="gp_lcb",
             training_weights="importance",
             reuses_rows=False,
-            target_share=1.0,
+            sees_all_target_rows=True,
+            same_rows=False,
             oracle_sees_test=True,
         ),
         Setting(
             name="guarded",
             described=(
                 "this package's defaults for ratio and guard: logistic density ratio on scaled "
-                "features, sources without overlap left out, unweighted training, GP-LCB; the "
-                "oracle is tuned on the target's training rows alone"
+                "features, sources without overlap left out, unweighted training, GP-LCB; naive "
+                "trains and judges on the same rows as the others, and the patients' oracle is "
+                "tuned within the target's training rows"
             ),
             bandwidths=None,
             guard=True,
             sampler="gp_lcb",
             training_weights=None,
             reuses_rows=False,
-            target_share=1.0,
+            sees_all_target_rows=True,
+            same_rows=True,
             oracle_sees_test=False,
         ),
     )
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedRisk:
-    """The estimators without a guard, of the sources that have any weight at all.
-
-    A source whose weights are all exactly 0 has divergence 0, and the formula divides by it; such
-    sources are skipped.
-    """
-
-    method: Method
-
-    def __call__(
-        self,
-        losses: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike],
-        names: Sequence[str] | None = None,
-    ) -> RiskEstimate:
-        """Return the estimate; arguments as of `shiftune.risk.estimate`."""
-        heard = [j for j, w in enumerate(weights) if np.square(w).any()]
-        return estimate(
-            [losses[j] for j in heard],
-            [weights[j] for j in heard],
-            self.method,
-            guard=False,
-            names=None if names is None else [names[j] for j in heard],
-        )
+# The published estimators. Sources whose weights are all 0 (or so small that their squares are)
+# would have divergence 0, by which the formula divides; they are skipped.
+NO_GUARD = Guard(
+    min_mean_weight=1e-150,
+    max_mean_weight=np.inf,
+    min_ess=0.0,
+    min_ess_together=np.inf,
+    prior_rows=0.0,
+)
 
 
 def all_rows(problem: ShiftProblem) -> Split:

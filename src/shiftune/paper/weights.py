@@ -10,7 +10,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import OverlapWarning
-from shiftune.paper.settings import SETTINGS, Setting, all_rows
+from shiftune.paper.settings import NO_GUARD, SETTINGS, Setting, all_rows
 from shiftune.paper.toy import ToyProblem, toy_problem
 from shiftune.ratio import effective_rows, site_weights
 from shiftune.ratio.auto import ratio_named
@@ -74,7 +74,7 @@ def _of_problem(
         ratio.fit(problem.target.X, [site.X for site in split.density]), split.validation
     )
     losses = [toy.losses(toy.best_theta, site.labels) for site in split.validation]
-    risk = estimate(losses, weights, guard=setting.guard)
+    risk = estimate(losses, weights, guard=setting.guard or NO_GUARD)
     distances = np.abs(toy.sites.means[1:, 0] - toy.sites.means[0, 0])
     return [
         (setting.name, float(d), float(w.mean()), float(effective_rows(w)[0]), float(share))

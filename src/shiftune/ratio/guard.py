@@ -39,8 +39,8 @@ class Guard:
     min_ess_together : float
         Where no source may speak by itself, those with a mean weight of at least 0.01 still show
         which of their rows are most like the target's, if they have so many effective rows in
-        all: where the assumption holds, a choice by them costs a fifth of what the naive one
-        costs (benchmarks/fallback.py). See `shiftune.risk.estimate`.
+        all: where the assumption holds, a choice by logistic ratios then costs a third to a
+        seventh of what the naive one costs (benchmarks/fallback.py). See `shiftune.risk.estimate`.
     prior_rows : float
         The divergence of a source is an estimate too, and a wild one from few rows; taken at
         face value, the source that happens to vary least gets most of the mass. So that of the

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "oracle"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
+# Of a source's weight that its other rows must have for a mean without one row to be a mean.
+SMALLEST_REST = 1e-6
+
 
 def estimate(
     losses: Sequence[ArrayLike],
@@ -148,17 +151,28 @@ def _fallen_back(
 
 
 def _self_normalised(sample: Sample, say: NDArray[np.float64]) -> RiskEstimate:
-    r"""Mean of what the sources say, :math:`\sum_i w_i L_i / \sum_i w_i`, in proportion to `say`.
+    r"""Mean of what the sources say, in proportion to `say`.
+
+    .. math:: m_j = \sum_i p_{ij} L_{ij}, \quad p_{ij} = w_{ij} / \textstyle\sum_i w_{ij}, \qquad
+              \psi_{ij} = \mathrm{share}_j\, \frac{p_{ij} (L_{ij} - m_j)}{1 - p_{ij}}
 
     Weights that are all too low or too high by some factor, as they are where a source hardly
-    overlaps, then do no harm: what counts is which of its rows are most like the target's.
+    overlaps, then do no harm: what counts is which of its rows are most like the target's. The
+    influence values are those of leaving a row out. Without the 1 - p a source of which one row
+    has nearly all the weight would seem to know the risk exactly, as its mean is that row's loss.
     """
     total = sample.sums(sample.w)
-    w = sample.w * sample.rows(sample.n / np.where(total > 0, total, 1.0))
-    estimates = sample.means(w * sample.L)
-    centred = w * (sample.L - sample.rows(estimates))  # of a ratio of means
-    lam = sample.rows(say / say.sum() / sample.n)
-    return _estimated(sample, lam, estimates, centred, "self-normalised")
+    p = sample.w / sample.rows(np.where(total > 0, total, 1.0))
+    estimates = sample.sums(p * sample.L)
+    share = say / say.sum()
+    gap = sample.L - sample.rows(estimates)
+    others = 1.0 - p
+    # A row with all the weight leaves nobody to compare it with but the other sources.
+    alone = others < SMALLEST_REST
+    gap[alone] = sample.L[alone] - share @ estimates
+    others[alone] = 1.0
+    centred = sample.rows(sample.n) * p * gap / others
+    return _estimated(sample, sample.rows(share / sample.n), estimates, centred, "self-normalised")
 
 
 def _assembled(

@@ -55,6 +55,9 @@ class RiskEstimate(Uncertain):
     The variance takes the weights as given: it is that of the sample of labelled rows, not of
     the density ratios' own errors, nor of a p(y|x) that moves between sites.
 
+    Where `method` is "self-normalised" (see `fallback`), each source's weights are divided by their
+    mean first: `estimates` and `lam` are of these, `influence` of leaving a row out.
+
     Attributes
     ----------
     value, variance : float

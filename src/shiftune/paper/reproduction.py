@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from shiftune.errors import ProblemError
 from shiftune.paper import figures
 from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.example import WORKED_EXAMPLE
 from shiftune.paper.markdown import markdown, pipe_table
+from shiftune.paper.record import RUNS, note
 from shiftune.paper.regret import coverage, figure, regret_study, shrinkage
-from shiftune.paper.runs import RUNS, make_folder, run_all, write_options
+from shiftune.paper.runs import run_all
 from shiftune.paper.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from shiftune.paper.settings import SettingName
 
 TABLE = "table.md"
+# Seeds of the regret study that are written together, and the c at which it looks at poor overlap.
+BLOCK = 10
+POOR_OVERLAP = 5.0
 
 
 def reproduce(
@@ -35,6 +40,7 @@ def reproduce(
     settings: Sequence[SettingName] = tuple(SETTINGS),
     n_jobs: int = 1,
     progress: bool | None = None,
+    command: str = "from Python",
 ) -> pd.DataFrame:
     """Run an experiment of the paper (or what is missing of it) and write table and figures.
 
@@ -52,16 +58,32 @@ def reproduce(
         Processes.
     progress : bool, optional
         Show a progress bar; default: on terminals.
+    command : str
+        How this was called, for the record.
 
     Returns
     -------
     DataFrame
-        The runs that were asked for; see `shiftune.paper.runs.Run` for the columns.
+        The runs that were asked for; see `shiftune.paper.record.Run` for the columns.
     """
     folder = Path(folder)
-    runs = run_all(experiment, seeds, methods, settings, folder, n_jobs=n_jobs, progress=progress)
-    (folder / TABLE).write_text(markdown(runs) + "\n", encoding="utf-8")
-    draw(runs, folder)
+    runs = run_all(
+        experiment,
+        seeds,
+        methods,
+        settings,
+        folder,
+        n_jobs=n_jobs,
+        progress=progress,
+        command=command,
+    )
+    scored = runs.dropna(subset="score")
+    if scored.empty:
+        raise ProblemError(
+            f"all {len(runs)} runs failed; the first reason: {runs['failure'].iloc[0]}"
+        )
+    (folder / TABLE).write_text(markdown(scored) + "\n", encoding="utf-8")
+    draw(scored, folder)
     return runs
 
 
@@ -78,39 +100,51 @@ def draw(runs: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def reproduce_regret(
-    seeds: int,
+    seeds: range,
     folder: str | Path,
     *,
     ns: Sequence[int] = (100, 300, 1000, 3000),
     Bs: Sequence[int] = (5, 10, 20, 50),
     n_jobs: int = 1,
     progress: bool | None = None,
-) -> str:
-    """Run the regret study (`shiftune.paper.regret`), write it down, and return its tables.
+    command: str = "from Python",
+) -> pd.DataFrame:
+    """Run the regret study (`shiftune.paper.regret`) and write table and figure.
 
-    The study is run anew unless the folder has it with as many seeds.
+    Known ratios with GP-LCB and random search and logistic ratios with GP-LCB, at c = 2 for every
+    n, and at c = 5, where overlap is poor, for the two smallest. Seeds that the folder has are not
+    run again.
     """
     folder = Path(folder)
-    make_folder(folder)
+    note(folder, {"experiment": "regret", "ns": list(ns), "Bs": list(Bs)}, command)
     path = folder / RUNS
-    if path.exists() and pd.read_csv(path)["seed"].nunique() == seeds:
-        frame = pd.read_csv(path)
-    else:
-        study = partial(regret_study, range(seeds), ns, Bs, n_jobs=n_jobs, progress=progress)
-        known, estimated = study(samplers=("gp_lcb", "random")), study(ratios=("logistic",))
-        frame = pd.concat([known, estimated], ignore_index=True)
-        write_options({"experiment": "regret", "seeds": seeds}, folder)
-        frame.to_csv(path, index=False)
-    text = regret_tables(frame)
-    (folder / TABLE).write_text(text + "\n", encoding="utf-8")
-    figures.save(figure(frame), folder / "regret")
-    return text
+    done = set(pd.read_csv(path)["seed"]) if path.exists() else set()
+    missing = [seed for seed in seeds if seed not in done]
+    for start in range(0, len(missing), BLOCK):
+        block = missing[start : start + BLOCK]
+        study = partial(regret_study, block, Bs=Bs, n_jobs=n_jobs, progress=progress)
+        parts = [
+            study(ns, samplers=("gp_lcb", "random")),
+            study(ns, ratios=("logistic",)),
+            study(ns[:2], c=POOR_OVERLAP, methods=("variance_reduced",)),
+            study(ns[:2], c=POOR_OVERLAP, methods=("variance_reduced",), ratios=("logistic",)),
+        ]
+        frame = pd.concat(parts, ignore_index=True)
+        frame.to_csv(path, mode="a", header=not path.exists(), index=False)
+    frame = pd.read_csv(path)
+    frame = frame[frame["seed"].isin(list(seeds))]
+    (folder / TABLE).write_text(regret_tables(frame) + "\n", encoding="utf-8")
+    figures.save(figure(frame[frame["c"] < POOR_OVERLAP]), folder / "regret")
+    return frame
 
 
 def regret_tables(frame: pd.DataFrame) -> str:
     """Return how often the bound holds and how the regret shrinks, as Markdown."""
-    held = coverage(frame)
-    return f"{pipe_table(held)}\n\n{pipe_table(shrinkage(frame))}"
+    poor = frame["c"] == POOR_OVERLAP
+    return "\n\n".join(
+        pipe_table(table)
+        for table in (coverage(frame[~poor]), shrinkage(frame[~poor]), coverage(frame[poor]))
+    )
 
 
 def worked_example() -> str:

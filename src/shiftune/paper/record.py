@@ -1,0 +1,179 @@
+"""What is kept of the paper's runs: a line per run, and with which code they were made."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import platform
+import warnings
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import shiftune
+from shiftune.errors import DataWarning, ProblemError
+
+RUNS, OPTIONS = "runs.csv", "options.json"
+PACKAGES = ("shiftune", "numpy", "scipy", "pandas", "scikit-learn", "optuna", "lightgbm")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One row of the file: what was run, what was chosen, how good it is.
+
+    Attributes
+    ----------
+    experiment, setting, method, c, seed
+        What was run.
+    params : str
+        The chosen parameters, as JSON.
+    score : float
+        Loss at the target.
+    true_risk : float
+        Known for the toy problem only.
+    estimate : float
+        What the estimator said of its choice.
+    top_share, top_mean_weight : float
+        Largest share of one source in that estimate, and the mean of its density ratios, which
+        should be 1.
+    left_out : int
+        Sources without a say.
+    seconds, cpu_seconds : float
+    failure : str
+        Why there is no score; empty otherwise.
+    """
+
+    experiment: str
+    setting: str
+    method: str
+    c: float
+    seed: int
+    params: str
+    score: float
+    true_risk: float
+    estimate: float
+    top_share: float
+    top_mean_weight: float
+    left_out: int
+    seconds: float
+    cpu_seconds: float
+    failure: str = ""
+
+
+def read_runs(path: Path) -> pd.DataFrame:
+    """Return the runs of a file, in the order of seeds; a last line torn by a kill is left out."""
+    names = [field.name for field in fields(Run)]
+    text = path.read_text() if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if not whole:
+        return pd.DataFrame(columns=names)
+    runs = pd.read_csv(StringIO(whole), keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
+    if list(runs.columns) != names:
+        raise ProblemError(
+            f"{path} is no file of runs (or of another version); give another folder"
+        )
+    order = runs.sort_values(["c", "seed", "setting", "method"], kind="stable")
+    return order.reset_index(drop=True)
+
+
+NUMBERS = ("c", "score", "true_risk", "estimate", "top_share", "top_mean_weight")
+
+
+def append_run(path: Path, run: Run) -> None:
+    """Add a line to the file, and the header to a new one."""
+    line = StringIO()
+    writer = csv.writer(line, lineterminator="\n")
+    if not path.exists() or not path.stat().st_size:
+        writer.writerow([field.name for field in fields(Run)])
+    writer.writerow(["" if value != value else value for value in asdict(run).values()])
+    with path.open("a") as file:
+        file.write(line.getvalue())
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut off a last line that was not written to its end."""
+    if path.exists():
+        text = path.read_text()
+        if not text.endswith("\n"):
+            path.write_text(text[: text.rfind("\n") + 1])
+
+
+# -------------------------------------------------------------------- with what they were made
+
+
+def note(folder: Path, options: dict[str, Any], command: str) -> None:
+    """Note options, command, code and versions of a call; refuse to mix different options.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it is not there.
+    options : dict
+        What must be the same for runs to be comparable.
+    command : str
+        How it was called.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError(
+            f"{folder} cannot be a folder for results ({error.strerror}); give another"
+        ) from error
+    path = folder / OPTIONS
+    fresh: dict[str, Any] = {"options": options, "made": []}
+    noted = noted_in(folder) if path.exists() else fresh
+    if noted["options"] != options:
+        raise ProblemError(
+            f"{folder} holds runs with other options ({_differing(noted['options'], options)}); "
+            "give another folder"
+        )
+    call = {"date": date.today().isoformat(), "command": command, **_made_with()}
+    if any(earlier["code"] != call["code"] for earlier in noted["made"]):
+        warnings.warn(
+            f"{folder} holds runs made with other code of shiftune; for results of one code give "
+            "another folder",
+            DataWarning,
+            stacklevel=4,
+        )
+    if call not in noted["made"]:
+        noted["made"].append(call)
+    path.write_text(json.dumps(noted, indent=2) + "\n")
+
+
+def noted_in(folder: Path) -> dict[str, Any]:
+    """Return what `note` has written."""
+    try:
+        found = json.loads((folder / OPTIONS).read_text())
+        return {"options": found["options"], "made": found["made"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ProblemError(
+            f"{folder / OPTIONS} is damaged or missing ({error}); give another folder"
+        ) from error
+
+
+def _differing(known: dict[str, Any], options: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {known.get(name)} instead of {value}"
+        for name, value in options.items()
+        if known.get(name) != value
+    )
+
+
+def _made_with() -> dict[str, Any]:
+    """Versions, and a fingerprint of this package's own code."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    digest = hashlib.sha256()
+    for path in sorted(Path(shiftune.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return {"code": digest.hexdigest()[:8], "versions": versions}
