@@ -11,6 +11,8 @@ import time
 import pandas as pd
 import pytest
 
+from shiftune import __version__
+
 QUICK = ["reproduce", "toy", "--quick", "-s", "guarded", "-m", "naive"]
 
 
@@ -31,6 +33,10 @@ def test_help_names_the_commands(tmp_path):
     said = shiftune("reproduce", "--help", cwd=tmp_path).stdout
     for name in ("example", "toy", "parkinson", "gvhd", "regret", "page"):
         assert name in said
+
+
+def test_version(tmp_path):
+    assert shiftune("--version", cwd=tmp_path).stdout == f"shiftune {__version__}\n"
 
 
 def test_example(tmp_path):
@@ -84,6 +90,7 @@ def test_stopped_and_resumed(tmp_path):
         (["reproduce", "toy", "--quick", "--jobs", "0"], "--jobs is a number of processes"),
         (["reproduce", "gvhd", "--data", "nowhere"], "there is no folder nowhere"),
         (["reproduce", "page", "nowhere"], "run shiftune reproduce first"),
+        (["reproduce", "regret", "--quick", "--jobs", "-2"], "--jobs is a number of processes"),
         (["reproduce", "toy", "--quick", "--out", "file"], "file"),
     ],
 )

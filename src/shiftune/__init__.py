@@ -11,6 +11,10 @@ __version__ = "0.1.0"
 __all__ = ["ShiftProblem", "ShiftSearch", "__version__", "spaces"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Load the search when it is first asked for: it brings Optuna and scikit-learn."""
     if name in ("ShiftSearch", "spaces"):

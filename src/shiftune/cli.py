@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shiftune import __version__
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -72,12 +73,28 @@ Out = Annotated[
     ),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A few minutes at most: small budget, two seeds.")
+    bool, typer.Option("--quick", help="A taste, in a minute or two: small budget, few seeds.")
 ]
 Data = Annotated[
     Path | None,
     typer.Option(help="Folder with the data files; default: SHIFTUNE_DATA, else a download."),
 ]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shiftune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Choose hyperparameters, and know the error, for a site you have no labels from."""
 
 
 @app.command()
@@ -126,8 +143,8 @@ def parkinson(
     from shiftune.paper.experiments import Patients
 
     folder = None if data is None else str(data)
-    experiment = Patients("parkinson", 8 if quick else 50, folder)
-    _reproduce(experiment, seeds or (2 if quick else 10), method, setting, jobs, out, quick)
+    experiment = Patients("parkinson", 5 if quick else 50, folder)
+    _reproduce(experiment, seeds or (1 if quick else 10), method, setting, jobs, out, quick)
 
 
 @paper.command()
@@ -205,6 +222,7 @@ def _reproduce(
     which: tuple[MethodName, ...] = tuple(m.value for m in methods or Method)
     ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
     folder = out or _default_folder(experiment.name, quick)
+    typer.echo(f"Runs go to {folder}; those that it has are not run again.", err=True)
     with _goes_on():
         runs = reproduce(
             experiment,

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from shiftune import ShiftProblem
 from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.baselines.source_trials import SourceTrials, shared_budget
-from shiftune.errors import ProblemError
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.paper import toy_problem
 from shiftune.paper.experiments import HALF_SQUARED, ConstantPrediction
 from shiftune.search.gp.unit_cube import UnitCube
@@ -115,7 +115,7 @@ class TestDistBO:
             list(zip(X[1:], y[1:], strict=True)), X[0], task="regression"
         )
         found = fitted(DistBO, problem, n_trials=60)
-        assert np.argmax(found.likeness_) == 3  # mu = 1.0
+        assert found.likeness_.idxmax() == "4"  # mu = 1.0
         assert abs(found.best_params_["theta"] - (0.7 * 0.9 + 0.3)) < 0.4
         li = fitted(LearnedInitialisation, problem, n_trials=60)
         assert abs(li.best_params_["theta"] - 0.3) < 0.2  # the average source
@@ -157,6 +157,7 @@ class TestAnyProblem:
         assert isinstance(found.best_params_["max_leaf_nodes"], int)
         assert found.best_params_["interaction_cst"] in (None, "pairwise")
         assert found.predict_proba(problem.target.X).shape == (len(problem.target), 2)
+        assert found.classes_.tolist() == [0, 1]
 
     def test_same_seed_same_choice_also_with_workers(self, baseline):
         problem = toy_problem(2.0, n=60).problem
@@ -176,9 +177,11 @@ class TestAnyProblem:
 
     def test_failed_trials_are_paid_for_and_told(self, baseline):
         problem = toy_problem(1.0, n=60).problem
-        found = baseline(
+        search = baseline(
             Failing(), THETA, loss="squared", n_trials=12, sampler="random", progress=False
-        ).fit(problem)
+        )
+        with pytest.warns(DataWarning, match=r"of 12 trials failed.*theta is too large"):
+            found = search.fit(problem)
         failed = found.trials_["failure"].str.contains("theta is too large")
         assert len(found.trials_) == 12
         assert 0 < failed.sum() < 12
@@ -210,11 +213,13 @@ class TestAnyProblem:
 
 def test_mistakes_of_their_own():
     problem = toy_problem(1.0, n=60).problem
-    with pytest.raises(ProblemError, match="learning_rate must be > 0"):
+    with pytest.raises(ProblemError, match="learning_rate must be a number > 0"):
         fitted(LearnedInitialisation, problem, learning_rate=-1.0)
     with pytest.raises(ProblemError, match="n_epochs must be a whole number"):
         fitted(LearnedInitialisation, problem, n_epochs=0)
     with pytest.raises(ProblemError, match="beta must be"):
         fitted(DistBO, problem, beta=-1)
-    with pytest.raises(ProblemError, match="hidden_units must be"):
-        fitted(DistBO, problem, hidden_units=2.5)
+    for wrong in (2.5, True, None, 0):
+        with pytest.raises(ProblemError, match="hidden_units must be"):
+            fitted(DistBO, problem, hidden_units=wrong)
+    fitted(DistBO, problem, hidden_units=np.int64(3))

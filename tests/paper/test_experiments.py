@@ -261,8 +261,39 @@ class TestRuns:
 
     def test_a_file_of_something_else(self, tmp_path):
         (tmp_path / "runs.csv").write_text("a,b\n1,2\n")
-        with pytest.raises(ProblemError, match="is no file of runs"):
+        with pytest.raises(ProblemError, match="damaged or no file of runs"):
             read_runs(tmp_path / "runs.csv")
+
+    @pytest.mark.parametrize("line", ["garbage", "toy,guarded,naive,x,y,,,,,,,,,,", "\0\0,,,"])
+    def test_a_damaged_line(self, tmp_path, line):
+        run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
+        with (tmp_path / "runs.csv").open("a") as file:
+            file.write(line + "\n")
+        with pytest.raises(ProblemError, match="damaged"):
+            read_runs(tmp_path / "runs.csv")
+
+    def test_runs_of_another_experiment_are_not_mixed(self, tmp_path, loaded):
+        run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
+        (tmp_path / "options.json").unlink()
+        with pytest.raises(ProblemError, match="holds runs of"):
+            run_all(Patients("gvhd", 3), range(1), ("naive",), ("guarded",), tmp_path)
+        (tmp_path / "options.json").write_text("{}")
+        with pytest.raises(ProblemError, match="damaged or missing"):
+            run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path)
+
+    def test_runs_that_are_there_twice_count_once(self, tmp_path):
+        runs = run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
+        path = tmp_path / "runs.csv"
+        path.write_text(path.read_text() + path.read_text().split("\n")[1] + "\n")
+        pd.testing.assert_frame_equal(read_runs(path), runs)
+
+    def test_the_table_is_of_all_runs_in_the_folder(self, tmp_path):
+        both = {"settings": ["guarded"], "progress": False}
+        reproduce(SMALL, range(2), tmp_path, methods=["naive", "oracle"], **both)
+        whole = (tmp_path / "table.md").read_text()
+        few = reproduce(SMALL, range(1), tmp_path, methods=["naive", "naive"], **both)
+        assert len(few) == 2
+        assert (tmp_path / "table.md").read_text() == whole
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import LinearSVC
 
 from shiftune.datasets import gaussian_sites
-from shiftune.errors import ProblemError
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.ratio import (
     RULSIF,
     ULSIF,
@@ -183,6 +183,7 @@ class TestEncoding:
 
 @pytest.mark.parametrize("ratio", RATIOS, ids=repr)
 class TestOddData:
+    @pytest.mark.filterwarnings("ignore:the target has . row")
     @pytest.mark.parametrize("n", [1, 2, 3, 8])
     def test_tiny_sources_and_targets(self, ratio, n, rng):
         X = rng.normal(size=(50, 2))
@@ -304,3 +305,10 @@ class TestErrors:
         with pytest.raises(ProblemError, match="no density ratio 'kliep'"):
             ratio_named("kliep")
         assert isinstance(ratio_named("auto"), AutoRatio)
+
+
+def test_a_target_of_a_row_or_two_is_pointed_out():
+    rng = np.random.default_rng(0)
+    source = rng.normal(size=(50, 2))
+    with pytest.warns(DataWarning, match=r"the target has 2 row\(s\), too few"):
+        ClassifierRatio().fit(source[:2], [source])

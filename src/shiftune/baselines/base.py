@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
+from tqdm.auto import tqdm
 
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
-from shiftune.errors import ProblemError
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem import pooled
 from shiftune.search.fitting import fit, seeded
 from shiftune.search.given import problem_from
-from shiftune.search.progress import Progress
 from shiftune.search.settings import check_numbers, loss_for
 from shiftune.search.space import check as check_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
     from optuna.samplers import BaseSampler
 
@@ -99,12 +102,14 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if callable(self.space):
             raise ProblemError(
                 f"{type(self).__name__} moves in the space itself, so it needs a mapping from "
-                "names to Optuna distributions, not a function"
+                "names to Optuna distributions, not a function (for a ready space, call it: "
+                "spaces.lightgbm())"
             )
         check_space(self.space, self.estimator)
         split = problem.split(SHARES, random_state=self.random_state)
         model = seeded(self.estimator, self.random_state)
-        with Progress(self.n_trials, [], self.progress) as progress:
+        shown = None if self.progress is None else not self.progress
+        with tqdm(total=self.n_trials, disable=shown, unit="trial", dynamic_ncols=True) as bar:
             trials = try_on_sources(
                 model,
                 self.space,
@@ -114,8 +119,9 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 sampler=self.sampler,
                 n_jobs=self.n_jobs,
                 random_state=self.random_state,
-                progress=progress,
+                finished=bar.update,
             )
+        _tell_failures(trials.table)
         self.problem_, self.loss_, self.trials_ = problem, loss, trials.table
         fixed = {name: _only(d) for name, d in self.space.items() if d.single()}
         chosen = (
@@ -126,6 +132,8 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_params_ = {name: {**fixed, **chosen}[name] for name in self.space}
         rows, labels = pooled(problem.labelled_sites)
         self.best_estimator_ = fit(model.set_params(**self.best_params_), rows, labels, None)
+        if hasattr(self.best_estimator_, "classes_"):
+            self.classes_ = self.best_estimator_.classes_
         return self
 
     def _check(self) -> None:
@@ -144,6 +152,26 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Predict probabilities with the refitted model."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict_proba(X))
+
+
+def check_counts(search: SourceTransfer, *names: str) -> None:
+    """Raise a ProblemError if one of these settings is no whole number above 0."""
+    for name in names:
+        value = getattr(search, name)
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ProblemError(f"{name} must be a whole number > 0, got {value!r}")
+
+
+def _tell_failures(table: pd.DataFrame) -> None:
+    failed = table[table["failure"] != ""]
+    if len(failed):
+        where = ", ".join(map(repr, failed["source"].unique()[:5]))
+        warnings.warn(
+            f"{len(failed)} of {len(table)} trials failed, on source(s) {where}; the first reason: "
+            f"{failed['failure'].iloc[0]}",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _only(distribution: Any) -> Any:

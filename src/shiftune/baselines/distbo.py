@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from shiftune.baselines.base import SourceTransfer
+from shiftune.baselines.base import SourceTransfer, check_counts
 from shiftune.baselines.embedding import Rows
 from shiftune.baselines.joint_process import fit_jointly
 from shiftune.errors import ProblemError
@@ -61,9 +63,9 @@ class DistBO(SourceTransfer):
 
     Attributes
     ----------
-    likeness_ : array of shape (k,)
+    likeness_ : Series
         Learnt kernel between the target and every source with trials, 1 being the same
-        distribution.
+        distribution. With a trial or two for each source there is little to learn it from.
 
     References
     ----------
@@ -114,13 +116,9 @@ class DistBO(SourceTransfer):
         self.n_starts = n_starts
 
     def _check(self) -> None:
-        if not 0 <= self.beta < np.inf:
+        if not isinstance(self.beta, Real) or not 0 <= self.beta < np.inf:
             raise ProblemError(f"beta must be a finite number >= 0, got {self.beta!r}")
-        for name in ("hidden_units", "dimensions", "max_iter", "n_starts"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ProblemError(
-                    f"{name} must be a whole number > 0, got {getattr(self, name)!r}"
-                )
+        check_counts(self, "hidden_units", "dimensions", "max_iter", "n_starts")
 
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> Array:
         rng = np.random.default_rng(self.random_state)
@@ -148,7 +146,8 @@ class DistBO(SourceTransfer):
                 rng=rng,
             )
             likeness = process.kernel(rows)
-            self.likeness_ = likeness[0, 1:]
+            names = [problem.labelled_sites[j].name for j in np.unique(trials.site)]
+            self.likeness_ = pd.Series(likeness[0, 1:], names, name="likeness")
             posterior = Posterior(
                 trials.rows,
                 y,

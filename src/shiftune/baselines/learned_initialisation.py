@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from shiftune.baselines.base import SourceTransfer
+from shiftune.baselines.base import SourceTransfer, check_counts
 from shiftune.errors import ProblemError
 from shiftune.search.gp.gaussian_process import Posterior
 from shiftune.search.gp.gaussian_process import fit as fit_process
@@ -94,13 +95,9 @@ class LearnedInitialisation(SourceTransfer):
         self.n_starts = n_starts
 
     def _check(self) -> None:
-        if not 0 < self.learning_rate < np.inf:
-            raise ProblemError(f"learning_rate must be > 0, got {self.learning_rate!r}")
-        for name in ("n_epochs", "n_starts"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ProblemError(
-                    f"{name} must be a whole number > 0, got {getattr(self, name)!r}"
-                )
+        if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < np.inf:
+            raise ProblemError(f"learning_rate must be a number > 0, got {self.learning_rate!r}")
+        check_counts(self, "n_epochs", "n_starts")
 
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> Array:
         with threadpool_limits(1, user_api="blas"):

@@ -22,7 +22,7 @@ from shiftune.search.storage import open_study
 from shiftune.search.trial import Outcome, TrialContext, run_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from shiftune.problem import Site, Split
     from shiftune.risk.losses import Loss
-    from shiftune.search.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,12 @@ def try_on_sources(
     sampler: str | BaseSampler,
     n_jobs: int,
     random_state: int,
-    progress: Progress,
+    finished: Callable[[int], object],
 ) -> SourceTrials:
-    """Search every source by itself: fit on its training rows, judge on its validation rows."""
+    """Search every source by itself: fit on its training rows, judge on its validation rows.
+
+    `finished` is called with 1 for every trial.
+    """
     budget = shared_budget(n_trials, len(split.train), np.random.default_rng(random_state))
     searches = [
         joblib.delayed(_search_source)(
@@ -104,7 +106,7 @@ def try_on_sources(
     for j, outcomes in enumerate(found):
         for params, outcome in outcomes:
             seen.append((j, params, outcome))
-            progress.update(outcome.risk)
+            finished(1)
     return _collected(space, names, seen)
 
 

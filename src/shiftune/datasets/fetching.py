@@ -73,7 +73,7 @@ def _from_folder(source: Source, folder: Path) -> list[Floats]:
         return _checked(source, read_arrays(folder, source.names), folder)
     except ProblemError as error:
         below = folder / source.name
-        hint = f"; did you mean folder={str(below)!r}?" if below.is_dir() else f"; {advice}"
+        hint = f"; did you mean the folder {str(below)!r}?" if below.is_dir() else f"; {advice}"
         raise ProblemError(f"data set {source.name!r}: {error}{hint}") from error
 
 
@@ -119,7 +119,7 @@ def _ways(source: Source) -> str:
     root = os.environ.get(VARIABLE)
     unused = f" (now {root}, which has no folder {source.name})" if root else ""
     return (
-        f"There are three ways to the data set {source.name!r}: folder=, a folder with "
+        f"There are three ways to the data set {source.name!r}: folder= (--data), a folder with "
         f"{source.names[0]}.npy to {source.names[-1]}.npy or with {source.file}; the environment "
         f"variable {VARIABLE}{unused}, a folder with such a folder {source.name} inside; or a "
         f"network, to download {source.url}"

@@ -270,11 +270,18 @@ def save(figure: Figure, path_without_suffix: str | Path) -> list[Path]:
     return [png, svg]
 
 
-def _new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+def need_matplotlib() -> None:
+    """Raise a ProblemError where figures cannot be drawn, before hours of work are done."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ProblemError("figures need Matplotlib; pip install 'shiftune[plot]'") from error
+        raise ProblemError("figures need Matplotlib; pip install 'shiftune[paper]'") from error
+
+
+def _new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     ax = figure.subplots()
     ax.spines[["top", "right"]].set_visible(False)

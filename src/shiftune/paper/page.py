@@ -11,9 +11,9 @@ from shiftune.errors import ProblemError
 from shiftune.paper import figures, tables
 from shiftune.paper.markdown import METHODS, markdown, pipe_table
 from shiftune.paper.record import RUNS, noted_in, read_runs
-from shiftune.paper.regret import coverage, shrinkage
 from shiftune.paper.regret import figure as regret_figure
-from shiftune.paper.reproduction import POOR_OVERLAP, draw, worked_example
+from shiftune.paper.regret.tables import coverage_table, shrinkage_table
+from shiftune.paper.reproduction import POOR_OVERLAP, draw, read_study, worked_example
 from shiftune.paper.settings import SETTINGS
 from shiftune.paper.weights import weights_by_distance
 from shiftune.ratio import Guard
@@ -46,7 +46,12 @@ def write_page(results: Path, out: Path) -> None:
             "shiftune reproduce first, with --out"
         )
     pictures = out.with_suffix("")
-    pictures.mkdir(parents=True, exist_ok=True)
+    try:
+        pictures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError(
+            f"{pictures} cannot be a folder for figures ({error.strerror}); give another --out"
+        ) from error
     sections: dict[str, Callable[[Path, Path], str]] = {
         "toy": _toy,
         "parkinson": _patients,
@@ -56,7 +61,12 @@ def write_page(results: Path, out: Path) -> None:
     parts = [INTRODUCTION.format(settings=_settings()), f"## Worked example\n\n{worked_example()}"]
     parts += [sections[name](results / name, pictures) for name in there]
     parts += [DIFFERENCES, _provenance(results, there)]
-    out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    try:
+        out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ProblemError(
+            f"{out} cannot be written ({error.strerror}); give another --out"
+        ) from error
 
 
 INTRODUCTION = """
@@ -98,6 +108,20 @@ DIFFERENCES = """
 """
 
 
+def _runs(folder: Path) -> pd.DataFrame:
+    """Return the runs of an experiment that have a score, if they can be compared at all."""
+    runs = read_runs(folder / RUNS).dropna(subset="score")
+    found = set(runs["experiment"])
+    if found != {folder.name}:
+        raise ProblemError(f"{folder} should hold runs of {folder.name}, and has {sorted(found)}")
+    if "variance_reduced" not in set(runs["method"]):
+        raise ProblemError(
+            f"{folder} has no runs of variance_reduced, with which the page compares; run "
+            f"shiftune reproduce {folder.name} -m variance_reduced --out {folder}"
+        )
+    return runs
+
+
 def _settings() -> str:
     return "\n".join(
         textwrap.fill(f"- *{setting.name}*: {setting.described}.", 100, subsequent_indent="  ")
@@ -109,7 +133,7 @@ def _settings() -> str:
 
 
 def _toy(folder: Path, pictures: Path) -> str:
-    runs = read_runs(folder / RUNS).dropna(subset="score")
+    runs = _runs(folder)
     first = runs[runs["seed"] < PAPER_SEEDS]
     shown = draw(first, pictures)
     comparisons = "\n\n".join(
@@ -275,7 +299,7 @@ to tune on, and is no upper bound.
 
 
 def _patients(folder: Path, pictures: Path) -> str:
-    runs = read_runs(folder / RUNS).dropna(subset="score")
+    runs = _runs(folder)
     name = str(runs["experiment"].iloc[0])
     shown = draw(runs, pictures)
     compared = {
@@ -371,7 +395,7 @@ enough with the target for an estimate of the unbiased class.
 
 
 def _regret(folder: Path, pictures: Path) -> str:
-    frame = pd.read_csv(folder / RUNS)
+    frame = read_study(folder / RUNS)
     poor = frame["c"] == POOR_OVERLAP
     usual = frame[~poor]
     figures.save(regret_figure(usual), pictures / "regret")
@@ -379,20 +403,22 @@ def _regret(folder: Path, pictures: Path) -> str:
 ## Regret on the toy problem
 
 How often the main theorem's bound holds, over {frame["seed"].nunique()} seeds (c =
-{usual["c"].iloc[0]:g}, B = {frame["B"].max()}), with true variances ("theorem"), its two lemmas,
-and with what a user has ("plug-in"):
+{usual["c"].iloc[0]:g}, B = {frame["B"].max()}, delta = 0.1 / 0.2, so at least 0.90 / 0.80 is
+promised), with true variances ("theorem"), its two lemmas, and with what a user has ("plug-in"):
 
-{pipe_table(coverage(usual))}
+{pipe_table(coverage_table(usual))}
 
-How the regret shrinks with rows and trials:
+Mean regret by rows and by trials (at the largest of the other):
 
-{pipe_table(shrinkage(usual))}
+{pipe_table(shrinkage_table(usual, "n"))}
+
+{pipe_table(shrinkage_table(usual, "B"))}
 
 ![Regret and its bound]({pictures.name}/regret.svg)
 
 The same where overlap is poor, c = {POOR_OVERLAP:g}:
 
-{pipe_table(coverage(frame[poor]))}
+{pipe_table(coverage_table(frame[poor]))}
 
 {REGRET_EXPLAINED.strip()}
 """

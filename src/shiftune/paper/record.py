@@ -69,16 +69,24 @@ class Run:
 def read_runs(path: Path) -> pd.DataFrame:
     """Return the runs of a file, in the order of seeds; a last line torn by a kill is left out."""
     names = [field.name for field in fields(Run)]
-    text = path.read_text() if path.exists() else ""
+    text = path.read_text(errors="replace") if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]
     if not whole:
         return pd.DataFrame(columns=names)
-    runs = pd.read_csv(StringIO(whole), keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
-    if list(runs.columns) != names:
-        raise ProblemError(
-            f"{path} is no file of runs (or of another version); give another folder"
+    try:
+        runs = pd.read_csv(
+            StringIO(whole), keep_default_na=False, na_values=dict.fromkeys(NUMBERS, "")
         )
-    order = runs.sort_values(["c", "seed", "setting", "method"], kind="stable")
+        if list(runs.columns) != names:
+            raise ValueError(f"its columns are {list(runs.columns)[:4]}...")
+        runs = runs.astype({"seed": int, "left_out": int, **dict.fromkeys(NUMBERS, float)})
+    except (ValueError, TypeError) as error:
+        raise ProblemError(
+            f"{path} is damaged or no file of runs ({error}); mend the line or give another folder"
+        ) from error
+    # Two calls at once may have run the same; the results are the same too.
+    once = runs.drop_duplicates(["setting", "method", "c", "seed"])
+    order = once.sort_values(["c", "seed", "setting", "method"], kind="stable")
     return order.reset_index(drop=True)
 
 
@@ -99,7 +107,7 @@ def append_run(path: Path, run: Run) -> None:
 def drop_torn_line(path: Path) -> None:
     """Cut off a last line that was not written to its end."""
     if path.exists():
-        text = path.read_text()
+        text = path.read_text(errors="replace")
         if not text.endswith("\n"):
             path.write_text(text[: text.rfind("\n") + 1])
 
@@ -143,7 +151,12 @@ def note(folder: Path, options: dict[str, Any], command: str) -> None:
         )
     if call not in noted["made"]:
         noted["made"].append(call)
-    path.write_text(json.dumps(noted, indent=2) + "\n")
+    try:
+        path.write_text(json.dumps(noted, indent=2) + "\n")
+    except OSError as error:
+        raise ProblemError(
+            f"{path} cannot be written ({error.strerror}); give another folder"
+        ) from error
 
 
 def noted_in(folder: Path) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from shiftune.paper import figures
 from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.example import WORKED_EXAMPLE
 from shiftune.paper.markdown import markdown, pipe_table
-from shiftune.paper.record import RUNS, note
-from shiftune.paper.regret import coverage, figure, regret_study, shrinkage
+from shiftune.paper.record import RUNS, note, read_runs
+from shiftune.paper.regret import figure, regret_study
+from shiftune.paper.regret.tables import coverage_table, shrinkage_table
 from shiftune.paper.runs import run_all
 from shiftune.paper.settings import SETTINGS
 
@@ -66,24 +67,26 @@ def reproduce(
     DataFrame
         The runs that were asked for; see `shiftune.paper.record.Run` for the columns.
     """
+    figures.need_matplotlib()
     folder = Path(folder)
     runs = run_all(
         experiment,
         seeds,
-        methods,
-        settings,
+        tuple(dict.fromkeys(methods)),
+        tuple(dict.fromkeys(settings)),
         folder,
         n_jobs=n_jobs,
         progress=progress,
         command=command,
     )
-    scored = runs.dropna(subset="score")
-    if scored.empty:
+    if runs["score"].isna().all():
         raise ProblemError(
             f"all {len(runs)} runs failed; the first reason: {runs['failure'].iloc[0]}"
         )
-    (folder / TABLE).write_text(markdown(scored) + "\n", encoding="utf-8")
-    draw(scored, folder)
+    # Of all runs in the folder, so that it does not contradict itself after a call for a few.
+    everything = read_runs(folder / RUNS).dropna(subset="score")
+    (folder / TABLE).write_text(markdown(everything) + "\n", encoding="utf-8")
+    draw(everything, folder)
     return runs
 
 
@@ -115,10 +118,11 @@ def reproduce_regret(
     n, and at c = 5, where overlap is poor, for the two smallest. Seeds that the folder has are not
     run again.
     """
+    figures.need_matplotlib()
     folder = Path(folder)
     note(folder, {"experiment": "regret", "ns": list(ns), "Bs": list(Bs)}, command)
     path = folder / RUNS
-    done = set(pd.read_csv(path)["seed"]) if path.exists() else set()
+    done = set(read_study(path)["seed"]) if path.exists() else set()
     missing = [seed for seed in seeds if seed not in done]
     for start in range(0, len(missing), BLOCK):
         block = missing[start : start + BLOCK]
@@ -131,20 +135,38 @@ def reproduce_regret(
         ]
         frame = pd.concat(parts, ignore_index=True)
         frame.to_csv(path, mode="a", header=not path.exists(), index=False)
-    frame = pd.read_csv(path)
+    frame = read_study(path)
     frame = frame[frame["seed"].isin(list(seeds))]
     (folder / TABLE).write_text(regret_tables(frame) + "\n", encoding="utf-8")
     figures.save(figure(frame[frame["c"] < POOR_OVERLAP]), folder / "regret")
     return frame
 
 
+def read_study(path: Path) -> pd.DataFrame:
+    """Return the runs of a regret study."""
+    try:
+        frame = pd.read_csv(path)
+        frame[["seed", "c", "B", "regret"]].astype(float)
+    except (ValueError, KeyError, OSError) as error:
+        raise ProblemError(
+            f"{path} is damaged or of another experiment ({error}); give another folder"
+        ) from error
+    return frame
+
+
 def regret_tables(frame: pd.DataFrame) -> str:
     """Return how often the bound holds and how the regret shrinks, as Markdown."""
     poor = frame["c"] == POOR_OVERLAP
-    return "\n\n".join(
-        pipe_table(table)
-        for table in (coverage(frame[~poor]), shrinkage(frame[~poor]), coverage(frame[poor]))
-    )
+    usual = frame[~poor]
+    parts = {
+        f"How often the bound holds (c = {usual['c'].iloc[0]:g}, delta = 0.1 / 0.2)": (
+            coverage_table(usual)
+        ),
+        f"The same where overlap is poor (c = {POOR_OVERLAP:g})": coverage_table(frame[poor]),
+        "Mean regret by rows, at the largest B": shrinkage_table(usual, "n"),
+        "Mean regret by trials, at the largest n": shrinkage_table(usual, "B"),
+    }
+    return "\n\n".join(f"{title}:\n\n{pipe_table(table)}" for title, table in parts.items())
 
 
 def worked_example() -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
+from shiftune.errors import ProblemError
 from shiftune.paper.record import RUNS, Run, append_run, drop_torn_line, note, read_runs
 from shiftune.paper.settings import SETTINGS
 from shiftune.search.trial import reason
@@ -61,7 +62,11 @@ def run_all(
     note(folder, experiment.options, command)
     path = folder / RUNS
     drop_torn_line(path)
-    done = set(_keys(read_runs(path)))
+    earlier = read_runs(path)
+    strangers = set(earlier["experiment"]) - {experiment.name}
+    if strangers:
+        raise ProblemError(f"{folder} holds runs of {sorted(strangers)}; give another folder")
+    done = set(_keys(earlier))
     tasks: list[Task] = [
         (setting, method, case)
         for case in experiment.cases(seeds)
@@ -81,10 +86,10 @@ def run_all(
         disable=None if progress is None else not progress,
         desc=experiment.name,
         unit="run",
+        dynamic_ncols=True,
     ) as bar:
         for run in finished:
             append_run(path, run)
-            bar.set_postfix_str(f"{run.setting}, {run.method}", refresh=False)
             bar.update()
     runs = read_runs(path)
     return runs[[key in asked for key in _keys(runs)]].reset_index(drop=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem.columns import align, as_features
 from shiftune.ratio.encoding import RatioEncoder
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shiftune.problem.site import Features
+
+
+# From fewer rows a ratio says next to nothing, whatever its weights look like.
+FEWEST_TARGET_ROWS = 5
 
 
 class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
@@ -94,6 +99,13 @@ class EncodedRatio(DensityRatio):
     """
 
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        if len(target) < FEWEST_TARGET_ROWS:
+            warnings.warn(
+                f"the target has {len(target)} row(s), too few to tell what its rows are like: "
+                "density ratios, and all that rests on them, mean little; collect more of its rows",
+                DataWarning,
+                stacklevel=3,
+            )
         self._learn_encoding([target, *sources])
         Z_target = self._encoded(target)
         self._flat_ = Z_target.shape[1] == 0  # nothing differs anywhere

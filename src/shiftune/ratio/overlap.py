@@ -32,7 +32,7 @@ _MOST_ROWS = 2_000
 
 def diagnose(
     problem: ShiftProblem,
-    ratio: str | DensityRatio = "auto",
+    ratio: str | DensityRatio = "logistic",
     *,
     guard: Guard | None = None,
     random_state: int = 0,
