@@ -344,11 +344,13 @@ def _collapsed_in_words(runs: pd.DataFrame) -> str:
         )
         low = row["top_mean_weight"] < Guard().min_mean_weight
         end = (
-            ": the estimate has collapsed onto a patient who is unlike the target, and what it "
-            "chooses, there and in the printed table, is what suits a few rows of that patient."
+            ": the estimate has collapsed; it rests mostly on a patient who is unlike the target, "
+            "and what it chooses is what suits a few rows of that patient."
             if low and row["estimate_over_score"] < 0.1
             else "."
         )
+        if end != "." and setting == "as-published":
+            end += " The printed results come from this setting."
         lines.append(textwrap.fill(f"- {said}{end}", 100, subsequent_indent="  "))
     return "\n".join(lines)
 
