@@ -269,7 +269,7 @@ def test_an_incomplete_folder_names_what_is_missing(name, fakes, tmp_path):
 
 def test_the_folder_above_is_a_likely_slip(fakes, tmp_path):
     as_folder(fakes["gvhd"], tmp_path / "data" / "gvhd", "task")
-    with pytest.raises(ProblemError, match=r"and 6 more; did you mean folder=.*gvhd"):
+    with pytest.raises(ProblemError, match=r"and 6 more; did you mean the folder .*gvhd"):
         load_gvhd("task_1", folder=tmp_path / "data")
 
 
