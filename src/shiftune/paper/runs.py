@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
@@ -98,7 +100,8 @@ def run_all(
 def _run(experiment: Experiment, setting: SettingName, method: MethodName, case: Case) -> Run:
     start, cpu = time.perf_counter(), time.process_time()
     try:
-        with threadpool_limits(1):
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a model is what it is
             scored = experiment.run(method, SETTINGS[setting], case)
         found = _found(scored)
     except Exception as error:  # one run that fails must not cost the others
