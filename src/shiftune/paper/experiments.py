@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shiftune.paper.choosing import MethodName
     from shiftune.paper.settings import Setting
 
-MOST_STEPS = 2_000_000
+MOST_STEPS = 500_000
 # The paper's 70 % of the target to train on, 30 % to score on.
 TRAIN_SHARE = 0.7
 
@@ -216,7 +216,7 @@ class Patients:
 def _svm() -> Learner:
     # A larger cache of kernel columns changes the time only: 4000 rows then fit in it.
     # On unscaled features with a large C, and with importance weights that leave all to a few
-    # rows, libsvm would go on for hours; a usual fit takes some thousand to a million steps.
+    # rows, libsvm would go on for hours; a usual fit takes some thousand steps.
     return Learner(SVR(kernel="rbf", cache_size=500, max_iter=MOST_STEPS), spaces.svm(), "absolute")
 
 
