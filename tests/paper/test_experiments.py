@@ -314,10 +314,11 @@ def few_weighed(monkeypatch):
 def test_reproduce_and_page(tmp_path, loaded, few_weighed):
     """From runs to a page in which every figure is drawn and every number there."""
     results = tmp_path / "results"
-    toy = reproduce(SMALL, range(3), results / "toy", progress=False)
+    few = {"methods": ["naive", "unbiased", "variance_reduced"], "progress": False}
+    toy = reproduce(SMALL, range(3), results / "toy", **few)
     assert {path.suffix for path in (results / "toy").iterdir()} >= {".png", ".svg", ".csv", ".md"}
     for name in ("parkinson", "gvhd"):
-        reproduce(Patients(name, budget=3), range(2), results / name, progress=False)
+        reproduce(Patients(name, budget=2), range(2), results / name, **few)
     reproduce_regret(range(3), results / "regret", ns=(100, 300), Bs=(2, 6), progress=False)
     page = tmp_path / "docs" / "paper.md"
     write_page(results, page)

@@ -20,6 +20,8 @@ from shiftune.paper.regret import (
 from shiftune.risk.theory import variance_of_unbiased
 
 METHODS = ("unbiased", "variance_reduced")
+# One process makes the study that most tests read.
+pytestmark = pytest.mark.xdist_group("regret")
 
 
 @pytest.fixture(scope="module")
