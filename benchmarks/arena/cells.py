@@ -1,0 +1,141 @@
+"""All losses of a pool on one problem, computed once and shared by every estimator.
+
+A cell is one (data set, target, family, seed). Every configuration is fitted once on the training
+rows of all sources (the model a user would get), and once without each of G groups of sources.
+Kept are the losses
+
+- ``pooled``   (P, n_val): of the first model on the sources' validation rows,
+- ``left_out`` (P, n_all): on all rows of a source, of the model that never saw its group,
+- ``others``   (P, G, n_val): of every group's model on all validation rows,
+- ``target``   (P, n_T): of the first model on the target's rows: for scoring, and in the
+  experiments with a few labelled target rows;
+
+with the site of every row, and the density ratios of target to source and of target to all sources
+pooled, at all rows.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pools import pool
+from problems import Problem, problem
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from shiftune.paper.settings import SETTINGS
+from shiftune.ratio import ClassifierRatio
+from shiftune.risk.losses import loss_named
+
+GROUPS = 4
+TRAIN = 0.7
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Which losses to compute."""
+
+    dataset: str
+    target: int
+    family: str
+    seed: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """File name of the cell."""
+        return f"{self.dataset.replace(' ', '_')}-{self.target}-{self.family}-{self.seed}.npz"
+
+
+def compute(cell: Cell, folder: Path) -> float:
+    """Compute a cell and write it to the folder; return the seconds it took."""
+    start = time.perf_counter()
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arrays = _losses(problem(cell.dataset, cell.target, cell.seed), cell)
+    part = folder / f"{cell.name}.part"
+    with part.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    part.rename(folder / cell.name)
+    return time.perf_counter() - start
+
+
+def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng([cell.seed, 1])
+    site = np.repeat(np.arange(len(p.X)), [len(x) for x in p.X])
+    X, y = np.concatenate(p.X), np.concatenate(p.y)
+    train = np.zeros(len(X), dtype=bool)
+    for j in range(len(p.X)):
+        rows = np.flatnonzero(site == j)
+        train[rng.permutation(rows)[: round(TRAIN * len(rows))]] = True
+    groups = min(GROUPS, len(p.X))
+    group = rng.permutation(np.arange(len(p.X)) % groups)
+    loss = loss_named("squared" if p.task == "regression" else "log_loss")
+    models = pool(cell.family, p.task, X.shape[1], cell.size, cell.seed)
+    P, n_val = len(models), int((~train).sum())
+    pooled = np.empty((P, n_val), dtype=np.float32)
+    left_out = np.empty((P, len(X)), dtype=np.float32)
+    others = np.empty((P, groups, n_val), dtype=np.float32)
+    target = np.empty((P, len(p.X_target)), dtype=np.float32)
+    failed = np.zeros(P, dtype=bool)
+    for i, model in enumerate(models):
+        try:
+            fitted = clone(model).fit(X[train], y[train])
+            pooled[i] = _of(fitted, X[~train], y[~train], loss)
+            target[i] = _of(fitted, p.X_target, p.y_target, loss)
+            for g in range(groups):
+                held = np.isin(site, np.flatnonzero(group == g))
+                seen = train & ~held
+                fitted = clone(model).fit(X[seen], y[seen])
+                rows = held | ~train
+                losses = np.empty(len(X))
+                losses[rows] = _of(fitted, X[rows], y[rows], loss)
+                left_out[i, held] = losses[held]
+                others[i, g] = losses[~train]
+        except ValueError:  # a class that is missing in all of a group's training rows, say
+            failed[i] = True
+    keep = ~failed
+    return {
+        "pooled": pooled[keep],
+        "left_out": left_out[keep],
+        "others": others[keep],
+        "target": target[keep],
+        "site": site.astype(np.int16),
+        "train": train,
+        "group": group.astype(np.int8),
+        "kind": np.array(p.kind),
+        "task": np.array(p.task),
+        **_ratios(p, X, site, train),
+    }
+
+
+def _of(model, X: np.ndarray, y: np.ndarray, loss) -> np.ndarray:
+    answers = getattr(model, loss.needs)(X)
+    # Classes that the model has never seen cost what a chance of 1e-3 costs, not infinity.
+    classes = getattr(model, "classes_", None) if loss.needs == "predict_proba" else None
+    if classes is None:
+        return np.minimum(loss(y, answers, None), 100.0)
+    at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+    chance = np.where(classes[at] == y, answers[np.arange(len(y)), at], 0.0)
+    return -np.log(np.clip(chance, 1e-3, 1.0))
+
+
+def _ratios(
+    p: Problem, X: np.ndarray, site: np.ndarray, train: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Density ratios from training rows, at all rows: per source, pooled, and as published."""
+    sources = [X[(site == j) & train] for j in range(len(p.X))]
+    rows = [X[site == j] for j in range(len(p.X))]
+    own = ClassifierRatio("logistic").fit(p.X_target, sources).weights(rows)
+    together = ClassifierRatio("logistic").fit(p.X_target, [np.concatenate(sources)])
+    published = SETTINGS["as-published"].ratio(0)
+    kernel = published.fit(p.X_target, sources).weights(rows)  # type: ignore[union-attr]
+    return {
+        "w_own": np.concatenate(own).astype(np.float32),
+        "w_pooled": together.weights_at(X, source=0).astype(np.float32),
+        "w_published": np.concatenate(kernel).astype(np.float64),
+    }
