@@ -16,7 +16,7 @@ from shiftune.paper.markdown import METHODS
 from shiftune.paper.published import PRINTED
 from shiftune.paper.settings import SETTINGS
 from shiftune.paper.tables import ratio_of_means, summary
-from shiftune.report.figures import BLUE, GREY, RED
+from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -268,14 +268,6 @@ def save(figure: Figure, path_without_suffix: str | Path) -> list[Path]:
         figure.savefig(svg, metadata={"Date": None})
     plt.close(figure)  # a figure that someone made with pyplot would else stay open
     return [png, svg]
-
-
-def need_matplotlib() -> None:
-    """Raise a ProblemError where figures cannot be drawn, before hours of work are done."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ProblemError("figures need Matplotlib; pip install 'shiftune[paper]'") from error
 
 
 def _new_figure(width: float, height: float) -> tuple[Figure, Axes]:

@@ -18,6 +18,7 @@ from shiftune.paper.regret import figure, regret_study
 from shiftune.paper.regret.tables import coverage_table, shrinkage_table
 from shiftune.paper.runs import run_all
 from shiftune.paper.settings import SETTINGS
+from shiftune.report.figures import need_matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def reproduce(
     DataFrame
         The runs that were asked for; see `shiftune.paper.record.Run` for the columns.
     """
-    figures.need_matplotlib()
+    need_matplotlib()
     folder = Path(folder)
     runs = run_all(
         experiment,
@@ -118,7 +119,7 @@ def reproduce_regret(
     n, and at c = 5, where overlap is poor, for the two smallest. Seeds that the folder has are not
     run again.
     """
-    figures.need_matplotlib()
+    need_matplotlib()
     folder = Path(folder)
     note(folder, {"experiment": "regret", "ns": list(ns), "Bs": list(Bs)}, command)
     path = folder / RUNS

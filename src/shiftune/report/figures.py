@@ -138,10 +138,17 @@ def forest(risk: RiskEstimate, ax: Axes | None = None, level: float = 0.95) -> A
     return ax
 
 
-def _new_axes(height: float = 4.0) -> Axes:
+def need_matplotlib() -> None:
+    """Raise a ProblemError where figures cannot be drawn, before hours of work are done."""
     try:
-        from matplotlib import pyplot as plt
+        import matplotlib  # noqa: F401
     except ImportError as error:
         raise ProblemError("figures need Matplotlib; pip install 'shiftune[plot]'") from error
+
+
+def _new_axes(height: float = 4.0) -> Axes:
+    need_matplotlib()
+    from matplotlib import pyplot as plt
+
     _, ax = plt.subplots(figsize=(8, height), layout="constrained")
     return ax

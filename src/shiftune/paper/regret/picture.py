@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shiftune.errors import ProblemError
 from shiftune.paper.regret.run import DELTAS
-from shiftune.report.figures import BLUE, GREY, RED
+from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +31,9 @@ def figure(
     method, sampler
         Whose runs to draw.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ProblemError("figures need Matplotlib; pip install 'shiftune[plot]'") from error
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
     runs = frame[(frame["method"] == method) & (frame["sampler"] == sampler)]
     known = runs[runs["ratio"] == "known"]
     if known.empty:
