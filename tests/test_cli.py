@@ -12,6 +12,9 @@ import pandas as pd
 import pytest
 
 from shiftune import __version__
+from shiftune.cli import Method, SettingChoice
+from shiftune.paper.choosing import METHOD_NAMES
+from shiftune.paper.settings import SETTINGS
 
 QUICK = ["reproduce", "toy", "--quick", "-s", "guarded", "-m", "naive"]
 
@@ -26,6 +29,11 @@ def shiftune(*args, cwd, env=None, **options):
         check=False,
         **options,
     )
+
+
+def test_the_choices_are_those_of_the_experiments():
+    assert tuple(Method) == METHOD_NAMES
+    assert tuple(SettingChoice) == tuple(SETTINGS)
 
 
 def test_help_names_the_commands(tmp_path):

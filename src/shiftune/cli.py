@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -33,6 +33,8 @@ paper = typer.Typer(
 app.add_typer(paper, name="reproduce")
 
 
+# Written out again, because the modules that have these names bring the whole search, and help
+# and completion should not wait for it.
 class Method(StrEnum):
     """The systems that the paper compares."""
 
@@ -140,11 +142,7 @@ def parkinson(
     quick: Quick = False,
 ) -> None:
     """Tune an SVM for one Parkinson patient from 41 others: 50 trials, 10 seeds."""
-    from shiftune.paper.experiments import Patients
-
-    folder = None if data is None else str(data)
-    experiment = Patients("parkinson", 5 if quick else 50, folder)
-    _reproduce(experiment, seeds or (1 if quick else 10), method, setting, jobs, out, quick)
+    _patients("parkinson", seeds, method, setting, jobs, out, data, quick)
 
 
 @paper.command()
@@ -158,11 +156,7 @@ def gvhd(
     quick: Quick = False,
 ) -> None:
     """Tune LightGBM for one GvHD patient from 29 others: 50 trials, 10 seeds."""
-    from shiftune.paper.experiments import Patients
-
-    folder = None if data is None else str(data)
-    experiment = Patients("gvhd", 8 if quick else 50, folder)
-    _reproduce(experiment, seeds or (2 if quick else 10), method, setting, jobs, out, quick)
+    _patients("gvhd", seeds, method, setting, jobs, out, data, quick)
 
 
 @paper.command()
@@ -205,6 +199,22 @@ def page(
 
 def _default_folder(name: str, quick: bool) -> Path:
     return Path("paper") / (f"{name}-quick" if quick else name)
+
+
+def _patients(
+    name: Literal["parkinson", "gvhd"],
+    seeds: int | None,
+    methods: list[Method] | None,
+    settings: list[SettingChoice] | None,
+    jobs: int,
+    out: Path | None,
+    data: Path | None,
+    quick: bool,
+) -> None:
+    from shiftune.paper.experiments import Patients
+
+    experiment = Patients(name, 5 if quick else 50, None if data is None else str(data))
+    _reproduce(experiment, seeds or (1 if quick else 10), methods, settings, jobs, out, quick)
 
 
 def _reproduce(
