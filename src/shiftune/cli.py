@@ -167,7 +167,7 @@ def regret(
     quick: Quick = False,
 ) -> None:
     """Hold the regret on the toy problem against the bound of the main theorem: 100 seeds."""
-    from shiftune.paper.reproduction import regret_tables, reproduce_regret
+    from shiftune.paper.regret.reproduction import regret_tables, reproduce_regret
 
     folder = out or _default_folder("regret", quick)
     with _goes_on():

@@ -18,7 +18,8 @@ from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.experiments import Case, Patients, Toy
 from shiftune.paper.page import write_page
 from shiftune.paper.record import Run, append_run, noted_in, read_runs
-from shiftune.paper.reproduction import reproduce, reproduce_regret
+from shiftune.paper.regret.reproduction import reproduce_regret
+from shiftune.paper.reproduction import reproduce
 from shiftune.paper.runs import run_all
 from shiftune.paper.settings import NO_GUARD, SETTINGS
 from shiftune.problem import ShiftProblem, Site

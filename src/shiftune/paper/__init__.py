@@ -4,6 +4,7 @@
 >>> runs = reproduce(Toy(), range(30), "paper/toy", n_jobs=2)  # doctest: +SKIP
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shiftune.paper.example import WORKED_EXAMPLE, WorkedExample
@@ -11,7 +12,8 @@ from shiftune.paper.toy import ToyProblem, toy_problem
 
 if TYPE_CHECKING:
     from shiftune.paper.experiments import Patients, Toy
-    from shiftune.paper.reproduction import reproduce, reproduce_regret
+    from shiftune.paper.regret.reproduction import reproduce_regret
+    from shiftune.paper.reproduction import reproduce
 
 __all__ = [
     "WORKED_EXAMPLE",
@@ -25,14 +27,16 @@ __all__ = [
 ]
 
 
+LATER = {
+    "Patients": "experiments",
+    "Toy": "experiments",
+    "reproduce": "reproduction",
+    "reproduce_regret": "regret.reproduction",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Load the experiments when they are first asked for: they bring the whole search."""
-    if name in ("Patients", "Toy"):
-        from shiftune.paper import experiments
-
-        return getattr(experiments, name)
-    if name in ("reproduce", "reproduce_regret"):
-        from importlib import import_module
-
-        return getattr(import_module("shiftune.paper.reproduction"), name)
+    if name in LATER:
+        return getattr(import_module(f"shiftune.paper.{LATER[name]}"), name)
     raise AttributeError(f"module 'shiftune.paper' has no attribute {name!r}")

@@ -12,8 +12,9 @@ from shiftune.paper import figures, tables
 from shiftune.paper.markdown import METHODS, markdown, pipe_table
 from shiftune.paper.record import RUNS, noted_in, read_runs
 from shiftune.paper.regret import figure as regret_figure
+from shiftune.paper.regret.reproduction import POOR_OVERLAP, read_study
 from shiftune.paper.regret.tables import coverage_table, shrinkage_table
-from shiftune.paper.reproduction import POOR_OVERLAP, draw, read_study, worked_example
+from shiftune.paper.reproduction import draw, worked_example
 from shiftune.paper.settings import SETTINGS
 from shiftune.paper.weights import weights_by_distance
 from shiftune.ratio import Guard

@@ -19,7 +19,7 @@ import pandas as pd
 import shiftune
 from shiftune.errors import DataWarning, ProblemError
 
-RUNS, OPTIONS = "runs.csv", "options.json"
+RUNS, OPTIONS, TABLE = "runs.csv", "options.json", "table.md"
 PACKAGES = ("shiftune", "numpy", "scipy", "pandas", "scikit-learn", "optuna", "lightgbm")
 
 

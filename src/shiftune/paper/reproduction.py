@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,7 @@ from shiftune.paper import figures
 from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.example import WORKED_EXAMPLE
 from shiftune.paper.markdown import markdown, pipe_table
-from shiftune.paper.record import RUNS, note, read_runs
-from shiftune.paper.regret import figure, regret_study
-from shiftune.paper.regret.tables import coverage_table, shrinkage_table
+from shiftune.paper.record import RUNS, TABLE, read_runs
 from shiftune.paper.runs import run_all
 from shiftune.paper.settings import SETTINGS
 from shiftune.report.figures import need_matplotlib
@@ -26,11 +23,6 @@ if TYPE_CHECKING:
     from shiftune.paper.choosing import MethodName
     from shiftune.paper.experiments import Experiment
     from shiftune.paper.settings import SettingName
-
-TABLE = "table.md"
-# Seeds of the regret study that are written together, and the c at which it looks at poor overlap.
-BLOCK = 10
-POOR_OVERLAP = 5.0
 
 
 def reproduce(
@@ -101,73 +93,6 @@ def draw(runs: pd.DataFrame, folder: Path) -> list[Path]:
     if {"unbiased", "variance_reduced"} <= set(runs["method"]):
         paths += figures.save(figures.ratio_over_c(runs), folder / "toy-ratio")
     return paths
-
-
-def reproduce_regret(
-    seeds: range,
-    folder: str | Path,
-    *,
-    ns: Sequence[int] = (100, 300, 1000, 3000),
-    Bs: Sequence[int] = (5, 10, 20, 50),
-    n_jobs: int = 1,
-    progress: bool | None = None,
-    command: str = "from Python",
-) -> pd.DataFrame:
-    """Run the regret study (`shiftune.paper.regret`) and write table and figure.
-
-    Known ratios with GP-LCB and random search and logistic ratios with GP-LCB, at c = 2 for every
-    n, and at c = 5, where overlap is poor, for the two smallest. Seeds that the folder has are not
-    run again.
-    """
-    need_matplotlib()
-    folder = Path(folder)
-    note(folder, {"experiment": "regret", "ns": list(ns), "Bs": list(Bs)}, command)
-    path = folder / RUNS
-    done = set(read_study(path)["seed"]) if path.exists() else set()
-    missing = [seed for seed in seeds if seed not in done]
-    for start in range(0, len(missing), BLOCK):
-        block = missing[start : start + BLOCK]
-        study = partial(regret_study, block, Bs=Bs, n_jobs=n_jobs, progress=progress)
-        parts = [
-            study(ns, samplers=("gp_lcb", "random")),
-            study(ns, ratios=("logistic",)),
-            study(ns[:2], c=POOR_OVERLAP, methods=("variance_reduced",)),
-            study(ns[:2], c=POOR_OVERLAP, methods=("variance_reduced",), ratios=("logistic",)),
-        ]
-        frame = pd.concat(parts, ignore_index=True)
-        frame.to_csv(path, mode="a", header=not path.exists(), index=False)
-    frame = read_study(path)
-    frame = frame[frame["seed"].isin(list(seeds))]
-    (folder / TABLE).write_text(regret_tables(frame) + "\n", encoding="utf-8")
-    figures.save(figure(frame[frame["c"] < POOR_OVERLAP]), folder / "regret")
-    return frame
-
-
-def read_study(path: Path) -> pd.DataFrame:
-    """Return the runs of a regret study."""
-    try:
-        frame = pd.read_csv(path)
-        frame[["seed", "c", "B", "regret"]].astype(float)
-    except (ValueError, KeyError, OSError) as error:
-        raise ProblemError(
-            f"{path} is damaged or of another experiment ({error}); give another folder"
-        ) from error
-    return frame
-
-
-def regret_tables(frame: pd.DataFrame) -> str:
-    """Return how often the bound holds and how the regret shrinks, as Markdown."""
-    poor = frame["c"] == POOR_OVERLAP
-    usual = frame[~poor]
-    parts = {
-        f"How often the bound holds (c = {usual['c'].iloc[0]:g}, delta = 0.1 / 0.2)": (
-            coverage_table(usual)
-        ),
-        f"The same where overlap is poor (c = {POOR_OVERLAP:g})": coverage_table(frame[poor]),
-        "Mean regret by rows, at the largest B": shrinkage_table(usual, "n"),
-        "Mean regret by trials, at the largest n": shrinkage_table(usual, "B"),
-    }
-    return "\n\n".join(f"{title}:\n\n{pipe_table(table)}" for title, table in parts.items())
 
 
 def worked_example() -> str:
