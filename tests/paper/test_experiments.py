@@ -13,9 +13,9 @@ from sklearn.metrics import log_loss
 
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.paper import experiments, figures, toy_problem
-from shiftune.paper import page as page_module
 from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.experiments import Case, Patients, Toy
+from shiftune.paper.page import toy as toy_page
 from shiftune.paper.page import write_page
 from shiftune.paper.record import Run, append_run, noted_in, read_runs
 from shiftune.paper.regret.reproduction import reproduce_regret
@@ -309,7 +309,7 @@ class TestRuns:
 
 @pytest.fixture
 def few_weighed(monkeypatch):
-    monkeypatch.setattr(page_module, "WEIGHED_SEEDS", 4)
+    monkeypatch.setattr(toy_page, "WEIGHED_SEEDS", 4)
 
 
 def test_reproduce_and_page(tmp_path, loaded, few_weighed):
