@@ -20,15 +20,12 @@ from tqdm import tqdm
 
 def cells(args: argparse.Namespace) -> list[Cell]:
     """List the cells, seed by seed, so that what is finished first is balanced."""
-    names = args.datasets or [*real_datasets(), *GENERATED]
     return [
         Cell(name, target, family, seed, args.size)
         for seed in range(args.first_seed, args.seeds)
-        for family in args.families
-        for name in names
+        for name in args.datasets or [*real_datasets(), *GENERATED]
+        for family in (["constant"] if name.startswith("toy") else args.families)
         for target in targets(name, args.targets, seed)
-        if not name.startswith("toy") or family == "linear"
-        for family in ["constant" if name.startswith("toy") else family]
     ]
 
 

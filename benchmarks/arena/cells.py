@@ -10,8 +10,9 @@ Kept are the losses
 - ``target``   (P, n_T): of the first model on the target's rows: for scoring, and in the
   experiments with a few labelled target rows;
 
-with the site of every row, and the density ratios of target to source and of target to all sources
-pooled, at all rows.
+what the models answered (``pooled_answers``, ``left_out_answers``, ``target_answers``: predictions,
+or probabilities of the classes), the label and site of every row, and the density ratios of target
+to source and of target to all sources pooled, at all rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.paper.settings import SETTINGS
 from shiftune.ratio import ClassifierRatio
-from shiftune.risk.losses import loss_named
 
 GROUPS = 4
 TRAIN = 0.7
@@ -74,26 +74,35 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
         train[rng.permutation(rows)[: round(TRAIN * len(rows))]] = True
     groups = min(GROUPS, len(p.X))
     group = rng.permutation(np.arange(len(p.X)) % groups)
-    loss = loss_named("squared" if p.task == "regression" else "log_loss")
     models = pool(cell.family, p.task, X.shape[1], cell.size, cell.seed)
     P, n_val = len(models), int((~train).sum())
     pooled = np.empty((P, n_val), dtype=np.float32)
     left_out = np.empty((P, len(X)), dtype=np.float32)
     others = np.empty((P, groups, n_val), dtype=np.float32)
     target = np.empty((P, len(p.X_target)), dtype=np.float32)
+    classes = None if p.task == "regression" else np.unique(y)
+    shape = () if classes is None else (len(classes),)
+    pooled_answers = np.zeros((P, n_val, *shape), dtype=np.float32)
+    left_out_answers = np.zeros((P, len(X), *shape), dtype=np.float32)
+    target_answers = np.zeros((P, len(p.X_target), *shape), dtype=np.float32)
     failed = np.zeros(P, dtype=bool)
     for i, model in enumerate(models):
         try:
             fitted = clone(model).fit(X[train], y[train])
-            pooled[i] = _of(fitted, X[~train], y[~train], loss)
-            target[i] = _of(fitted, p.X_target, p.y_target, loss)
+            pooled_answers[i] = _answers(fitted, X[~train], classes)
+            target_answers[i] = _answers(fitted, p.X_target, classes)
+            pooled[i] = _losses_of(pooled_answers[i], y[~train], classes)
+            target[i] = _losses_of(target_answers[i], p.y_target, classes)
             for g in range(groups):
                 held = np.isin(site, np.flatnonzero(group == g))
                 seen = train & ~held
                 fitted = clone(model).fit(X[seen], y[seen])
                 rows = held | ~train
+                answers = np.empty((len(X), *shape), dtype=np.float32)
                 losses = np.empty(len(X))
-                losses[rows] = _of(fitted, X[rows], y[rows], loss)
+                answers[rows] = _answers(fitted, X[rows], classes)
+                losses[rows] = _losses_of(answers[rows], y[rows], classes)
+                left_out_answers[i, held] = answers[held]
                 left_out[i, held] = losses[held]
                 others[i, g] = losses[~train]
         except ValueError:  # a class that is missing in all of a group's training rows, say
@@ -104,6 +113,10 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
         "left_out": left_out[keep],
         "others": others[keep],
         "target": target[keep],
+        "pooled_answers": pooled_answers[keep],
+        "left_out_answers": left_out_answers[keep],
+        "target_answers": target_answers[keep],
+        "y": y.astype(np.float32),
         "site": site.astype(np.int16),
         "train": train,
         "group": group.astype(np.int8),
@@ -113,12 +126,19 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
     }
 
 
-def _of(model, X: np.ndarray, y: np.ndarray, loss) -> np.ndarray:
-    answers = getattr(model, loss.needs)(X)
-    # Classes that the model has never seen cost what a chance of 1e-3 costs, not infinity.
-    classes = getattr(model, "classes_", None) if loss.needs == "predict_proba" else None
+def _answers(model, X: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """Return predictions (n,), or probabilities of all classes of the sources (n, C)."""
     if classes is None:
-        return np.minimum(loss(y, answers, None), 100.0)
+        return model.predict(X)
+    answers = np.zeros((len(X), len(classes)))
+    answers[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+    return answers
+
+
+def _losses_of(answers: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """Return squared errors, at most 100, or log losses, at most those of a chance of 1e-3."""
+    if classes is None:
+        return np.minimum((y - answers) ** 2, 100.0)
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
     chance = np.where(classes[at] == y, answers[np.arange(len(y)), at], 0.0)
     return -np.log(np.clip(chance, 1e-3, 1.0))

@@ -51,14 +51,17 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, str, list[str]
         X = np.concatenate([np.asarray(site.X, dtype=float) for site in sites])
         y = np.concatenate([site.labels for site in sites])
         site = np.repeat(np.arange(len(sites)), [len(s) for s in sites])
-        return X, y, site, problem.task, [s.name for s in sites]
+        return X, _on_one_scale(y, problem.task), site, problem.task, [s.name for s in sites]
     with np.load(root / "sites" / f"{name}.npz") as arrays:
         X, y, site = arrays["X"].astype(float), arrays["y"], arrays["site"]
     described = json.loads((root / "sites" / f"{name}.json").read_text())
     task = "regression" if described["task"] == "regression" else "classification"
-    if task == "regression":
-        y = (y - y.mean()) / y.std()  # losses of all tables on one scale
-    return X, y, site, task, [str(s) for s in described["site_names"]]
+    return X, _on_one_scale(y, task), site, task, [str(s) for s in described["site_names"]]
+
+
+def _on_one_scale(y: np.ndarray, task: str) -> np.ndarray:
+    """Let the variance of a table's labels be 1, so that squared errors can be compared."""
+    return (y - y.mean()) / y.std() if task == "regression" else y
 
 
 def real_datasets() -> list[str]:
