@@ -12,13 +12,14 @@ import pytest
 import shiftune
 
 ROOT = Path(shiftune.__file__).parent
-ORDER = ["errors", "problem", "ratio", "risk", "search", "baselines", "report"]
+ORDER = ["errors", "problem", "ratio", "stability", "risk", "search", "baselines", "report"]
 BESIDE = {
     "datasets": ["errors", "problem"],
     "paper": [*ORDER, "datasets"],
     "testing": [*ORDER, "datasets"],
 }
-# problem.diagnose() and search.plot_*() look down the picture, when the user calls them.
+# problem.diagnose(), search.plot_*() and search.checks() look down the picture, when the user
+# calls them.
 EXCEPTIONS = {("problem/problem.py", "ratio"), ("search/search.py", "report")}
 
 

@@ -2,6 +2,8 @@
 
 from shiftune.ratio.guard import Guard
 from shiftune.risk.estimate import METHODS, estimate
+from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity, heterogeneity_of
+from shiftune.risk.influence import leave_one_source_out, without_source
 from shiftune.risk.losses import Loss, bounded, loss_named, pinball
 from shiftune.risk.result import RiskEstimate, Uncertain
 from shiftune.risk.theory import (
@@ -17,12 +19,16 @@ from shiftune.risk.theory import (
 __all__ = [
     "METHODS",
     "Guard",
+    "Heterogeneity",
     "Loss",
     "RiskEstimate",
     "Uncertain",
     "bounded",
     "divergence",
     "estimate",
+    "heterogeneity",
+    "heterogeneity_of",
+    "leave_one_source_out",
     "loss_named",
     "optimal_lambda",
     "optimal_variance",
@@ -31,4 +37,5 @@ __all__ = [
     "unbiased_lambda",
     "variance_of_lambda",
     "variance_of_unbiased",
+    "without_source",
 ]

@@ -55,7 +55,7 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: floa
       :math:`f_T^2` could be neglected, :math:`\mathrm{Div}_j = \mathrm{mean}\, w^2`: then
       :math:`\lambda_j n_j` is proportional to the effective rows.
 
-    With `prior_rows` > 0 they are mixed with a prior: see `_steadied`. With 0 they are as
+    With `prior_rows` > 0 they are mixed with a prior: see `steadied`. With 0 they are as
     published.
     """
     if divergence == "weights_only":
@@ -92,10 +92,14 @@ def _cross_fitted(sample: Sample, prior_rows: float) -> Floats:
 def _divergences(sample: Sample, prior_rows: float) -> Floats:
     z = sample.w * sample.L
     div = sample.means((z - sample.rows(sample.means(z))) ** 2)
-    return _steadied(sample, div, prior_rows) if prior_rows > 0 else div
+    if prior_rows == 0:
+        return div
+    return steadied(sample.n, div, _square_weights(sample), sample.means(sample.w), prior_rows)
 
 
-def _steadied(sample: Sample, div: Floats, prior_rows: float) -> Floats:
+def steadied(
+    n: NDArray[np.intp], div: Floats, square: Floats, mean_weights: Floats, prior_rows: float
+) -> Floats:
     r"""Mix the divergences with a prior, as if it had been seen on `prior_rows` rows.
 
     .. math:: \mathrm{Div}_j \leftarrow \frac{n_j \mathrm{Div}_j / \bar w_j^2
@@ -105,14 +109,20 @@ def _steadied(sample: Sample, div: Floats, prior_rows: float) -> Floats:
     :math:`\mathrm{Div}_l / \mathrm{mean}_l(w^2)` over all rows). Both are taken of weights with
     mean 1: a source whose weights are all too low would otherwise seem precise. A divergence of
     0 (one row; a model without a single error there) is not believed at all.
+
+    Parameters
+    ----------
+    n, div, square, mean_weights : arrays of shape (k,)
+        Rows, divergences, mean squared weights and mean weights of the sources.
+    prior_rows : float
+        m.
     """
-    square = _square_weights(sample)
     known = div > 0
     if not known.any():
         return square
-    noise = np.average(div[known] / square[known], weights=sample.n[known])
-    mixed = (sample.n * div + prior_rows * noise * square) / (sample.n + prior_rows)
-    return np.asarray(np.where(known, mixed, noise * square) / sample.means(sample.w) ** 2)
+    noise = np.average(div[known] / square[known], weights=n[known])
+    mixed = (n * div + prior_rows * noise * square) / (n + prior_rows)
+    return np.asarray(np.where(known, mixed, noise * square) / mean_weights**2)
 
 
 def _square_weights(sample: Sample) -> Floats:

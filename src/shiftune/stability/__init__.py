@@ -1,0 +1,5 @@
+"""Whether the same inputs have the same labels at every site."""
+
+from shiftune.stability.labels import LabelStability, label_stability
+
+__all__ = ["LabelStability", "label_stability"]
