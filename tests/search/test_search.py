@@ -93,7 +93,7 @@ def params_of(search):
 class TestResults:
     def test_every_trial_is_the_estimate_of_its_model(self, toy):
         """The search's figures are those of doing each step by hand."""
-        search = make(loss="half_squared").fit(toy.problem)
+        search = make(loss="half_squared", risk="variance_reduced").fit(toy.problem)
         split = toy.problem.split(random_state=0)
         for _, row in search.trials_.iterrows():
             losses = [toy.losses(row["param_theta"], s.y) for s in split.validation]
@@ -112,7 +112,9 @@ class TestResults:
         assert len(search.study_.trials) == 20
 
     def test_gp_lcb_finds_the_minimum_of_the_estimate(self, toy):
-        search = make(loss="half_squared", sampler="gp_lcb", n_trials=20).fit(toy.problem)
+        search = make(
+            loss="half_squared", risk="variance_reduced", sampler="gp_lcb", n_trials=20
+        ).fit(toy.problem)
         split = toy.problem.split(random_state=0)
         grid = np.linspace(-8, 8, 1601)
         risks = [
@@ -127,7 +129,9 @@ class TestResults:
         """After 7 random points, the process's lower bound is below the true minimum (a grid)."""
         grid, held = np.linspace(-8, 8, 801), 0
         for seed in range(10):
-            search = make(loss="half_squared", n_trials=7, random_state=seed).fit(toy.problem)
+            search = make(
+                loss="half_squared", risk="variance_reduced", n_trials=7, random_state=seed
+            ).fit(toy.problem)
             split = toy.problem.split(random_state=seed)
             losses = ([toy.losses(t, s.y) for s in split.validation] for t in grid)
             lowest = min(estimate(x, search.weights_).value for x in losses)
@@ -192,7 +196,7 @@ class TestResults:
             labelled_target=(oracle.X[:40], oracle.y[:40]),
             task="regression",
         )
-        search = make().fit(problem)
+        search = make(risk="variance_reduced").fit(problem)
         assert list(search.risk_.names) == ["1", "2", "target"]
         np.testing.assert_array_equal(search.weights_[-1], 1.0)
 
@@ -201,7 +205,7 @@ class TestResults:
         sites = [(rng.normal(50, 1, (60, 1)), rng.normal(size=60)) for _ in range(2)]
         problem = ShiftProblem.from_sites(sites, rng.normal(size=(50, 1)))
         with pytest.warns(OverlapWarning) as caught:
-            search = make().fit(problem)
+            search = make(risk="variance_reduced").fit(problem)
         assert len([w for w in caught if w.category is OverlapWarning]) == 1
         assert all(search.risk_.left_out)
         assert "fell back" in search.risk_.fallback
@@ -468,7 +472,10 @@ BAD = {
     "negative seed": ({"random_state": -1}, "random_state must be"),
     "no seed": ({"random_state": None}, "random_state must be"),
     "time as text": ({"timeout": "5"}, "timeout must be > 0"),
-    "no rows for the ratio": ({"shares": (0, 0.7, 0.3)}, "leaves no rows"),
+    "no rows for the ratio": (
+        {"shares": (0, 0.7, 0.3), "risk": "variance_reduced"},
+        "leaves no rows",
+    ),
     "storage of no kind": ({"storage": 5}, "storage is a path"),
     "unknown url": ({"storage": "foo://bar"}, "cannot be opened"),
     "no time": ({"timeout": 0}, "timeout must be > 0"),

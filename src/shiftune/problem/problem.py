@@ -334,6 +334,7 @@ class ShiftProblem:
         *,
         stratify: bool | None = None,
         random_state: int = 0,
+        target_trains: bool = True,
     ) -> Split:
         """Split every source into rows for the density ratio, for training, for validation.
 
@@ -347,11 +348,21 @@ class ShiftProblem:
             which only a row or two exist goes to training, where a model must meet it.
         random_state : int
             The same seed gives the same split, whatever the order of the sites.
+        target_trains : bool
+            Whether the few labelled rows of the target, if there are any, are shared between
+            training and validation; otherwise all are for validation.
         """
         if not isinstance(random_state, int | np.integer) or random_state < 0:
             raise ProblemError(f"random_state must be a whole number >= 0, got {random_state!r}")
         by_class = self.task == "classification" if stratify is None else stratify
-        return split_sites(self.sources, self.labelled_target, shares, by_class, random_state)
+        return split_sites(
+            self.sources,
+            self.labelled_target,
+            shares,
+            by_class,
+            random_state,
+            target_trains=target_trains,
+        )
 
     def fingerprint(self) -> str:
         """Return a text that is the same for the same data and differs for other data.

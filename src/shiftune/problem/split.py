@@ -45,13 +45,16 @@ def split_sites(
     shares: tuple[float, float, float],
     stratify: bool,
     random_state: int,
+    *,
+    target_trains: bool = True,
 ) -> Split:
     """Split every site by itself; see `ShiftProblem.split`."""
     wanted = _checked_shares(shares)
+    few = wanted * [0, target_trains or wanted[VALIDATION] == 0, 1]
     every = [*sources] if labelled_target is None else [*sources, labelled_target]
     parts: list[NDArray[np.intp]] = []
     for site in every:
-        own = wanted if site is not labelled_target else wanted * [0, 1, 1]
+        own = wanted if site is not labelled_target else few
         if own.sum() == 0:  # density rows only, and those of the target are not needed for it
             parts.append(np.full(len(site), -1))
             continue

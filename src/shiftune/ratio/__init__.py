@@ -1,6 +1,7 @@
 """Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
 
 from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
+from shiftune.ratio.balanced import BalancedRatio
 from shiftune.ratio.base import DensityRatio, EncodedRatio
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.encoding import RatioEncoder
@@ -10,17 +11,20 @@ from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
 from shiftune.ratio.score import held_out_scores
 from shiftune.ratio.site_weights import site_weights
+from shiftune.ratio.tempered import TemperedRatio
 
 __all__ = [
     "RULSIF",
     "ULSIF",
     "AutoRatio",
+    "BalancedRatio",
     "ClassifierRatio",
     "DensityRatio",
     "EncodedRatio",
     "Guard",
     "KnownRatio",
     "RatioEncoder",
+    "TemperedRatio",
     "default_candidates",
     "diagnose",
     "effective_rows",

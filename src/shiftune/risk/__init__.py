@@ -1,6 +1,7 @@
 """The heart: pointwise losses, and estimates of the target risk from losses and weights."""
 
 from shiftune.ratio.guard import Guard
+from shiftune.risk.adjusted import Adjusted
 from shiftune.risk.estimate import METHODS, estimate
 from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity, heterogeneity_of
 from shiftune.risk.influence import leave_one_source_out, without_source
@@ -16,8 +17,13 @@ from shiftune.risk.theory import (
     variance_of_unbiased,
 )
 
+# Names that ShiftSearch knows; "adjusted" also needs the rows of the target.
+ESTIMATORS = ("adjusted", *METHODS)
+
 __all__ = [
+    "ESTIMATORS",
     "METHODS",
+    "Adjusted",
     "Guard",
     "Heterogeneity",
     "Loss",

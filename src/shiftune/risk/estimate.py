@@ -11,8 +11,10 @@ import numpy as np
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio.guard import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk import lambdas
-from shiftune.risk.result import RiskEstimate, pooled_variance
+from shiftune.risk.normalised import random_effects, self_normalised
+from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, laid_out, read_sample
+from shiftune.risk.variance import pooled_variance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,15 @@ if TYPE_CHECKING:
 
     from shiftune.risk.lambdas import Divergence
 
-Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "oracle"]
+Method = Literal[
+    "naive",
+    "unbiased",
+    "lambda",
+    "variance_reduced",
+    "self_normalised",
+    "random_effects",
+    "oracle",
+]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 # Of a source's weight that its other rows must have for a mean without one row to be a mean.
@@ -57,6 +67,11 @@ def estimate(
         - "unbiased": :math:`\lambda_j = 1/n`;
         - "lambda": the weights `lam`;
         - "variance_reduced": the paper's estimator, the inverse-variance mean of the sources;
+        - "self_normalised": :math:`\sum w L / \sum w` over all rows, for weights whose mean is
+          not 1 (`shiftune.ratio.BalancedRatio`, `shiftune.ratio.TemperedRatio`);
+        - "random_effects": the sources' self-normalised means, whose true values may differ by a
+          variance :math:`\tau^2` that is estimated, in proportion to
+          :math:`1 / (v_j + \tau^2)`; the interval is for one more site;
         - "oracle": `losses` are those on labelled target rows (experiments only).
     guard : bool or Guard
         Leave out sources whose weights show that they do not overlap with the target, and steady
@@ -88,6 +103,8 @@ def estimate(
     if weights is None:
         raise ProblemError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
+    if method == "self_normalised":
+        return self_normalised(sample)
     limits = Guard() if guard is True else guard
     reasons = ("",) * len(sample.n) if limits is False else _objections(sample, limits)
     speaks = np.array([not reason for reason in reasons])
@@ -96,6 +113,8 @@ def estimate(
     if limits is False and not sample.w.any():
         raise ProblemError("all weights of all sources are 0; the density ratio has failed")
     heard = sample if speaks.all() else sample.only(speaks)
+    if method == "random_effects":
+        return random_effects(sample, speaks, reasons)
     if method == "unbiased":
         lam_heard = lambdas.unbiased(heard)
     elif method == "lambda":

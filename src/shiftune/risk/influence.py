@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import ProblemError
-from shiftune.risk.result import pooled_variance
+from shiftune.risk.variance import combined_variance
 
 if TYPE_CHECKING:
     from shiftune.risk.result import RiskEstimate
@@ -49,7 +49,14 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     others = np.arange(len(risk.n)) != j
     lam = np.where(others, risk.lam, 0.0) / (1 - share)
     influence = np.where(np.repeat(others, risk.cells), risk.influence, 0.0) / (1 - share)
-    variance, dof = pooled_variance(influence, risk.cells, np.minimum(risk.ess, risk.cells))
+    shares = (lam * risk.n)[: len(risk.n) - risk.labelled_target]
+    variance, dof = combined_variance(
+        influence,
+        risk.cells,
+        np.minimum(risk.ess, risk.cells),
+        between=risk.between or 0.0,
+        shares=shares,
+    )
     left_out = tuple("set aside" if i == j else said for i, said in enumerate(risk.left_out))
     return replace(
         risk,

@@ -11,6 +11,12 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
+from shiftune.risk.variance import (
+    combined_variance,
+    pooled_variance,
+    squares_by_source,
+    variance_between,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +59,8 @@ class RiskEstimate(Uncertain):
     r"""Estimated target risk, :math:`\hat f = \sum_j \lambda_j \sum_i w_{ij} L_{ij}`.
 
     The variance takes the weights as given: it is that of the sample of labelled rows, not of
-    the density ratios' own errors, nor of a p(y|x) that moves between sites.
+    the density ratios' own errors. Where `between` is a number, it is that of an estimate for one
+    more site, and counts that p(y|x) moves between sites.
 
     Where `method` is "self-normalised" (see `fallback`), each source's weights are divided by their
     mean first: `estimates` and `lam` are of these, `influence` of leaving a row out.
@@ -85,6 +92,11 @@ class RiskEstimate(Uncertain):
         Why something else was computed than what was asked for; empty otherwise.
     cells : array of shape (k,)
         Entries of `influence` that belong to each source: n, or fewer once `condensed`.
+    between : float or None
+        Variance of the sources' true values, :math:`\tau^2`; None where the estimator takes them
+        to be the same.
+    labelled_target : bool
+        Whether the last source is the target itself, with its few labelled rows.
     """
 
     method: str
@@ -99,6 +111,8 @@ class RiskEstimate(Uncertain):
     influence: Floats
     cells: NDArray[np.intp]
     fallback: str = ""
+    between: float | None = None
+    labelled_target: bool = False
 
     def __post_init__(self) -> None:
         for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
@@ -152,10 +166,25 @@ class RiskEstimate(Uncertain):
             raise ProblemError(
                 "two estimates can be compared only on the same rows of the same sources"
             )
-        variance, dof = pooled_variance(
-            self.influence - other.influence, self.cells, np.minimum(self.ess, self.cells)
+        influence = self.influence - other.influence
+        effective = np.minimum(self.ess, self.cells)
+        if self.between is None or other.between is None:
+            variance, dof = pooled_variance(influence, self.cells, effective)
+            return Uncertain(self.value - other.value, variance, dof)
+        # The sites differ less in which model is better than in how hard they are for both.
+        k = len(self.n) - self.labelled_target
+        shares, n = (self.lam * self.n)[:k], self.n[:k]
+        divergences = squares_by_source(influence, self.cells)[:k] / shares**2 * n
+        between = variance_between((self.estimates - other.estimates)[:k], divergences, n)
+        variance, dof = combined_variance(
+            influence, self.cells, effective, between=between, shares=shares
         )
         return Uncertain(self.value - other.value, variance, dof)
+
+    @property
+    def row_variance(self) -> float:
+        """Variance by the chance of the rows alone, for comparisons within one study."""
+        return float(np.sum(self.influence**2))
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.
@@ -185,6 +214,8 @@ class RiskEstimate(Uncertain):
             "dof": self.dof,
             "method": self.method,
             "fallback": self.fallback,
+            "between": self.between,
+            "labelled_target": self.labelled_target,
             "names": list(self.names),
             "left_out": list(self.left_out),
             "influence": b64encode(self.influence.astype("<f4").tobytes()).decode(),
@@ -219,23 +250,3 @@ class RiskEstimate(Uncertain):
         if not self.fallback and self.coverage < 0.9:
             said += f", about {self.coverage:.0%} of the target covered"
         return f"<RiskEstimate {said}{'; ' + self.fallback if self.fallback else ''}>"
-
-
-def pooled_variance(
-    influence: Floats, cells: NDArray[np.intp], effective: Floats
-) -> tuple[float, float]:
-    r"""Variance of a sum of centred row contributions, and its degrees of freedom.
-
-    .. math:: V = \sum_j V_j, \quad V_j = \sum_i \psi_{ij}^2 = \lambda_j^2 n_j \mathrm{Div}_j,
-              \qquad \nu = \frac{V^2}{\sum_j V_j^2 / (m_j - 1)},
-
-    with :math:`m_j` the effective rows of source j: of 300 rows of which 8 carry the weight, 8
-    speak about the spread.
-    """
-    starts = np.concatenate([[0], np.cumsum(cells)[:-1]])
-    by_source = np.add.reduceat(influence**2, starts)
-    total = float(by_source.sum())
-    if total == 0:
-        return 0.0, 1.0
-    shares = by_source / total
-    return total, float(max(1 / np.sum(shares**2 / np.maximum(effective - 1, 1)), 1.0))

@@ -5,5 +5,15 @@ from shiftune.search.fitting import FitPlan, PooledFit, StudyData
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.search import ShiftSearch
 from shiftune.search.space import Space
+from shiftune.search.unseen_sites import LeaveSourcesOut
 
-__all__ = ["FitPlan", "GPLCBSampler", "PooledFit", "ShiftSearch", "Space", "StudyData", "spaces"]
+__all__ = [
+    "FitPlan",
+    "GPLCBSampler",
+    "LeaveSourcesOut",
+    "PooledFit",
+    "ShiftSearch",
+    "Space",
+    "StudyData",
+    "spaces",
+]

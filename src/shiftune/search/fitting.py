@@ -62,9 +62,7 @@ class PooledFit:
     def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
         """Return k arrays of shape (n_j,)."""
         fitted = fit(model, data.X_train, data.y_train, data.training_weights)
-        answers = np.asarray(getattr(fitted, loss.needs)(data.X_validation))
-        classes = fitted.classes_ if loss.needs == "predict_proba" else None
-        losses = loss(np.concatenate(data.y_validation), answers, classes)
+        losses = losses_of(fitted, data.X_validation, np.concatenate(data.y_validation), loss)
         ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
         return np.split(losses, ends)
 
@@ -74,6 +72,29 @@ def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] |
     if weights is None:
         return model.fit(X, y)
     return model.fit(X, y, **{weight_argument(model): weights})
+
+
+def losses_of(
+    fitted: Any,
+    X: Features,
+    y: NDArray[Any],
+    loss: Loss,
+    unknown: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return the losses of a fitted model, shape (n,).
+
+    Rows of a class that the model has never seen get the values of `unknown`; without these they
+    are an error.
+    """
+    answers = np.asarray(getattr(fitted, loss.needs)(X))
+    if loss.needs != "predict_proba":
+        return loss(y, answers, None)
+    if unknown is None:
+        return loss(y, answers, fitted.classes_)
+    seen = np.isin(y, fitted.classes_)
+    losses = unknown.copy()
+    losses[seen] = loss(y[seen], answers[seen], fitted.classes_)
+    return losses
 
 
 def seeded(model: Any, random_state: int) -> Any:

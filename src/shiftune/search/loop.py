@@ -148,7 +148,7 @@ class Loop:
             self._tell_study(trial, state=TrialState.FAIL)
             return
         trial.set_user_attr(RISK, outcome.risk.to_record())
-        trial.set_user_attr(VARIANCE_KEY, outcome.risk.variance)
+        trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
         trial.set_user_attr(SECONDS, outcome.seconds)
         self._tell_study(trial, outcome.risk.value)
 

@@ -18,6 +18,7 @@ from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.site_weights import site_weights
+from shiftune.risk.adjusted import Adjusted
 from shiftune.risk.estimate import estimate
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
@@ -40,6 +41,7 @@ from shiftune.search.settings import check_settings, loss_for
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import TrialContext, run_trial
+from shiftune.search.unseen_sites import LeaveSourcesOut
 from shiftune.search.workers import Workers
 
 if TYPE_CHECKING:
@@ -71,10 +73,12 @@ def _has(method: str) -> Callable[[Any], bool]:
 class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose hyperparameters for a target without labels, and say how good the model is there.
 
-    The paper's Algorithm 1 (any optimiser) and, with the default sampler, Algorithm 2 (Bayesian
-    optimisation). Density ratios are estimated once; every trial then fits the model on the
-    sources' training rows, takes its losses on their validation rows and estimates the target
-    risk from losses and weights.
+    Every trial fits the model on the sources' training rows, takes its losses on their validation
+    rows and estimates the risk at the target from them. By default four more models per trial
+    leave some of the sources out, so that half of every loss is about a site that the model has
+    not seen, and the losses are adjusted for how the sources' rows differ from the target's. With
+    ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
+    sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
 
     Parameters
     ----------
@@ -84,11 +88,13 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         the parameters (define-by-run).
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
-    risk : str or function
-        Name of a risk estimator, or a function of (losses, weights, names) that returns a
-        `RiskEstimate`. See `shiftune.risk.estimate`.
+    risk : str, Adjusted or function
+        "adjusted" (see `shiftune.risk.Adjusted`), the name of a method of `shiftune.risk.estimate`
+        ("variance_reduced" is the paper's), or a function of (losses, weights, names) that returns
+        a `RiskEstimate`.
     ratio : str or DensityRatio
-        See `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
+        For the risk estimators and training weights that need density ratios; see
+        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
         also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
         30 sources.
     sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
@@ -114,7 +120,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     training_weights : None or "importance"
         Whether the model is trained on rows weighted by their density ratios.
     plan : FitPlan, optional
-        Which models a trial fits and whose losses they give. Default: one on all sources.
+        Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
+        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
     select : "best" or "one_se"
         The lowest risk, or the simplest model within one standard error of it.
     complexity : function, optional
@@ -164,7 +171,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         space: Any,
         *,
         loss: str | Loss | Callable[..., Any] | None = None,
-        risk: str | Callable[..., RiskEstimate] = "variance_reduced",
+        risk: str | Callable[..., RiskEstimate] = "adjusted",
         ratio: str | DensityRatio = "logistic",
         sampler: str | BaseSampler = "gp_lcb",
         n_trials: int = 50,
@@ -262,11 +269,20 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             "ratio": described(ratio) if self._needs_ratio() else "",
             "split": described((self._shares(), self.random_state)),
             "training weights": described(self.training_weights),
-            "plan": described(self.plan or PooledFit()),
+            "plan": described(self._plan()),
         }
 
+    def _adjusts(self) -> bool:
+        return self.risk == "adjusted" or isinstance(self.risk, Adjusted)
+
+    def _weighs(self) -> bool:
+        return self.risk not in ("naive", "oracle") and not self._adjusts()
+
     def _needs_ratio(self) -> bool:
-        return self.risk not in ("naive", "oracle") or self.training_weights is not None
+        return self._weighs() or self.training_weights is not None
+
+    def _plan(self) -> FitPlan:
+        return self.plan or (LeaveSourcesOut() if self._adjusts() else PooledFit())
 
     def _shares(self) -> tuple[float, float, float] | Callable[[ShiftProblem], Split]:
         return self.shares or (PAPER_SHARES if self._needs_ratio() else (0.0, 0.7, 0.3))
@@ -274,7 +290,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _split(self, problem: ShiftProblem) -> Split:
         shares = self._shares()
         if not callable(shares):
-            return problem.split(shares, random_state=self.random_state)
+            # Ten labels of the target are worth more for judging than for training.
+            return problem.split(
+                shares, random_state=self.random_state, target_trains=not self._adjusts()
+            )
         split = shares(problem)
         if not isinstance(split, Split):
             raise ProblemError(
@@ -285,7 +304,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _context(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> TrialContext:
         if self.risk == "oracle" and problem.oracle is None:
             raise ProblemError("risk='oracle' needs a problem whose target labels are kept aside")
-        weighted = self.risk not in ("naive", "oracle")
         split = self._split(problem)
         train, judged = split.train, split.validation
         training_weights = None
@@ -293,7 +311,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if self._needs_ratio():
             ratio.fit(problem.target.X, [site.X for site in split.density])
             self.ratio_ = ratio
-            if weighted:
+            if self._weighs():
                 self.weights_ = site_weights(ratio, judged)
             if self.training_weights:
                 training_weights = _relative(site_weights(ratio, train))
@@ -301,11 +319,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             judged = (problem.oracle,)
         X_train, y_train = pooled(train)
         X_judged, _ = pooled(judged)
-        risk = (
-            self.risk
-            if callable(self.risk)
-            else partial(estimate, method=cast("Method", self.risk))
-        )
+        risk = self._estimator(problem, judged)
         if self.weights_ is not None:
             # Depends on the weights alone, so it is said here once and not in every trial.
             tried = risk(
@@ -327,7 +341,18 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             names=_names(judged),
         )
         model = seeded(self.estimator, self.random_state)
-        return TrialContext(model, data, loss, risk, self.plan or PooledFit())
+        return TrialContext(model, data, loss, risk, self._plan())
+
+    def _estimator(
+        self, problem: ShiftProblem, judged: tuple[Site, ...]
+    ) -> Callable[..., RiskEstimate]:
+        if self._adjusts():
+            adjusted = Adjusted() if self.risk == "adjusted" else clone(self.risk)
+            sources = [site.X for site in judged[: len(problem.sources)]]
+            return cast("Adjusted", adjusted.fit(problem.target.X, sources))
+        if callable(self.risk):
+            return self.risk
+        return partial(estimate, method=cast("Method", self.risk))
 
     # ---------------------------------------------------------------- results
 

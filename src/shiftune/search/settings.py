@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
 from shiftune.errors import ProblemError
-from shiftune.risk.estimate import METHODS
+from shiftune.risk import ESTIMATORS
 from shiftune.risk.losses import Loss, loss_named
 from shiftune.search.fitting import weight_argument
 from shiftune.search.samplers import sampler_named
@@ -85,8 +85,10 @@ def _check_choices(search: ShiftSearch) -> None:
         raise ProblemError(
             f"training_weights is None or 'importance', got {search.training_weights!r}"
         )
-    if not callable(search.risk) and search.risk not in METHODS:
-        raise ProblemError(f"there is no risk estimator {search.risk!r}; there are {list(METHODS)}")
+    if not callable(search.risk) and search.risk not in ESTIMATORS:
+        raise ProblemError(
+            f"there is no risk estimator {search.risk!r}; there are {list(ESTIMATORS)}"
+        )
     shares = search.shares
     if isinstance(shares, Sequence) and search._needs_ratio() and not shares[0] > 0:
         raise ProblemError(

@@ -1,0 +1,61 @@
+"""One ratio of the target to all sources together: the balance heuristic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.base import clone
+
+from shiftune.ratio.auto import ratio_named
+from shiftune.ratio.base import DensityRatio
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+
+
+class BalancedRatio(DensityRatio):
+    r"""Density ratio of the target to the mixture of all sources.
+
+    .. math:: w(x) = \frac{p_T(x)}{\sum_j \pi_j p_j(x)}
+                   = \Big(\sum_j \frac{\pi_j}{w_j(x)}\Big)^{-1}, \qquad \pi_j = n_j / n
+
+    Every row gets the weight of the mixture, whichever source it comes from. It is enough that
+    the sources *together* cover the target, and where one of them does, the weights are far
+    smaller than those of each source by itself (multiple importance sampling, Veach and Guibas
+    1995). The mean weight is 1 over the rows of all sources together, not over those of each, so
+    use it with ``risk="self_normalised"``.
+
+    Parameters
+    ----------
+    ratio : str or DensityRatio
+        How the ratios :math:`w_j` of the single sources are estimated.
+    random_state : int
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> left, right = rng.normal(-2, 1, (500, 1)), rng.normal(2, 1, (500, 1))
+    >>> target = rng.normal(0, 1, (500, 1))
+    >>> w = BalancedRatio().fit(target, [left, right]).weights([left, right])
+    >>> bool(abs(np.concatenate(w).mean() - 1) < 0.1)
+    True
+    """
+
+    def __init__(self, ratio: str | DensityRatio = "logistic", *, random_state: int = 0) -> None:
+        self.ratio = ratio
+        self.random_state = random_state
+
+    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        self.single_ = clone(ratio_named(self.ratio, self.random_state)).fit(target, sources)
+        n = np.array([len(X) for X in sources])
+        self.shares_ = n / n.sum()
+
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        inverse = np.zeros(len(X))
+        with np.errstate(divide="ignore"):  # where the target has no rows the weight is 0
+            for j, share in enumerate(self.shares_):
+                inverse += share / self.single_.weights_at(X, source=j)
+            return np.asarray(1 / inverse)

@@ -1,0 +1,209 @@
+"""The risk that the sources would show if their rows were like the target's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.problem.columns import align, as_features
+from shiftune.ratio.guard import Guard
+from shiftune.risk.moments import Moments
+from shiftune.risk.result import RiskEstimate
+from shiftune.risk.sample import Sample, read_sample
+from shiftune.risk.variance import combined_variance, variance_between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+# With so many rows a source has half the say of a source with very many. Between sites losses
+# differ by more than chance, so a hundred times the rows are not a hundred times the knowledge.
+HALF_SAY = 10.0
+# Leverage of a row beyond which its residual is not blown up further.
+MOST_LEVERAGE = 0.9
+
+
+class Adjusted(BaseEstimator):  # type: ignore[misc]
+    r"""Adjust every source's mean loss for how its rows differ from the target's.
+
+    .. math:: \hat f = \sum_j q_j m_j, \qquad
+              m_j = \bar L_j + (\bar z_T - \bar z_j)^\top \hat\beta, \qquad
+              \hat\beta = (Z^\top Z + \alpha p I)^{-1} Z^\top L,
+
+    where z are values, squares and products of the columns (`Moments`), the regression of the
+    losses on them is by ridge over the rows of all sources, centred, and a source of n rows has
+    the say :math:`q_j \propto n_j / (n_j + 10)`. This is the regression estimator of survey
+    sampling, and the doubly robust estimator with a linear model of the loss: equally a weighted
+    mean :math:`\sum_i c_i L_i` whose coefficients make the sources' means of z approach the
+    target's. The coefficients do not depend on the losses, so all trials of a study are compared
+    with the same ones. No density ratio is needed, sources need to cover the target only
+    together, and where nothing is learned from the columns it is the mean over the sites.
+
+    The interval is for one more site: besides the rows' chance it has the variance between the
+    sources, of what is left after the adjustment (:math:`\tau^2`). The target's own p(y|x) may
+    differ from the sources' as they differ from each other.
+
+    Labelled rows of the target itself, if there are some, come in as its own mean loss, with the
+    share :math:`m / (m + m_0)` for m rows; the sources keep the rest.
+
+    Parameters
+    ----------
+    explained : float
+        Share of the losses' variance that the columns are expected to explain, before any loss is
+        seen: the penalty is :math:`\alpha = (1 - R^2) / R^2` per number in z.
+    sources_worth : float
+        :math:`m_0`: of how many labelled rows of the target all sources together are worth, for
+        comparing models.
+
+    Notes
+    -----
+    The constants come from `benchmarks/arena`; what was tried besides is there.
+
+    Examples
+    --------
+    A source whose rows are harder than the target's:
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = [rng.normal(centre, 1, (400, 1)) for centre in (1.0, 1.5)]
+    >>> losses = [(1 + xj[:, 0]) ** 2 for xj in x]
+    >>> target = rng.normal(0, 1, (400, 1))
+    >>> risk = Adjusted().fit(target, x)(losses)
+    >>> truth = float(np.mean((1 + target[:, 0]) ** 2))
+    >>> bool(abs(risk.value - truth) < 0.4 < abs(np.concatenate(losses).mean() - truth))
+    True
+    """
+
+    def __init__(self, *, explained: float = 0.05, sources_worth: float = 100.0) -> None:
+        self.explained = explained
+        self.sources_worth = sources_worth
+
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        """Learn how the rows on which models are judged differ from the target's.
+
+        Parameters
+        ----------
+        X_target : array or DataFrame of shape (n_T, d)
+        X_sources : k arrays or DataFrames of shape (n_j, d)
+            The rows whose losses will be given, in the same order.
+        """
+        if not 0 < self.explained < 1:
+            raise ProblemError(f"explained lies between 0 and 1, got {self.explained!r}")
+        if not self.sources_worth > 0:
+            raise ProblemError(f"sources_worth must be above 0, got {self.sources_worth!r}")
+        tables = {"target": as_features(X_target, "target")}
+        for number, X in enumerate(X_sources, start=1):
+            tables[f"source {number}"] = as_features(X, f"source {number}")
+        target, *sources = align(tables).values()
+        self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
+        if len(self.n_) == 0 or min(len(target), *self.n_) == 0:
+            raise ProblemError("the target and every source need at least one row")
+        moments = Moments().fit(target, sources)
+        Z = np.concatenate([moments.transform(X) for X in sources])
+        Z_target = moments.transform(target)
+        p = Z.shape[1]
+        penalty = (1 - self.explained) / self.explained * p
+        inverse = np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
+        say = self.n_ / (self.n_ + HALF_SAY)
+        self.say_ = say / say.sum()
+        base = np.repeat(self.say_ / self.n_, self.n_)
+        gap = Z_target.mean(axis=0) - base @ Z
+        self.Z_, self.solve_ = Z, inverse
+        self.coefficients_ = base + Z @ (inverse @ gap)
+        self._point_out_extrapolation(moments.target_is_beyond_)
+        starts = np.cumsum(self.n_) - self.n_
+        self.gaps_ = Z_target.mean(axis=0) - np.add.reduceat(Z, starts) / self.n_[:, None]
+        self.target_covariance_ = np.atleast_2d(np.cov(Z_target.T, bias=True)) / len(target)
+        leverage = np.einsum("ip,pq,iq->i", Z, inverse, Z) + np.repeat(1 / self.n_, self.n_)
+        self.blow_up_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+        return self
+
+    def _point_out_extrapolation(self, beyond: bool) -> None:
+        rows = int(self.n_.sum())
+        effective = 1 / float(self.coefficients_ @ self.coefficients_)
+        if beyond or effective < min(Guard().min_ess, rows / 4):
+            warnings.warn(
+                "the target's rows lie beyond what the sources show, so the adjusted estimate "
+                f"extrapolates (of {rows} rows it rests on {effective:.1f}) and says little; see "
+                "problem.diagnose() for who is near the target, and look for sites that are more "
+                "like it",
+                OverlapWarning,
+                stacklevel=4,
+            )
+
+    def __call__(
+        self,
+        losses: Sequence[ArrayLike],
+        weights: Sequence[ArrayLike] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> RiskEstimate:
+        """Estimate the target risk.
+
+        Parameters
+        ----------
+        losses : k arrays of shape (n_j,), and one more if rows of the target have labels
+        weights : not used
+        names : their names, optional
+        """
+        if not hasattr(self, "Z_"):
+            raise ProblemError("this Adjusted has not been fitted; call fit first")
+        sample = read_sample(losses, None, names)
+        k = len(self.n_)
+        if len(sample.n) not in (k, k + 1) or not np.array_equal(sample.n[:k], self.n_):
+            raise ProblemError(
+                f"the losses are of {sample.n.tolist()} rows; it was fitted on {self.n_.tolist()}, "
+                "after which only labelled rows of the target may come"
+            )
+        return self._estimated(sample)
+
+    def _estimated(self, sample: Sample) -> RiskEstimate:
+        k = len(self.n_)
+        sources = sample if len(sample.n) == k else sample.only(np.arange(k + 1) < k)
+        own = sample.L[len(sources.L) :]
+        share = len(own) / (len(own) + self.sources_worth)
+        mean = sources.L.mean()
+        slope = self.solve_ @ (self.Z_.T @ (sources.L - mean))
+        residuals = sources.L - mean - self.Z_ @ slope
+        centred = residuals - sources.rows(sources.means(residuals))
+        estimates = sources.means(sources.L) + self.gaps_ @ slope
+        divergences = sources.means(centred**2)
+        between = variance_between(estimates, divergences, self.n_)
+        shares = (1 - share) * self.say_
+        influence = (1 - share) * self.coefficients_ * centred * self.blow_up_
+        c = np.abs(self.coefficients_)
+        ess = sources.sums(c) ** 2 / sources.sums(c**2)
+        lam = shares / self.n_
+        if len(own):
+            estimates = np.append(estimates, own.mean())
+            divergences = np.append(divergences, own.var())
+            influence = np.append(influence, share / len(own) * (own - own.mean()))
+            ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
+        chance_of_target = (1 - share) ** 2 * float(slope @ self.target_covariance_ @ slope)
+        variance, dof = combined_variance(
+            influence, sample.n, ess, between=between, shares=shares, besides=chance_of_target
+        )
+        return RiskEstimate(
+            value=float((lam * sample.n) @ estimates),
+            variance=variance,
+            dof=dof,
+            method="adjusted",
+            names=sample.names,
+            n=sample.n,
+            estimates=estimates,
+            divergences=divergences,
+            lam=lam,
+            mean_weights=np.ones(len(sample.n)),
+            ess=ess,
+            left_out=("",) * len(sample.n),
+            influence=influence,
+            cells=sample.n.copy(),
+            between=between,
+            labelled_target=len(own) > 0,
+        )

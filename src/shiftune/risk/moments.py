@@ -1,0 +1,81 @@
+"""Numbers by which two groups of rows are compared: values, squares and products of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftune.ratio.encoding import RatioEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+
+    Floats = NDArray[np.float64]
+
+# Numbers that are kept of all rows together, 160 MB. What does not fit is left out: products of
+# columns first, then squares.
+MOST_NUMBERS = 20_000_000
+# Products of more columns than this would be hundreds, most of them noise.
+MOST_MULTIPLIED = 20
+
+
+class Moments:
+    """Encode rows as standardised values, squares and products of their columns.
+
+    Columns are encoded as for density ratios (`shiftune.ratio.encoding.RatioEncoder`: categories
+    as 0/1, missing values marked, wild values tamed). Means of these numbers are the means,
+    variances and correlations of the columns. All are scaled to mean 0 and standard deviation 1
+    over the rows of the sources; numbers that never differ there are dropped.
+
+    Attributes
+    ----------
+    target_is_beyond_ : bool
+        Whether in some column the middle half of the target's rows lies outside all sources' rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> target, source = rng.normal(size=(50, 3)), rng.normal(size=(80, 3))
+    >>> moments = Moments().fit(target, [source])
+    >>> moments.transform(source).shape  # 3 values, 3 squares, 3 products
+    (80, 9)
+    """
+
+    def fit(self, target: Features, sources: Sequence[Features]) -> Moments:
+        """Learn the encoding and the scales."""
+        self._encoder = RatioEncoder().fit([target, *sources])
+        Z = np.concatenate([self._encoder.transform(X) for X in sources])
+        rows, columns = Z.shape
+        low, high = np.quantile(self._encoder.transform(target), [0.25, 0.75], axis=0)
+        self.target_is_beyond_ = bool(np.any((low > Z.max(axis=0)) | (high < Z.min(axis=0))))
+        # The square of a 0/1 column is the column.
+        self._squared = np.array([len(np.unique(z[:1000])) > 2 for z in Z.T], dtype=bool)
+        self._with_squares = rows * 2 * columns <= MOST_NUMBERS
+        products = columns * (columns - 1) // 2
+        self._with_products = (
+            columns <= MOST_MULTIPLIED and rows * (2 * columns + products) <= MOST_NUMBERS
+        )
+        W = self._expanded(Z)
+        mean, scale = W.mean(axis=0), W.std(axis=0)
+        self._kept = scale > 1e-9
+        self._mean, self._scale = mean[self._kept], scale[self._kept]
+        return self
+
+    def transform(self, X: Features) -> Floats:
+        """Return the numbers of every row, shape (n, p)."""
+        W = self._expanded(self._encoder.transform(X))[:, self._kept]
+        return np.asarray((W - self._mean) / self._scale)
+
+    def _expanded(self, Z: Floats) -> Floats:
+        parts = [Z]
+        if self._with_squares:
+            parts.append(Z[:, self._squared] ** 2)
+        if self._with_products:
+            first, second = np.triu_indices(Z.shape[1], k=1)
+            parts.append(Z[:, first] * Z[:, second])
+        return np.hstack(parts)

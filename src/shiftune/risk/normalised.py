@@ -1,0 +1,115 @@
+"""Estimates from weights that count only relative to each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftune.errors import ProblemError
+from shiftune.ratio.guard import effective_rows
+from shiftune.risk.result import RiskEstimate
+from shiftune.risk.variance import combined_variance, pooled_variance, variance_between
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shiftune.risk.sample import Sample
+
+    Floats = NDArray[np.float64]
+
+
+def self_normalised(sample: Sample) -> RiskEstimate:
+    r"""Weighted mean over the rows of all sources.
+
+    .. math:: \hat f = \frac{\sum_i w_i L_i}{\sum_i w_i}, \qquad
+              \psi_i = \frac{w_i (L_i - \hat f)}{\sum_i w_i}
+
+    A source's share is that of its weights, and its own estimate is normalised by itself.
+    """
+    total = float(sample.w.sum())
+    if total == 0:
+        raise ProblemError("all weights of all sources are 0; the density ratio has failed")
+    sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
+    value = float(sample.w @ sample.L) / total
+    estimates = _means(sample, sums)
+    influence = sample.w * (sample.L - value) / total
+    variance, dof = pooled_variance(influence, sample.n, ess)
+    return RiskEstimate(
+        value=value,
+        variance=variance,
+        dof=dof,
+        method="self_normalised",
+        names=sample.names,
+        n=sample.n,
+        estimates=estimates,
+        divergences=_divergences(sample, sums, estimates),
+        lam=sums / total / sample.n,
+        mean_weights=np.ones(len(sample.n)),
+        ess=ess,
+        left_out=("",) * len(sample.n),
+        influence=influence,
+        cells=sample.n.copy(),
+    )
+
+
+def random_effects(
+    sample: Sample, speaks: NDArray[np.bool_], reasons: tuple[str, ...]
+) -> RiskEstimate:
+    r"""Mean of sources whose true values differ with variance :math:`\tau^2`.
+
+    .. math:: \hat f = \sum_j q_j m_j, \qquad q_j \propto \frac{1}{v_j + \tau^2}
+
+    Parameters
+    ----------
+    sample : Sample
+    speaks : array of shape (k,)
+        The sources that take part.
+    reasons : k texts
+        Why the others do not.
+    """
+    sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
+    estimates = _means(sample, sums)
+    divergences = _divergences(sample, sums, estimates)
+    between = variance_between(estimates[speaks], divergences[speaks], sample.n[speaks])
+    precision = np.where(speaks, 1 / (divergences / sample.n + between + _tiny(estimates)), 0.0)
+    shares = precision / precision.sum()
+    centred = sample.w * (sample.L - sample.rows(estimates))
+    influence = sample.rows(shares / np.where(sums > 0, sums, 1.0)) * centred
+    variance, dof = combined_variance(
+        influence, sample.n, ess, between=between, shares=shares[speaks]
+    )
+    return RiskEstimate(
+        value=float(shares @ estimates),
+        variance=variance,
+        dof=dof,
+        method="random_effects",
+        names=sample.names,
+        n=sample.n,
+        estimates=estimates,
+        divergences=divergences,
+        lam=shares / sample.n,
+        mean_weights=np.ones(len(sample.n)),
+        ess=ess,
+        left_out=reasons,
+        influence=influence,
+        cells=sample.n.copy(),
+        between=between,
+    )
+
+
+def _means(sample: Sample, sums: Floats) -> Floats:
+    """Every source's weighted mean loss; its plain mean where it has no weight."""
+    weighted = sample.sums(sample.w * sample.L) / np.where(sums > 0, sums, 1.0)
+    return np.where(sums > 0, weighted, sample.means(sample.L))
+
+
+def _divergences(sample: Sample, sums: Floats, estimates: Floats) -> Floats:
+    """Variance of one row's contribution to its source's normalised mean, times n."""
+    relative = sample.w * sample.rows(sample.n / np.where(sums > 0, sums, 1.0))
+    return sample.means((relative * (sample.L - sample.rows(estimates))) ** 2)
+
+
+def _tiny(estimates: Floats) -> float:
+    """Below any variance that matters; sources without any error do not divide by 0."""
+    return 1e-12 * float(np.max(estimates**2)) + 1e-300

@@ -1,0 +1,103 @@
+"""Variance of an estimate: chance of the rows, and differences between the sites."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftune.ratio.guard import Guard
+from shiftune.risk.heterogeneity import heterogeneity
+from shiftune.risk.lambdas import steadied
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def pooled_variance(
+    influence: Floats, cells: NDArray[np.intp], effective: Floats
+) -> tuple[float, float]:
+    r"""Variance of a sum of centred row contributions, and its degrees of freedom.
+
+    .. math:: V = \sum_j V_j, \quad V_j = \sum_i \psi_{ij}^2 = \lambda_j^2 n_j \mathrm{Div}_j,
+              \qquad \nu = \frac{V^2}{\sum_j V_j^2 / (m_j - 1)},
+
+    with :math:`m_j` the effective rows of source j: of 300 rows of which 8 carry the weight, 8
+    speak about the spread.
+    """
+    by_source = squares_by_source(influence, cells)
+    total = float(by_source.sum())
+    if total == 0:
+        return 0.0, 1.0
+    shares = by_source / total
+    return total, float(max(1 / np.sum(shares**2 / np.maximum(effective - 1, 1)), 1.0))
+
+
+def squares_by_source(influence: Floats, cells: NDArray[np.intp]) -> Floats:
+    """Sum of the squared contributions of every source's rows, shape (k,)."""
+    starts = np.concatenate([[0], np.cumsum(cells)[:-1]])
+    return np.asarray(np.add.reduceat(influence**2, starts))
+
+
+def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]) -> float:
+    r"""Variance :math:`\tau^2` between the sites' true values (Paule and Mandel).
+
+    Parameters
+    ----------
+    estimates, divergences, n : arrays of shape (k,)
+        What each site says, the variance of one row's contribution, and the rows. Variances of
+        small sites are steadied as those of the guard are.
+
+    Returns
+    -------
+    float
+        0 for a single site, about which there is nothing to compare.
+
+    Examples
+    --------
+    >>> variance_between(np.array([1.0, 3.0]), np.array([0.01, 0.01]), np.array([100, 100])) > 1.9
+    True
+    """
+    asked = n > 1
+    m, div, rows = estimates[asked], divergences[asked], n[asked]
+    if len(m) < 2:
+        return 0.0
+    if not div.any():
+        return float(m.var(ddof=1))
+    one = np.ones(len(m))
+    variances = steadied(rows, div, one, one, Guard().prior_rows) / (rows - 1)
+    return heterogeneity(m, variances).tau_squared
+
+
+def combined_variance(
+    influence: Floats,
+    cells: NDArray[np.intp],
+    effective: Floats,
+    *,
+    between: float,
+    shares: Floats,
+    besides: float = 0.0,
+) -> tuple[float, float]:
+    r"""Variance of an estimate of one more site's value, and its degrees of freedom.
+
+    .. math:: V = \sum_i \psi_i^2 + \tau^2 \Big(\sum_j s_j^2 + \big(\sum_j s_j\big)^2\Big) + V_0 :
+
+    the chance of the rows, the differences between the sites (those that were asked, and the one
+    that the estimate is for), and whatever else is known to add (`besides`).
+
+    Parameters
+    ----------
+    influence, cells, effective
+        As for `pooled_variance`.
+    between : float
+        :math:`\tau^2`.
+    shares : array of shape (k,)
+        :math:`s_j` of the sources; less than 1 in all where the target has a say of its own.
+    """
+    rows, rows_dof = pooled_variance(influence, cells, effective)
+    sites = between * float(shares @ shares + shares.sum() ** 2)
+    total = rows + sites + besides
+    spread = rows**2 / rows_dof + sites**2 / max(len(shares) - 1, 1)
+    return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0

@@ -1,0 +1,170 @@
+"""The adjusted estimate: against closed forms, with few labels, with honest intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.risk import Adjusted, RiskEstimate
+
+
+def sites(rng, centres, n=300, noise=1.0, effects=None):
+    """Rows around some centres, with losses 3 + x + a site's own effect + noise."""
+    X = [rng.normal(c, 1, (n, 2)) for c in centres]
+    effects = np.zeros(len(centres)) if effects is None else effects
+    losses = [3 + x[:, 0] + e + noise * rng.normal(size=n) for x, e in zip(X, effects, strict=True)]
+    return X, losses
+
+
+def test_it_is_a_weighted_mean_whose_coefficients_do_not_depend_on_the_losses():
+    rng = np.random.default_rng(0)
+    X, losses = sites(rng, (0.5, 1.0, -0.5))
+    adjusted = Adjusted().fit(rng.normal(size=(100, 2)), X)
+    c = adjusted.coefficients_
+    assert c.sum() == pytest.approx(1)
+    assert adjusted(losses).value == pytest.approx(c @ np.concatenate(losses))
+    others = [loss**2 for loss in losses]
+    assert adjusted(others).value == pytest.approx(c @ np.concatenate(others))
+
+
+def test_estimate_is_the_mean_of_what_the_sources_say():
+    rng = np.random.default_rng(1)
+    X, losses = sites(rng, (0.5, 1.0, -0.5))
+    risk = Adjusted().fit(rng.normal(size=(100, 2)), X)(losses, names=list("BCD"))
+    table = risk.sources
+    assert (table["share"] * table["estimate"]).sum() == pytest.approx(risk.value)
+    assert table["share"].sum() == pytest.approx(1)
+
+
+def test_without_penalty_it_is_the_least_squares_prediction_at_the_target():
+    """One source: with a vanishing penalty, regression of L on z, at the target's mean of z."""
+    rng = np.random.default_rng(2)
+    x, t = rng.normal(1, 1, (200, 1)), rng.normal(0, 1, (80, 1))
+    loss = 2 + x[:, 0] + 0.5 * x[:, 0] ** 2 + rng.normal(size=200)
+    found = Adjusted(explained=1 - 1e-9).fit(t, [x])([loss]).value
+    design = np.column_stack([np.ones(200), x, x**2])
+    slopes = np.linalg.lstsq(design, loss, rcond=None)[0]
+    by_hand = (np.column_stack([np.ones(80), t, t**2]) @ slopes).mean()
+    assert found == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_with_nothing_explained_it_is_the_mean_over_the_sites():
+    rng = np.random.default_rng(3)
+    X, losses = sites(rng, (0.5, 3.0))
+    found = Adjusted(explained=1e-12).fit(rng.normal(size=(50, 2)), X)(losses).value
+    assert found == pytest.approx(np.mean([loss.mean() for loss in losses]), rel=1e-6)
+
+
+def test_removes_the_bias_of_the_rows():
+    """Sources at 1 and 2, target at 0, loss linear in x: 3 at the target, 4.5 on average.
+
+    Each of 40 draws has a standard error of about .15, their mean of .03; with an R^2 of .05
+    expected (it is .5 here) and 600 rows the penalty leaves a fifth of the bias.
+    """
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, losses = sites(rng, (1.0, 2.0))
+        found.append(Adjusted().fit(rng.normal(size=(300, 2)), X)(losses).value)
+    assert abs(np.mean(found) - 3) < 0.4
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.5])
+def test_intervals_cover_one_more_site(effect):
+    """Sites differ by effects; so does the target. 90 % intervals, 150 draws, s.e. .025."""
+    covered = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        effects = effect * rng.normal(size=7)
+        X, losses = sites(rng, rng.normal(0, 0.5, 6), n=120, effects=effects[1:])
+        low, high = Adjusted().fit(rng.normal(size=(300, 2)), X)(losses).interval(0.9)
+        covered += low <= 3 + effects[0] <= high
+    assert 0.82 <= covered / 150 <= 0.98
+
+
+def test_difference_of_two_models_knows_the_sites():
+    """The better model differs between sites, so a difference is less sure than rows alone say."""
+    rng = np.random.default_rng(4)
+    X, losses = sites(rng, (0.0, 0.2, -0.2, 0.1))
+    adjusted = Adjusted().fit(rng.normal(size=(200, 2)), X)
+    gaps = (0.5, -0.5, 0.5, -0.5)
+    moved = [loss + gap for loss, gap in zip(losses, gaps, strict=True)]
+    same = [loss + 0.2 for loss in losses]
+    a = adjusted(losses)
+    assert adjusted(same).minus(a).stderr < 1e-6
+    d = adjusted(moved).minus(a)
+    assert d.stderr == pytest.approx(np.sqrt(4 / 3 * 0.25 * 1.25), rel=0.05)
+    low, high = d.interval()
+    assert low < -0.5
+    assert high > 0.5
+
+
+def test_few_labels_of_the_target():
+    rng = np.random.default_rng(5)
+    X, losses = sites(rng, (0.5, 1.0, -0.5))
+    own = 5 + rng.normal(size=30)
+    adjusted = Adjusted(sources_worth=90).fit(rng.normal(size=(100, 2)), X)
+    without, with_own = adjusted(losses), adjusted([*losses, own], names=[*"BCD", "A"])
+    assert with_own.value == pytest.approx(0.75 * without.value + 0.25 * own.mean())
+    assert with_own.sources["share"]["A"] == pytest.approx(0.25)
+    assert with_own.labelled_target
+    more = adjusted([*losses, 5 + rng.normal(size=3000)])
+    assert abs(more.value - 5) < 0.1
+    assert more.variance < with_own.variance
+
+
+def test_record():
+    rng = np.random.default_rng(6)
+    X, losses = sites(rng, (0.5, 1.0))
+    risk = Adjusted().fit(rng.normal(size=(50, 2)), X)([*losses, np.ones(10)])
+    again = RiskEstimate.from_record(risk.to_record())
+    assert (again.between, again.labelled_target) == (risk.between, True)
+    assert again.minus(risk).stderr == pytest.approx(0, abs=1e-6)
+
+
+def test_mixed_columns():
+    rng = np.random.default_rng(7)
+
+    def table(n):
+        return pd.DataFrame(
+            {
+                "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(50, 10, n)),
+                "ward": rng.choice(["a", "b", "c"], n),
+                "same": np.ones(n),
+            }
+        )
+
+    risk = Adjusted().fit(table(40), [table(50), table(60)])([np.ones(50), np.zeros(60)])
+    assert 0 < risk.value < 1
+
+
+def test_a_target_beyond_all_sources_is_pointed_out():
+    rng = np.random.default_rng(8)
+    X, losses = sites(rng, (0.0, 0.1), n=40)
+    with pytest.warns(OverlapWarning, match="beyond what the sources show"):
+        adjusted = Adjusted().fit(rng.normal(30, 0.1, (50, 2)), X)
+    assert np.isfinite(adjusted(losses).value)
+
+
+@pytest.mark.parametrize(
+    ("options", "losses", "said"),
+    [
+        ({"explained": 0}, [np.ones(5), np.ones(5)], "explained lies between"),
+        ({"sources_worth": 0}, [np.ones(5), np.ones(5)], "sources_worth must be"),
+        ({}, [np.ones(5)], "fitted on"),
+        ({}, [np.ones(5), np.ones(6)], "fitted on"),
+        ({}, [np.ones(5), np.full(5, np.nan)], "not finite"),
+    ],
+)
+def test_mistakes(options, losses, said):
+    rng = np.random.default_rng(9)
+    X = [rng.normal(size=(5, 1)) for _ in range(2)]
+    with pytest.raises(ProblemError, match=said):
+        Adjusted(**options).fit(rng.normal(size=(9, 1)), X)(losses)
+
+
+def test_not_fitted():
+    with pytest.raises(ProblemError, match="call fit first"):
+        Adjusted()([np.ones(3)])
