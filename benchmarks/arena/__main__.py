@@ -1,21 +1,29 @@
 """The arena: which estimator chooses best for sites whose labels are hidden.
 
-    SHIFTUNE_DATA=FOLDER python benchmarks/arena losses --out FOLDER [--seeds 4] [--jobs 2]
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena all --out FOLDER [--seeds 4] [--jobs 2]
 
-Computes the losses of all cells; those that the folder has are not computed again, so it can be
-stopped and resumed.
+Three steps, which can also be run one by one: ``losses`` computes the losses of all
+configurations of all cells, ``scores`` lets the estimators judge them, ``report`` makes tables,
+pictures and a page. What the folder has is not computed again, so each can be stopped and resumed.
+The data sets are read from the folder that SHIFTUNE_DATA names; the peers need the extra ``arena``
+and are left out, with a word, where skada is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from pathlib import Path
 
 import joblib
 from cells import Cell, compute
+from evaluate import gathered, scores
+from page import write_report
 from pools import FAMILIES
 from problems import GENERATED, real_datasets, targets
 from tqdm import tqdm
+
+STEPS = ("losses", "scores", "report")
 
 
 def cells(args: argparse.Namespace) -> list[Cell]:
@@ -29,10 +37,20 @@ def cells(args: argparse.Namespace) -> list[Cell]:
     ]
 
 
+def each(jobs: int, work: list) -> None:
+    """Run delayed calls side by side, with a progress bar."""
+    done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work)
+    for _ in tqdm(done, total=len(work), unit="cell"):
+        pass
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=["losses"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("step", choices=[*STEPS, "all"])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--page", type=Path, default=Path("benchmarks/results/arena.md"))
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--targets", type=int, default=5)
@@ -41,14 +59,30 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    asked = cells(args)
-    missing = [cell for cell in asked if not (args.out / cell.name).exists()]
-    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered", batch_size=1)(
-        joblib.delayed(compute)(cell, args.out) for cell in missing
-    )
-    for _ in tqdm(done, total=len(missing), unit="cell"):
-        pass
+    losses, results = args.out / "losses", args.out / "results"
+    for folder in (losses, results):
+        folder.mkdir(parents=True, exist_ok=True)
+    steps = STEPS if args.step == "all" else (args.step,)
+    asked = [] if steps == ("report",) else cells(args)
+    if "losses" in steps:
+        missing = [cell for cell in asked if not (losses / cell.name).exists()]
+        each(args.jobs, [joblib.delayed(compute)(cell, losses) for cell in missing])
+    if "scores" in steps:
+        peers = importlib.util.find_spec("skada") is not None
+        if not peers:
+            print("skada is not installed, so its estimators are left out")
+        missing = [
+            cell
+            for cell in asked
+            if (losses / cell.name).exists() and not (results / f"{cell.name}.scores.csv").exists()
+        ]
+        each(
+            args.jobs,
+            [joblib.delayed(scores)(cell, losses, results, peers=peers) for cell in missing],
+        )
+        gathered(results)
+    if "report" in steps:
+        write_report(results, args.page)
 
 
 if __name__ == "__main__":

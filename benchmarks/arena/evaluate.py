@@ -1,0 +1,123 @@
+"""Score the estimators on cells whose losses are there. Target labels are read here only."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from cells import Cell
+from estimators import ESTIMATORS, Judged
+from problems import problem
+from scipy.stats import spearmanr
+from threadpoolctl import threadpool_limits
+from view import View
+
+from shiftune.risk import Adjusted
+
+LABELS = (10, 30, 100)
+DRAWS = 4
+# Of the target's rows that may be labelled; on the others the choice is scored.
+MOST_LABELLED = 0.6
+FEWEST_CONFIGURATIONS = 5
+
+
+def scores(cell: Cell, folder: Path, out: Path, *, peers: bool) -> None:
+    """Score a cell's estimators, with and without labels, and write what came of it."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arrays = dict(np.load(folder / cell.name))
+        target = arrays.pop("target").astype(float)
+        if len(target) < FEWEST_CONFIGURATIONS:
+            return
+        p = problem(cell.dataset, cell.target, cell.seed)
+        about = {
+            "dataset": cell.dataset,
+            "kind": p.kind,
+            "task": p.task,
+            "target": p.target,
+            "family": cell.family,
+            "seed": cell.seed,
+        }
+        view = View(p, arrays)
+        judged = {(e.name, e.group, e.fits): e.judge(view) for e in ESTIMATORS}
+        if peers:
+            from peers import peer_scores
+
+            said = peer_scores(p, arrays)
+            judged |= {(name, "peers", 0): Judged(values) for name, values in said.items()}
+        truth = target.mean(axis=1)
+        rows = [
+            about | {"estimator": name, "group": group, "fits": fits} | _scored(found, truth)
+            for (name, group, fits), found in judged.items()
+        ]
+        _write(rows, out / f"{cell.name}.scores.csv")
+        _write([about | row for row in _with_labels(view, target)], out / f"{cell.name}.labels.csv")
+
+
+def _scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
+    chosen = int(np.argmin(found.risks))
+    nan = np.full(len(truth), np.nan)
+    low, high = (nan if x is None else x for x in (found.low, found.high))
+    return {
+        "value": found.risks[chosen],
+        "loss": truth[chosen],
+        "best": truth.min(),
+        "median": np.median(truth),
+        "rank": spearmanr(found.risks, truth).statistic,
+        "low": low[chosen],
+        "high": high[chosen],
+    }
+
+
+def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
+    """Label some rows of the target, choose with them, score on the others."""
+    risk = Adjusted().fit(view.problem.X_target, view.judged_X)
+    sources = [view.by_site(row) for row in view.half]
+    naive, half = view.known.mean(axis=1), view.half.mean(axis=1)
+    without = np.array([risk(own).value for own in sources])
+    rows = []
+    for draw in range(DRAWS):
+        order = np.random.default_rng([draw, 11]).permutation(target.shape[1])
+        for m in LABELS:
+            if m > MOST_LABELLED * target.shape[1]:
+                continue
+            labelled, truth = target[:, order[:m]], target[:, order[m:]].mean(axis=1)
+            own = labelled.mean(axis=1)
+            both = zip(sources, labelled, strict=True)
+            said = {
+                "naive": naive,
+                "adjusted, no labels": without,
+                "labels alone": own,
+                "labels + half unseen": own + half,
+                "adjusted": np.array([risk([*s, row]).value for s, row in both]),
+            }
+            said |= {
+                f"adjusted, sources worth {worth}": (worth * without + m * own) / (worth + m)
+                for worth in (20, 50, 200)
+            }
+            rows += [
+                {"draw": draw, "labels": m, "estimator": name}
+                | {k: v for k, v in _scored(Judged(x), truth).items() if k in KEPT}
+                for name, x in said.items()
+            ]
+    return rows
+
+
+KEPT = ("loss", "best", "median")
+
+
+def _write(rows: list[dict[str, object]], path: Path) -> None:
+    part = path.with_suffix(".part")
+    pd.DataFrame(rows).to_csv(part, index=False)
+    part.rename(path)
+
+
+def gathered(out: Path) -> None:
+    """Join the cells' files to scores.csv and labels.csv."""
+    for kind in ("scores", "labels"):
+        files = sorted(out.glob(f"*.npz.{kind}.csv"))
+        tables = [pd.read_csv(f) for f in files if f.stat().st_size > 1]
+        if tables:
+            pd.concat(tables).to_csv(out / f"{kind}.csv", index=False, float_format="%.6g")
