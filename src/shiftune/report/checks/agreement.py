@@ -57,7 +57,8 @@ def agreement_check(risk: RiskEstimate) -> Check:
         NAME,
         "problem" if found.i_squared >= HIGH else "caution",
         f"The {found.k} sources disagree about the risk by more than chance "
-        f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real (I²). "
+        f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real "
+        "(that is I²). "
         f"Going by them, the risk of one more site may be anything from {low:.4g} to {high:.4g}.",
         "Take that range instead of the interval of the risk. Either the same inputs have other "
         "labels (see 'same labels'), or the density ratios are off (try ratio='auto'); "
