@@ -128,6 +128,13 @@ def test_labels_that_do_not_vary(rng):
     assert (found.p_value, found.gain) == (1, 0)
 
 
+def test_columns_that_do_not_vary(rng):
+    moved = [Site(s, np.ones((60, 2)), rng.normal(m, 1, 60)) for s, m in [("B", 0), ("C", 2)]]
+    found = label_stability(moved)
+    assert found.p_value < 0.001
+    assert found.sites.loc["C", "shift"] == pytest.approx(2, abs=0.6)
+
+
 def test_large_tables_are_drawn_from(rng):
     found = label_stability(sites(rng, k=2, n=3000), max_rows=400)
     assert found.sites["n"].to_list() == [3000, 3000]
