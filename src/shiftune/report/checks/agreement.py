@@ -53,6 +53,11 @@ def agreement_check(risk: RiskEstimate) -> Check:
             "Nothing to do.",
             figures,
         )
+    otherwise = (
+        "other inputs are harder (an estimate with weights takes care of that)"
+        if risk.method == "naive"
+        else "the density ratios are off (try ratio='auto')"
+    )
     return Check(
         NAME,
         "problem" if found.i_squared >= HIGH else "caution",
@@ -61,7 +66,6 @@ def agreement_check(risk: RiskEstimate) -> Check:
         "(that is I²). "
         f"Going by them, the risk of one more site may be anything from {low:.4g} to {high:.4g}.",
         "Take that range instead of the interval of the risk. Either the same inputs have other "
-        "labels (see 'same labels'), or the density ratios are off (try ratio='auto'); "
-        "search.plot_sources() shows who disagrees.",
+        f"labels (see 'same labels'), or {otherwise}; search.plot_sources() shows who disagrees.",
         figures,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shiftune.report.checks.check import Check, listed, percent
+from shiftune.report.checks.check import SIGNIFICANT, Check, listed, percent
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
 from shiftune.search.selection import gap
 
@@ -32,8 +32,9 @@ def influence_check(
 
     A problem: there is but one source with a say; or without some source another trial would be
     chosen, and by what the others say the chosen one is worse (95 % interval of the paired
-    difference). A caution: without some source the risk lies outside its 95 % interval, or one
-    source has so much of the say that the estimate is nearer to that of one source than of two.
+    difference, widened for the number of trials and sources that were tried). A caution: without
+    some source the risk lies outside its 95 % interval, or one source has so much of the say that
+    the estimate is nearer to that of one source than of two.
 
     Parameters
     ----------
@@ -62,13 +63,15 @@ def influence_check(
     away = table[(table["without"] < low) | (table["without"] > high)]
     farthest = str(table["change"].abs().idxmax())
     value = float(table["without"].to_dict()[farthest])
+    # The rival is the best of all other trials, once for every source.
+    level = 1 - SIGNIFICANT / (len(table) * max(len(risks) - 1, 1))
     other_choice, worse = [], []
     for site in map(str, table.index):
         rest = [_without(r, site) for r in risks]
         rival = rest[choose(rest)]
         if rival is not rest[chosen]:
             other_choice.append(site)
-            if gap(rest[chosen], rival).interval()[0] > 0:
+            if gap(rest[chosen], rival).interval(level)[0] > 0:
                 worse.append(site)
     figures = {
         "largest_share": share,
