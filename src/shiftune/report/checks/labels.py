@@ -74,14 +74,17 @@ def labels_check(found: LabelStability | None) -> Check:
     else:
         finding += ", though no single site stands out"
     finding += f". A model that is told the site makes {percent(found.gain)} less squared error."
+    without = ""
+    if 0 < len(moved) <= compared / 2:  # most are alike, and there is a search without the others
+        without = f"compare with a search without {listed(moved)}; "
     return Check(
         NAME,
         "problem" if found.gain >= LARGE_GAIN else "caution",
         finding,
         "The target may differ as well, and no weighting repairs that: its true risk can lie "
         "outside the interval. Look for what differs (how labels are made, instruments, a missing "
-        "column) and add it as a column; compare with a search without the sites that differ; "
-        "label some rows of the target and give them as labelled_target.",
+        f"column) and add it as a column; {without}label some rows of the target and give them as "
+        "labelled_target.",
         figures,
     )
 
