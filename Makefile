@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/fallback.py
 	$(BIN)/python benchmarks/ratios.py
+	$(BIN)/python benchmarks/stability.py
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/search.py
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _NEIGHBOURS = 5
 _SPACING_QUANTILE = 0.99
 _MOST_ROWS = 2_000
+# Share of target rows out of reach that is worth a word, and that leaves only a part covered. (A
+# source distributed like the target leaves up to 4 %.)
+SOME_OUT_OF_REACH = 0.1
+MANY_OUT_OF_REACH = 0.25
 
 
 def diagnose(
@@ -140,10 +144,10 @@ def _verdict(objection: str, ess_share: float, uncovered: float) -> str:
     """Speak in at most 50 characters: that is what pandas shows of a text."""
     if objection:
         return f"left out: {objection}"
-    if uncovered > 0.25:
+    if uncovered > MANY_OUT_OF_REACH:
         return f"covers part: {uncovered:.0%} of target rows out of reach"
     if ess_share < 0.1:
         return f"overlaps little: {ess_share:.0%} of its rows count"
-    if uncovered > 0.1:
+    if uncovered > SOME_OUT_OF_REACH:
         return f"overlaps; {uncovered:.0%} of target rows out of reach"
     return "overlaps well"

@@ -134,7 +134,7 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     Compared are the self-normalised risks :math:`m_j / \bar w_j`: weights of a source that are
     all too low or too high by a factor say nothing about its labels. Where losses are small they
     also vary less, so a source whose estimate is low by chance would seem sure of it, and Q would
-    be far too large (at 20 sources of 40 rows in a quarter of all cases, nominally 5 %). The
+    be far too large (at 20 sources of 40 rows in a third of all cases, nominally 5 %). The
     divergences are therefore steadied as the guard does it (`Guard.prior_rows`), and taken
     without what normalising saves. With estimated weights the p value then falls below 5 % in at
     most about 5 % of cases (benchmarks/stability.py).

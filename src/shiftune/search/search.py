@@ -46,14 +46,16 @@ from shiftune.search.workers import Workers
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
 
     from shiftune.ratio import DensityRatio
+    from shiftune.report.checks import Checks
     from shiftune.risk.estimate import Method
     from shiftune.risk.losses import Loss
 
@@ -358,7 +360,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read_results(self, loss: Loss) -> None:
         trials = finished_trials(self.study_)
-        judged = [(trial, risk) for trial in trials if (risk := risk_of(trial)) is not None]
+        judged, risks = self._judged()
         if not judged:
             reasons = dict.fromkeys(trial.user_attrs.get(FAILURE, "") for trial in trials)
             shown = "".join(f"\n  {reason}" for reason in list(reasons)[:3])
@@ -368,15 +370,22 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 if trials
                 else "no trial was finished, so there is nothing to choose from"
             )
-        risks = [risk for _, risk in judged]
-        complexity = self._complexity() if self.select == "one_se" else None
-        chosen = winner(risks, [trial.params for trial, _ in judged], complexity)
-        best, self.risk_ = judged[chosen]
+        chosen = self._winner(risks, [trial.params for trial in judged])
+        best, self.risk_ = judged[chosen], risks[chosen]
         self.loss_ = loss
         self.best_index_ = best.number
         self.best_params_ = dict(best.params)
         tied = zip(judged, tied_with_best(risks), strict=True)
-        self.trials_ = table(trials, {trial.number for (trial, _), yes in tied if yes})
+        self.trials_ = table(trials, {trial.number for trial, yes in tied if yes})
+
+    def _judged(self) -> tuple[list[FrozenTrial], list[RiskEstimate]]:
+        """Trials that have an estimated risk, and their risks."""
+        found = [(trial, risk_of(trial)) for trial in finished_trials(self.study_)]
+        judged = [(trial, risk) for trial, risk in found if risk is not None]
+        return [trial for trial, _ in judged], [risk for _, risk in judged]
+
+    def _winner(self, risks: Sequence[RiskEstimate], params: Sequence[Mapping[str, Any]]) -> int:
+        return winner(risks, params, self._complexity() if self.select == "one_se" else None)
 
     def _complexity(self) -> Callable[[Mapping[str, Any]], float] | None:
         return self.complexity or getattr(self.space, "complexity", None)
@@ -452,6 +461,17 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         self._check_fitted()
         return forest(self.risk_, ax, level)
+
+    def checks(self) -> Checks:
+        """Check what the results rest on, in sentences; see `shiftune.report.assumption_checks`.
+
+        Overlap, whether p(y|x) moves between sites, whether the sources agree, and whether one of
+        them decides. Takes seconds; ``print(search.checks())`` is a text to read.
+        """
+        from shiftune.report import assumption_checks
+
+        self._check_fitted()
+        return assumption_checks(self)
 
     # ---------------------------------------------------------------- using the model
 

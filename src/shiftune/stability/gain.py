@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
+PENALTIES = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 10_000.0)
 # A level and slopes for every site; columns in all, so that the fit takes a second at most.
 MOST_SLOPES = 4
 MOST_COLUMNS = 300
@@ -33,20 +33,26 @@ def gain_from_sites(
     .. math:: g = 1 - \frac{\sum_i (y_i - \hat f(x_i) - \hat b_{s_i}(x_i))^2}
                            {\sum_i (y_i - \hat f(x_i))^2},
 
-    where :math:`\hat b_s` is a level and a slope along the leading principal components for every
-    site, by ridge regression on the other folds. Negative where knowing the site does not help.
-    It is a lower bound: what differs between sites in a more curious way is not in it.
+    where :math:`\hat b_s` is a level for every site, then slopes along the leading principal
+    components, each by ridge regression on the other folds with a penalty of its own. Negative
+    where knowing the site does not help. A lower bound: what differs between sites in a more
+    curious way is not in it, nor what cannot be learned from so few rows.
     """
     residual = Y - fits.label
     k = fits.site.shape[1]
     slopes = principal_components(Z, int(np.clip(MOST_COLUMNS // k - 1, 0, MOST_SLOPES)))
     levels = np.eye(k)[site]
-    columns = np.hstack([levels, *(levels * slope[:, None] for slope in slopes.T)])
+    steps = [levels]
+    if slopes.shape[1]:
+        steps.append(np.hstack([levels * slope[:, None] for slope in slopes.T]))
     left = np.empty_like(residual)
     for f in range(FOLDS):
-        rest, held = fits.fold != f, fits.fold == f
-        model = RidgeCV(PENALTIES, fit_intercept=False).fit(columns[rest], residual[rest])
-        left[held] = residual[held] - model.predict(columns[held]).reshape(residual[held].shape)
+        rest = fits.fold != f
+        remaining = residual.copy()
+        for columns in steps:
+            model = RidgeCV(PENALTIES, fit_intercept=False).fit(columns[rest], remaining[rest])
+            remaining -= model.predict(columns).reshape(remaining.shape)
+        left[~rest] = remaining[~rest]
     before, after = np.sum(residual**2, axis=1), np.sum(left**2, axis=1)
     if before.sum() == 0:
         return 0.0, 0.0

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Each class costs a model per fold; the most frequent ones are looked at.
+MOST_CLASSES = 12
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelStability:
@@ -81,7 +84,9 @@ def label_stability(
     :math:`\sum_i R_{ij}` finds labels that lie higher or lower at site j,
     :math:`\sum_i R_{ij} h(x_i)` inputs that act differently there, with h the predicted label
     and the principal components of x [2]_. The p values are those of quadratic forms with the
-    rows' own covariance, so noise may vary with x and between sites.
+    rows' own covariance, so noise may vary with x and between sites. Rows are taken as
+    independent: visits of one patient, or rows that follow each other in time, make it find too
+    much.
 
     Parameters
     ----------
@@ -124,6 +129,8 @@ def label_stability(
     read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
     encoder = RatioEncoder().fit([site.X for site in read])
     Z = np.vstack([encoder.transform(site.X) for site in read])
+    if Z.shape[1] == 0:  # every column is constant
+        Z = np.zeros((len(Z), 1))
     Y, classes = _columns([site.labels for site in read], task)
     number = np.repeat(np.arange(len(read)), [len(site) for site in read])
     fits = cross_fitted(Z, Y, number, rng)
@@ -149,8 +156,9 @@ def _columns(labels: list[NDArray[Any]], task: Task | None) -> tuple[Floats, lis
     y = np.concatenate(labels)
     if (task or task_of(labels)) == "regression":
         return y.astype(float)[:, None], []
-    classes = np.unique(y)
-    shown = classes[1:] if len(classes) == 2 else classes
+    classes, counts = np.unique(y, return_counts=True)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_CLASSES])
+    shown = classes[1:] if len(classes) == 2 else classes[frequent]
     return (y[:, None] == shown).astype(float), [str(c) for c in shown]
 
 

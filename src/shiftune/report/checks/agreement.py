@@ -1,0 +1,71 @@
+"""Whether the sources agree about the risk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shiftune.report.checks.check import SIGNIFICANT, Check, chance, percent
+from shiftune.risk.heterogeneity import heterogeneity_of
+
+if TYPE_CHECKING:
+    from shiftune.risk.result import RiskEstimate
+
+# "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
+# 327: 25 % is low, 50 % moderate, 75 % high.
+HIGH = 0.75
+
+NAME = "risks agree"
+
+
+def agreement_check(risk: RiskEstimate) -> Check:
+    """Say whether the sources differ about the chosen model's risk by more than chance.
+
+    A caution: they do (Cochran's Q, 5 % level), or fewer than two can be compared. A problem: they
+    do, and at least three quarters of the differences (I^2) are not chance.
+    """
+    found = heterogeneity_of(risk)
+    if found is None:
+        return Check(
+            NAME,
+            "caution",
+            "Whether the sources agree about the risk cannot be told: fewer than two have a say.",
+            "The interval of the risk knows nothing of differences between sites; take it as the "
+            "least that is uncertain.",
+            {},
+        )
+    low, high = found.prediction_interval()
+    low = max(low, 0.0) if risk.estimates.min() >= 0 else low
+    figures = {
+        "q": found.q,
+        "q_expected": found.expected,
+        "p_value": found.p_value,
+        "i_squared": found.i_squared,
+        "tau": found.tau_squared**0.5,
+        "one_more_site_low": low,
+        "one_more_site_high": high,
+    }
+    if found.p_value >= SIGNIFICANT:
+        return Check(
+            NAME,
+            "ok",
+            f"What the {found.k} sources say about the risk differs no more than by chance "
+            f"({chance(found.p_value)}).",
+            "Nothing to do.",
+            figures,
+        )
+    otherwise = (
+        "other inputs are harder (an estimate with weights takes care of that)"
+        if risk.method == "naive"
+        else "the density ratios are off (try ratio='auto')"
+    )
+    return Check(
+        NAME,
+        "problem" if found.i_squared >= HIGH else "caution",
+        f"The {found.k} sources disagree about the risk by more than chance "
+        f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real "
+        "(that is I²). "
+        f"Going by them, the risk of one more site may be anything from {low:.4g} to {high:.4g}.",
+        "Take that range instead of the interval of the risk. Either the same inputs have other "
+        f"labels (see 'same labels'), or {otherwise}; search.plot_sources() shows who disagrees.",
+        figures,
+    )

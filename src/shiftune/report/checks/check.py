@@ -1,0 +1,90 @@
+"""One assumption: what was found, and what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["ok", "caution", "problem"]
+
+# The usual level of a test.
+SIGNIFICANT = 0.05
+# A sentence names no more sites than this.
+MOST_NAMES = 3
+_WIDTH, _INDENT = 96, " " * 9
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One assumption behind a search: what was found, and what to do.
+
+    Attributes
+    ----------
+    name : str
+        "overlap", "same labels", "risks agree" or "no source decides alone".
+    level : {"ok", "caution", "problem"}
+    finding, advice : str
+        What was found, in a sentence or two, and what to do.
+    figures : dict
+        The numbers behind it.
+    """
+
+    name: str
+    level: Level
+    finding: str
+    advice: str
+    figures: dict[str, float]
+
+    def __str__(self) -> str:
+        lines = [f"{self.level.upper():8} {self.name}"]
+        for said, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
+            lines.append(
+                textwrap.fill(said, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+            )
+        return "\n".join(lines)
+
+
+class Checks(list[Check]):
+    """The checks of a search, which read well when they are printed."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(check) for check in self)
+
+    __repr__ = __str__
+
+
+def listed(names: list[str]) -> str:
+    """Name a few sites, and count the others.
+
+    >>> listed(["B", "C"]), listed(["B", "C", "D", "E", "F"])
+    ("'B' and 'C'", "'B', 'C', 'D' and 2 others")
+    """
+    shown = [repr(name) for name in names[:MOST_NAMES]]
+    more = len(names) - len(shown)
+    if more:
+        shown.append(f"{more} other{'s' if more > 1 else ''}")
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def chance(p_value: float) -> str:
+    """Write a p value.
+
+    >>> chance(0.0000012), chance(0.0312)
+    ('p < 0.001', 'p = 0.031')
+    """
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
+
+
+def percent(share: float) -> str:
+    """Write a share that is not negative.
+
+    >>> percent(0.217), percent(0.004)
+    ('22 %', 'less than 1 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
+
+
+def verb(names: list[str], one: str, several: str) -> str:
+    """Return the form of a verb that fits the number of sites."""
+    return one if len(names) == 1 else several

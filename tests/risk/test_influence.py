@@ -1,0 +1,57 @@
+"""The estimate without a source is the one computed anew without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shiftune.errors import ProblemError
+from shiftune.risk import estimate, leave_one_source_out, without_source
+
+
+@pytest.fixture
+def sample(rng):
+    losses = [rng.exponential(1 + j, 60 + 20 * j) for j in range(3)]
+    return losses, [rng.exponential(size=len(loss)) for loss in losses]
+
+
+@pytest.mark.parametrize("method", ["naive", "unbiased", "variance_reduced"])
+def test_the_same_as_computed_anew(method, sample):
+    losses, weights = sample
+    risk = estimate(losses, weights, method, guard=False, names=["B", "C", "D"])
+    again = estimate(losses[::2], weights[::2], method, guard=False, names=["B", "D"])
+    without = without_source(risk, "C")
+    assert without.value == pytest.approx(again.value)
+    assert without.variance == pytest.approx(again.variance)
+    assert without.dof == pytest.approx(again.dof)
+    assert (without.lam * without.n)[[0, 2]] == pytest.approx(again.lam * again.n)
+
+
+def test_differences_stay_paired(sample):
+    """Two models without a source can be compared as before."""
+    losses, weights = sample
+    one, other = (estimate([a + c for a in losses], weights, "unbiased") for c in (0.0, 0.1))
+    shifted = without_source(other, "2").minus(without_source(one, "2"))
+    anew = [estimate([a + c for a in losses[::2]], weights[::2], "unbiased") for c in (0.0, 0.1)]
+    assert shifted.value == pytest.approx(anew[1].value - anew[0].value)
+    assert shifted.variance == pytest.approx(anew[1].minus(anew[0]).variance)
+
+
+def test_the_table(sample):
+    losses, weights = sample
+    table = leave_one_source_out(estimate(losses, weights, names=["B", "C", "D"]))
+    assert table["share"].sum() == pytest.approx(1)
+    assert list(table.index) == ["B", "C", "D"]
+
+
+def test_one_source_alone(sample):
+    losses, _ = sample
+    weights = [np.ones(60), np.full(80, 1e-9), np.full(100, 1e-9)]
+    risk = estimate(losses, weights, names=["B", "C", "D"])
+    table = leave_one_source_out(risk)
+    assert list(table.index) == ["B"]
+    assert np.isnan(table["without"].item())
+    with pytest.raises(ProblemError, match="rests on 'B' alone"):
+        without_source(risk, "B")
+    with pytest.raises(ProblemError, match="there is no source 'X'"):
+        without_source(risk, "X")
