@@ -12,11 +12,24 @@ import pytest
 import shiftune
 
 ROOT = Path(shiftune.__file__).parent
-ORDER = ["errors", "problem", "ratio", "risk", "search", "baselines", "report"]
+ORDER = [
+    "errors",
+    "provenance",
+    "whole_files",
+    "problem",
+    "tables",
+    "ratio",
+    "risk",
+    "search",
+    "models",
+    "baselines",
+    "report",
+]
 BESIDE = {
     "datasets": ["errors", "problem"],
     "paper": [*ORDER, "datasets"],
     "testing": [*ORDER, "datasets"],
+    "cli": [*ORDER, "demo", "paper"],
 }
 # problem.diagnose() and search.plot_*() look down the picture, when the user calls them.
 EXCEPTIONS = {("problem/problem.py", "ratio"), ("search/search.py", "report")}
