@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -14,9 +15,10 @@ from shiftune import __version__
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MISTAKE, STOPPED = 2, 130
+Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 class Explaining(TyperGroup):
@@ -42,30 +44,50 @@ app = typer.Typer(
 )
 
 
+def command(**options: Any) -> Callable[[Command], Command]:
+    """Register a command whose docstring is its help; indented paragraphs are examples."""
+
+    def register(function: Command) -> Command:
+        return app.command(help=_flowing(function.__doc__ or ""), **options)(function)
+
+    return register
+
+
+def _flowing(text: str) -> str:
+    r"""Leave line breaks to the terminal, but for indented lines.
+
+    >>> _flowing("One\ntwo.\n\n  kept\n  apart")
+    'One two.\n\n  kept\n  apart'
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(p if p.startswith("  ") else " ".join(p.split()) for p in paragraphs)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"shiftune {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+HELP = """Choose hyperparameters, and know the error, for a site you have no labels from.
+
+Start with a table that has a column for the site:
+
+  shiftune diagnose visits.csv --site ward --target A
+  shiftune tune visits.csv --site ward --target A --label died --model ridge
+
+Every command explains itself with --help.
+"""
+
+
+@app.callback(help=HELP)
 def _options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Choose hyperparameters, and know the error, for a site you have no labels from.
-
-    Start with a table that has a column for the site:
-
-    \b
-      shiftune diagnose visits.csv --site hospital --target A
-      shiftune tune visits.csv --site hospital --target A \\
-          --label readmitted --model lightgbm
-
-    Every command explains itself with --help.
-    """
+    """Take the options that come before the command."""
 
 
 def checked_jobs(jobs: int) -> int:

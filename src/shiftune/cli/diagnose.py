@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from shiftune.cli.app import app
+from shiftune.cli.app import command
 from shiftune.cli.options import (
     Data,
     Drop,
@@ -20,7 +20,7 @@ from shiftune.cli.options import (
 )
 
 
-@app.command(rich_help_panel="Your data")
+@command(rich_help_panel="Your data")
 def diagnose(
     data: Data,
     site: SiteColumn,
@@ -34,8 +34,9 @@ def diagnose(
 ) -> None:
     """Say which sites overlap with the target, before any model is trained.
 
-    \b
-      shiftune diagnose visits.csv --site hospital --target A --label readmitted
+    For example:
+
+      shiftune diagnose visits.csv --site ward --target A --label died
 
     A source whose rows are unlike the target's can say little about it. The table has, for every
     source, the mean of its density ratios (1 where it covers the target), how many of its rows
@@ -52,6 +53,9 @@ def diagnose(
         drop=drop or (),
         drop_unlabelled=True,
     )
+    notes = list(table.notes)
+    if label is None:
+        notes.append("all columns but the site are compared; if one is the label, name it: --label")
     overlap = table.problem.diagnose(ratio, random_state=seed)
     if as_json:
         from shiftune.cli.records import column_records, records
@@ -61,12 +65,12 @@ def diagnose(
             "target_rows": len(table.problem.target),
             "sources": records(overlap),
             "columns": column_records(table),
-            "notes": list(table.notes),
+            "notes": notes,
         }
         typer.echo(json.dumps(found, indent=2))
         return
     from shiftune.cli.screen import screen, show_overlap, show_table
 
     console = screen()
-    show_table(console, data, table, label=label)
+    show_table(console, data, table, notes, label=label)
     show_overlap(console, overlap, target)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +52,8 @@ class ResultFolder:
 
     # ---------------------------------------------------------------- whose it is
 
-    def claim(self, undertaking: Undertaking, command: str) -> bool:
-        """Make the folder, or make sure that it belongs to this question; say whether it is new.
+    def check(self, undertaking: Undertaking) -> bool:
+        """Make sure that the folder can be used for this question; say whether it is a new one.
 
         A folder of other data or settings, or with files of somebody else, is refused.
         """
@@ -62,25 +61,27 @@ class ResultFolder:
             raise ProblemError(f"{self.path} is a file, not a folder; give another with --out")
         with _explained(self.path):
             there = self.path.is_dir() and any(self.path.iterdir())
+        if there and not (self.path / SETTINGS).exists():
+            raise ProblemError(
+                f"the folder {self.path} is not empty and holds no result of shiftune; give "
+                "another with --out"
+            )
         if there:
-            if not (self.path / SETTINGS).exists():
-                raise ProblemError(
-                    f"the folder {self.path} is not empty and holds no result of shiftune; give "
-                    "another with --out"
-                )
             self._check_same(undertaking.options)
-            return False
-        call = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
-        settings = {
-            **call,
-            "file": str(undertaking.question.data.resolve()),
-            "options": undertaking.options,
-            **made_with(),
-        }
+        return not there
+
+    def begin(self, undertaking: Undertaking, command: str) -> None:
+        """Note a run, its command and versions; the folder is made where it is not there."""
+        there = (self.path / SETTINGS).exists()
+        run = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
         with _explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "file": str(undertaking.question.data.resolve()),
+            "options": undertaking.options,
+            "runs": [*(self.settings()["runs"] if there else []), run | made_with()],
+        }
         self._write_json(SETTINGS, settings)
-        return True
 
     def _check_same(self, options: Mapping[str, Any]) -> None:
         earlier = self.settings()["options"]
@@ -93,8 +94,8 @@ class ResultFolder:
             )
 
     def settings(self) -> dict[str, Any]:
-        """Return what `claim` has written."""
-        return self._read_json(SETTINGS, {"command", "file", "options", "versions"})
+        """Return what `begin` has written."""
+        return self._read_json(SETTINGS, {"file", "options", "runs"})
 
     def best(self) -> dict[str, Any] | None:
         """Return the answer so far; None where there is none yet."""
@@ -103,8 +104,11 @@ class ResultFolder:
         return self._read_json(BEST, {"trials", "risk", "params"})
 
     def discard(self) -> None:
-        """Remove a folder that was new and came to nothing."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove what a run has written that was the first and came to nothing."""
+        with suppress(OSError):
+            for path in self.path.iterdir():
+                path.unlink()
+            self.path.rmdir()
 
     # ---------------------------------------------------------------- what is in it
 
@@ -146,13 +150,14 @@ class ResultFolder:
     def provenance(self) -> dict[str, str]:
         """Return where the result comes from, as the report prints it."""
         settings = self.settings()
+        last = settings["runs"][-1]
         return {
-            "command": settings["command"],
+            "command": last["command"],
             "data file": settings["file"],
             "data fingerprint": settings["options"]["data"],
             "seed": str(settings["options"]["seed"]),
-            "date": settings["date"],
-            "versions": ", ".join(f"{name} {v}" for name, v in settings["versions"].items()),
+            "date": last["date"],
+            "versions": ", ".join(f"{name} {v}" for name, v in last["versions"].items()),
         }
 
     @staticmethod
@@ -201,6 +206,7 @@ def _shown(value: Any) -> str:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
+    """Say what to do where a file cannot be read or written."""
     try:
         yield
     except OSError as error:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from shiftune.cli.app import app
+from shiftune.cli.app import command
 from shiftune.cli.options import Json
 
 
-@app.command(rich_help_panel="Your data")
+@command(rich_help_panel="Your data")
 def models(
     name: Annotated[
         str | None,
@@ -21,14 +21,14 @@ def models(
 ) -> None:
     """List the models that go by name, and where their hyperparameters are looked for.
 
-    \b
+    For example:
+
       shiftune models
       shiftune models lightgbm > space.toml     # edit it, then
       shiftune tune ... --model lightgbm --space space.toml
 
     A space file has a line per hyperparameter. What is not in it stays at the model's default.
 
-    \b
       learning_rate = { low = 0.01, high = 0.3, log = true }  # decimal numbers
       max_depth = { low = 2, high = 8 }                       # whole numbers
       boosting_type = ["gbdt", "dart"]                        # one of these

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from shiftune.cli.app import app
+from shiftune.cli.app import command
 from shiftune.errors import ProblemError
 
 
-@app.command(rich_help_panel="Your data")
+@command(rich_help_panel="Your data")
 def report(
     folder: Annotated[
         Path,
@@ -28,7 +28,8 @@ def report(
 ) -> None:
     """Write report.html of a result again, from its trials and the table.
 
-    \b
+    For example:
+
       shiftune report visits-A-lightgbm
 
     No new trial is run, but the table is read and the model is fitted once more.
@@ -40,7 +41,9 @@ def report(
     result = ResultFolder(folder)
     settings = result.settings()
     if result.best() is None:
-        raise ProblemError(f"{folder} has no finished trial; run this first: {settings['command']}")
+        raise ProblemError(
+            f"{folder} has no finished trial; run this first: {settings['runs'][-1]['command']}"
+        )
     table = data or Path(settings["file"])
     if not table.exists():
         raise ProblemError(
@@ -50,7 +53,7 @@ def report(
     again = undertaken(
         question_again(table, settings["options"]), trials=1, jobs=1, storage=result.journal
     )
-    result.claim(again, settings["command"])
+    result.check(again)
     with notes_for_warnings():
         again.search.set_params(progress=False).fit(again.table.problem)
         path = result.write_report(again)

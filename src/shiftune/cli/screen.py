@@ -13,7 +13,7 @@ from rich.text import Text
 from shiftune.errors import DataWarning, OverlapWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -39,7 +39,7 @@ def notes_for_warnings() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in shown:
             shown.add(str(message))
-            _note(Console(stderr=True, markup=False, highlight=False), str(message))
+            show_note(Console(stderr=True, markup=False, highlight=False), str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,15 +49,16 @@ def notes_for_warnings() -> Iterator[None]:
         yield
 
 
-def show_table(console: Console, path: Path, table: SiteTable, *, label: str | None) -> None:
+def show_table(
+    console: Console, path: Path, table: SiteTable, notes: Sequence[str], *, label: str | None
+) -> None:
     """Show how the table was understood: sites, label, columns, notes."""
-    problem = table.problem
     console.print(_facts(path, table, label))
     columns = table.columns
     listed = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
     listed = listed.head(MOST_COLUMNS)
     if len(listed):
-        grid = _grid(("column", "left"), ("read as", "left"), ("values", "right"))
+        grid = _grid(("column", "left"), ("read as", "left"), ("distinct", "right"))
         grid.add_column("missing", justify="right", no_wrap=True)
         grid.add_column("note", ratio=1)
         for name, row in listed.iterrows():
@@ -70,12 +71,10 @@ def show_table(console: Console, path: Path, table: SiteTable, *, label: str | N
         if len(listed) < len(columns):
             more = len(columns) - len(listed)
             console.print(Text(f"  and {more} more columns, used as they are", style="dim"))
-    if table.notes:
+    if notes:
         console.print()
-    for note in table.notes:
-        _note(console, note)
-    if len(problem.sources) == 0:
-        return
+    for note in notes:
+        show_note(console, note)
 
 
 def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
@@ -88,17 +87,16 @@ def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
     many = {"number": "numbers", "category": "categories", "date": "dates"}
     kinds = ", ".join(f"{count} {many[str(k)] if count > 1 else k}" for k, count in counts.items())
     left = len(table.columns) - len(used)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
-    grid.add_row("Table", str(path))
-    grid.add_row("Target", f"{problem.target.name}: {len(problem.target)} rows")
     rows = sum(map(len, sites))
-    grid.add_row("Sources", f"{len(sites)} with {rows} rows: {shown}{more}")
+    facts = [
+        ("Table", str(path)),
+        ("Target", f"{problem.target.name}: {len(problem.target)} rows"),
+        ("Sources", f"{len(sites)} with {rows} rows: {shown}{more}"),
+        ("Columns", kinds + (f"; {left} left out" if left else "")),
+    ]
     if label is not None:
-        grid.add_row("Label", f"{label}: {_about_label(table)}")
-    grid.add_row("Columns", f"{kinds}" + (f"; {left} left out" if left else ""))
-    return grid
+        facts.insert(3, ("Label", f"{label}: {_about_label(table)}"))
+    return _labelled(*facts)
 
 
 def _about_label(table: SiteTable) -> str:
@@ -123,7 +121,9 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
         grid.add_row(
             str(name),
             str(row["n"]),
-            f"{row['mean_weight']:.2g}",
+            f"{row['mean_weight']:.2f}"
+            if row["mean_weight"] >= 0.01
+            else f"{row['mean_weight']:.0e}",
             f"{row['ess_share']:.0%}",
             f"{row['uncovered']:.0%}" if row["uncovered"] == row["uncovered"] else "?",
             Text(row["verdict"], style="red" if left_out else "green" if well else "yellow"),
@@ -159,36 +159,44 @@ def show_task(console: Console, undertaking: Undertaking, trials: int, earlier: 
     )
 
 
+def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
+    """Say that there is nothing to do."""
+    console.print(
+        f"\n{folder} already has {best['trials']} trials; for more give a larger --trials."
+    )
+
+
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show the winner, what every source says of it, and where the files are."""
     risk = best["risk"]
-    answer = Text.assemble(
-        f"Estimated {best['loss']} at {best['target']}: ",
-        (f"{risk['value']:.4g}", "bold"),
-        f"  ({risk['level']:.0%} interval {risk['low']:.4g} to {risk['high']:.4g}, "
-        f"{risk['method']}, trial {best['best_trial']} of {best['trials']})",
+    loss = best["loss"] if best["loss"].endswith("loss") else f"{best['loss']} loss"
+    params = ", ".join(
+        f"{name} = {number(value) if isinstance(value, float) else value}"
+        for name, value in best["params"].items()
+    )
+    grid = _labelled(
+        (f"Expected {loss} at {best['target']}", Text(number(risk["value"]), style="bold")),
+        (f"{risk['level']:.0%} interval", f"{number(risk['low'])} to {number(risk['high'])}"),
+        ("Estimator", risk["method"]),
+        (f"Best of {best['trials']} trials", f"number {best['best_trial']}: {params}"),
     )
     console.print()
-    console.print(answer)
+    console.print(grid)
     if risk["fallback"]:
-        _note(console, risk["fallback"])
-    params = Table.grid(padding=(0, 2))
-    for name, value in best["params"].items():
-        params.add_row(f"  {name}", f"{value:.6g}" if isinstance(value, float) else str(value))
-    console.print(params)
+        show_note(console, risk["fallback"])
     grid = _grid(("source", "left"), ("rows", "right"), ("says", "right"), ("share", "right"))
     grid.add_column("left out because of", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
-        says = f"{source['estimate']:.4g} ± {source['stderr']:.2g}"
+        says = f"{number(source['estimate'])} ± {number(source['stderr'], 2)}"
         share = f"{source['share']:.0%}"
         grid.add_row(source["site"], str(source["n"]), says, share, source["left_out"])
     console.print()
     console.print(grid)
+    files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
     console.print()
-    console.print(f"Written to {folder}: report.html, best.json, predictions.csv, trials.csv,")
-    console.print(f"{best['model_file']}, settings.json, study.journal", soft_wrap=True)
+    console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
     if best["model_file"].endswith(".pickle"):
-        _note(console, "loading the model executes code: load it only if you trust its origin")
+        show_note(console, "loading the model executes code: load it only if you trust its origin")
 
 
 def show_models(console: Console) -> None:
@@ -205,16 +213,40 @@ def show_models(console: Console) -> None:
             grid.add_row("", parameter, described(values))
     console.print(grid)
     console.print(
-        Text("\nshiftune models NAME prints a space as a file that --space reads.", style="dim")
+        Text(
+            "\nwhole: whole numbers; log: on a logarithmic scale. "
+            "shiftune models NAME prints a space as a file that --space reads.",
+            style="dim",
+        )
     )
 
 
-def _note(console: Console, text: str) -> None:
+def number(value: float, digits: int = 4) -> str:
+    """Write a number with so many digits, without powers of ten where they can be avoided.
+
+    >>> number(17843.2), number(0.123456, 2), number(3e-9)
+    ('17840', '0.12', '3e-09')
+    """
+    rounded = f"{value:.{digits}g}"
+    return f"{float(rounded):.0f}" if 10**digits <= abs(value) < 1e8 else rounded
+
+
+def show_note(console: Console, text: str) -> None:
+    """Show what the user should know."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="yellow", no_wrap=True)
     grid.add_column()
     grid.add_row("note", text)
     console.print(grid)
+
+
+def _labelled(*facts: tuple[str, str | Text]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for name, fact in facts:
+        grid.add_row(name, fact)
+    return grid
 
 
 def _grid(*columns: tuple[str, str]) -> Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from shiftune.cli.app import STOPPED, app, checked_jobs, command_line
+from shiftune.cli.app import STOPPED, checked_jobs, command, command_line
 from shiftune.cli.options import (
     Data,
     Drop,
@@ -54,7 +54,7 @@ class TuneCommand(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-@app.command(cls=TuneCommand, rich_help_panel="Your data")
+@command(cls=TuneCommand, rich_help_panel="Your data")
 def tune(
     data: Data,
     site: SiteColumn,
@@ -96,11 +96,9 @@ def tune(
 ) -> None:
     """Find the best hyperparameters for a site without labels, and estimate the error there.
 
-    \b
-      shiftune tune visits.csv --site hospital --target A \\
-          --label readmitted --model lightgbm --out run
-      shiftune tune visits.csv --site hospital --target A \\
-          --label cost --model ridge --trials 20 --jobs 2
+    For example:
+
+      shiftune tune visits.csv --site ward --target A --label died --model ridge
 
     The other sites are the sources, which need labels. Labels that the target has are set aside
     and never used. Identifiers and constant columns are left out, with a note.
@@ -115,7 +113,7 @@ def tune(
     checked_jobs(jobs)
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.question import Question, undertaken
-    from shiftune.cli.screen import screen, show_table, show_task
+    from shiftune.cli.screen import screen, show_finished, show_table, show_task
 
     folder = ResultFolder(out or _default_folder(data, target, model))
     asked = Question(
@@ -135,15 +133,15 @@ def tune(
         seed=seed,
     )
     undertaking = undertaken(asked, trials=trials, jobs=jobs, storage=folder.journal)
-    console = screen(silent=as_json)
-    show_table(console, data, undertaking.table, label=label)
-    new = folder.claim(undertaking, command_line())
+    new = folder.check(undertaking)
     best = None if new else folder.best()
+    console = screen(silent=as_json)
+    show_table(console, data, undertaking.table, undertaking.table.notes, label=label)
     stopped = False
     if best is not None and best["trials"] >= trials:
-        said = f"{folder.path} already has {best['trials']} trials; for more say --trials"
-        console.print(f"\n{said} {2 * best['trials']}")
+        show_finished(console, best, folder.path)
     else:
+        folder.begin(undertaking, command_line())
         show_task(console, undertaking, trials, 0 if best is None else best["trials"])
         best = _searched(undertaking, folder, new)
         stopped = undertaking.search.interrupted_

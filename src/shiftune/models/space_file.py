@@ -80,7 +80,7 @@ def described(values: BaseDistribution) -> str:
     """Say in words where a parameter is looked for.
 
     >>> described(IntDistribution(1, 100, log=True))
-    '1 to 100, whole numbers, log scale'
+    '1 to 100, whole, log'
     """
     if isinstance(values, CategoricalDistribution):
         return " or ".join(map(str, values.choices))
@@ -88,8 +88,8 @@ def described(values: BaseDistribution) -> str:
         return str(values)
     said = f"{values.low:g} to {values.high:g}"
     if isinstance(values, IntDistribution):
-        said += ", whole numbers"
-    return said + (", log scale" if values.log else "")
+        said += ", whole"
+    return said + (", log" if values.log else "")
 
 
 def _entries(path: Path) -> dict[str, Any]:

@@ -72,7 +72,10 @@ def _about_classes(given: pd.Series, task: Task | None) -> list[str]:
     classes = given.nunique()
     whole_numbers = types.is_numeric_dtype(given) and not types.is_bool_dtype(given)
     if task is None and whole_numbers and classes > 2:
-        return [f"the label {given.name!r} is read as {classes} classes, not as a quantity"]
+        return [
+            f"the label {given.name!r} is read as {classes} classes; if it is a quantity say "
+            "--task regression"
+        ]
     return []
 
 
