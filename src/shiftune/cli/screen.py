@@ -114,9 +114,9 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     grid.add_column("rows that count", justify="right")
     grid.add_column("out of reach", justify="right")
     grid.add_column("verdict", ratio=1)
-    ordered = overlap.sort_values("ess_share", ascending=False)
+    out = overlap["verdict"].str.startswith("left out")
+    ordered = overlap.assign(out=out).sort_values(["out", "ess_share"], ascending=[True, False])
     for name, row in ordered.head(MOST_SITES).iterrows():
-        left_out = row["verdict"].startswith("left out")
         well = row["verdict"] == "overlaps well"
         grid.add_row(
             str(name),
@@ -126,14 +126,13 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
             else f"{row['mean_weight']:.0e}",
             f"{row['ess_share']:.0%}",
             f"{row['uncovered']:.0%}" if row["uncovered"] == row["uncovered"] else "?",
-            Text(row["verdict"], style="red" if left_out else "green" if well else "yellow"),
+            Text(row["verdict"], style="red" if row["out"] else "green" if well else "yellow"),
         )
     console.print()
     console.print(grid)
     if len(ordered) > MOST_SITES:
         console.print(Text(f"  and {len(ordered) - MOST_SITES} more sources", style="dim"))
-    out = int(overlap["verdict"].str.startswith("left out").sum())
-    left = len(overlap) - out
+    left = len(overlap) - int(out.sum())
     console.print()
     console.print(
         f"{left} of {len(overlap)} source{'s' * (len(overlap) > 1)} can speak about {target}."

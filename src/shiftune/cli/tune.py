@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from shiftune.cli.app import STOPPED, checked_jobs, command, command_line
+from shiftune.cli.app import STOPPED, checked_jobs, command, command_line, goes_on
 from shiftune.cli.options import (
     Data,
     Drop,
@@ -143,7 +143,8 @@ def tune(
     else:
         folder.begin(undertaking, command_line())
         show_task(console, undertaking, trials, 0 if best is None else best["trials"])
-        best = _searched(undertaking, folder, new)
+        with goes_on():
+            best = _searched(undertaking, folder, new)
         stopped = undertaking.search.interrupted_
     _show(folder, best, undertaking, as_json)
     if stopped:

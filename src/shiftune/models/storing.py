@@ -57,7 +57,8 @@ def save_model(model: Any, stem: Path) -> Path:
 
     try:
         content, ending = skops.io.dumps(model), SAFE
-        skops.io.get_untrusted_types(data=content)  # what cannot be read back is not stored
+        # What cannot be read back is not stored. It is our own, so it may be trusted.
+        skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
     except Exception as error:  # whatever a foreign class does when it is taken apart
         import cloudpickle
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import warnings
 import zlib
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,11 @@ def _csv(path: Path) -> pd.DataFrame:
         raise ProblemError(f"{path} is no table: it does not hold text") from error
     except pd.errors.EmptyDataError as error:
         raise ProblemError(f"{path} is empty") from error
+    except pd.errors.ParserWarning as error:
+        raise ProblemError(
+            f"{path} is no table that can be read as CSV: its rows have more fields than its first "
+            "line has names"
+        ) from error
     except pd.errors.ParserError as error:
         said = _first_line(error).removeprefix("Error tokenizing data. C error: ")
         raise ProblemError(f"{path} is no table that can be read as CSV: {said}") from error
@@ -112,9 +118,16 @@ def _text(path: Path, encoding: str) -> pd.DataFrame:
         raise ProblemError(f"{path} is no table: it does not hold text")
     separator = max(SEPARATORS, key=header.count)
     decimal = "," if separator == ";" else "."
-    table = pd.read_csv(
-        path, sep=separator, decimal=decimal, encoding=encoding, low_memory=False, index_col=False
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # values would be lost
+        table = pd.read_csv(
+            path,
+            sep=separator,
+            decimal=decimal,
+            encoding=encoding,
+            low_memory=False,
+            index_col=False,
+        )
     return table.rename(columns=str)
 
 
