@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftune.cli.choices import loss_names, risk_names
-from shiftune.models import ReadyModel, read_space, ready_model, space_as_toml, space_from_toml
+from shiftune.models import (
+    KNOWN,
+    ReadyModel,
+    read_space,
+    ready_model,
+    space_as_toml,
+    space_from_toml,
+)
 from shiftune.problem import PAPER_SHARES
 from shiftune.problem.reading import known
 from shiftune.search import ShiftSearch
@@ -61,6 +68,7 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
     """Read the data and set up the search; mistakes are found here, and nothing is written."""
     q = question
     for name, choices, what in (
+        (q.model, list(KNOWN), "model"),
         (q.risk, risk_names(), "risk estimator"),
         (q.loss, [*loss_names("regression"), *loss_names("classification")], "loss"),
     ):
