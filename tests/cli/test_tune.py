@@ -24,7 +24,7 @@ def read(path):
 
 
 def test_a_run_leaves_everything(visits, folder, tune):
-    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    visits.drop(columns="ill").assign(nr=range(240)).to_csv("visits.csv", index=False)
     said = tune("visits.csv", "--out", "run", trials=3).output
     out = folder / "run"
     assert {path.name for path in out.iterdir()} == {
@@ -51,6 +51,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
     report = (out / "report.html").read_text()
     assert settings["options"]["data"] in report
     assert str(folder / "visits.csv") in report
+    assert "nr: left out: another value in almost every row" in report
 
 
 def test_the_same_search_in_python(visits, folder, tune):

@@ -60,7 +60,9 @@ def test_a_few_strange_dates_are_missing():
     found = read(values)
     assert found.kind == "date"
     assert found.series.isna().sum() == 1
-    assert found.remark == "dates (year-month-day); 1 others count as missing"
+    assert found.remark == (
+        "dates (year-month-day); 1 value that is no date ('soon') counts as missing"
+    )
 
 
 def test_version_numbers_are_no_dates():

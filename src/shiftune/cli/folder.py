@@ -144,17 +144,20 @@ class ResultFolder:
 
         path = self.path / REPORT
         with _explained(self.path), whole_file(path) as part:
-            save_report(done.search, part, settings=self.provenance())
+            save_report(done.search, part, settings=self.provenance(done))
         return path
 
-    def provenance(self) -> dict[str, str]:
+    def provenance(self, done: Undertaking) -> dict[str, str]:
         """Return where the result comes from, as the report prints it."""
         settings = self.settings()
         last = settings["runs"][-1]
+        columns = done.table.columns
+        remarks = columns["remark"][columns["remark"] != ""]
         return {
             "command": last["command"],
             "data file": settings["file"],
             "data fingerprint": settings["options"]["data"],
+            "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",
             "seed": str(settings["options"]["seed"]),
             "date": last["date"],
             "versions": ", ".join(f"{name} {v}" for name, v in last["versions"].items()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,14 +31,18 @@ def column_records(table: SiteTable) -> list[dict[str, Any]]:
 
 
 def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
-    """Return an estimate with its interval."""
+    """Return an estimate with its interval; what is not known is null."""
     low, high = risk.interval(level)
     return {
         "value": risk.value,
-        "stderr": risk.stderr,
-        "low": low,
-        "high": high,
+        "stderr": _finite(risk.stderr),
+        "low": _finite(low),
+        "high": _finite(high),
         "level": level,
         "method": risk.method,
         "fallback": risk.fallback,
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

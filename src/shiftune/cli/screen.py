@@ -55,8 +55,8 @@ def show_table(
     """Show how the table was understood: sites, label, columns, notes."""
     console.print(_facts(path, table, label))
     columns = table.columns
-    listed = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
-    listed = listed.head(MOST_COLUMNS)
+    remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
+    listed = remarkable.head(MOST_COLUMNS)
     if len(listed):
         grid = _grid(("column", "left"), ("read as", "left"), ("distinct", "right"))
         grid.add_column("missing", justify="right", no_wrap=True)
@@ -68,9 +68,9 @@ def show_table(
             grid.add_row(*cells, style=style)
         console.print()
         console.print(grid)
-        if len(listed) < len(columns):
-            more = len(columns) - len(listed)
-            console.print(Text(f"  and {more} more columns, used as they are", style="dim"))
+    if more := len(columns) - len(listed):
+        how = "used as they are" if len(listed) == len(remarkable) else "which --json lists"
+        _more(console, f"{more} more columns, {how}")
     if notes:
         console.print()
     for note in notes:
@@ -131,7 +131,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     console.print()
     console.print(grid)
     if len(ordered) > MOST_SITES:
-        console.print(Text(f"  and {len(ordered) - MOST_SITES} more sources", style="dim"))
+        _more(console, f"{len(ordered) - MOST_SITES} more sources")
     left = len(overlap) - int(out.sum())
     console.print()
     console.print(
@@ -191,6 +191,8 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
         grid.add_row(source["site"], str(source["n"]), says, share, source["left_out"])
     console.print()
     console.print(grid)
+    if len(best["sources"]) > MOST_SITES:
+        _more(console, f"{len(best['sources']) - MOST_SITES} more sources")
     files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
     console.print()
     console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
@@ -220,12 +222,16 @@ def show_models(console: Console) -> None:
     )
 
 
-def number(value: float, digits: int = 4) -> str:
+def number(value: float | None, digits: int = 4) -> str:
     """Write a number with so many digits, without powers of ten where they can be avoided.
+
+    None is a number that is not known.
 
     >>> number(17843.2), number(0.123456, 2), number(3e-9)
     ('17840', '0.12', '3e-09')
     """
+    if value is None:
+        return "?"
     rounded = f"{value:.{digits}g}"
     return f"{float(rounded):.0f}" if 10**digits <= abs(value) < 1e8 else rounded
 
@@ -237,6 +243,10 @@ def show_note(console: Console, text: str) -> None:
     grid.add_column()
     grid.add_row("note", text)
     console.print(grid)
+
+
+def _more(console: Console, what: str) -> None:
+    console.print(Text(f"and {what}", style="dim"))
 
 
 def _labelled(*facts: tuple[str, str | Text]) -> Table:

@@ -112,22 +112,15 @@ def _from_text(text: ReadColumn) -> ReadColumn:
     column = text.series
     if dates := _as_dates(column, given):
         values, spelling = dates
-        strange = int((values.isna() & column.notna()).sum())
         remark = f"dates ({_in_words(spelling)})"
-        remark += f"; {strange} others count as missing" * bool(strange)
+        if strange := _count_as_missing(column[values.isna() & column.notna()], "date"):
+            remark += f"; {strange}"
         return replace(_read_as(values, "date", remark), spelling=spelling)
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
     strange_values = column[numbers.isna() & column.notna()]
     share = len(strange_values) / len(given)
     if share <= MOST_STRANGE and strange_values.nunique() <= MOST_STRANGE_TEXTS:
-        shown = ", ".join(repr(value) for value in strange_values.unique())
-        count = len(strange_values)
-        remark = (
-            f"{count} value{'s' * (count > 1)} that {'are no numbers' if count > 1 else 'is none'} "
-            f"({shown}) count{'s' * (count == 1)} as missing"
-            if count
-            else "numbers written as text"
-        )
+        remark = _count_as_missing(strange_values, "number") or "numbers written as text"
         return _read_as(numbers, "number", remark)
     if share < 0.5:
         return replace(
@@ -140,6 +133,18 @@ def _from_text(text: ReadColumn) -> ReadColumn:
             text, remark=f"{text.distinct} different texts: only the most frequent are told apart"
         )
     return text
+
+
+def _count_as_missing(strange: pd.Series, what: str) -> str:
+    if strange.empty:
+        return ""
+    texts = strange.unique()
+    shown = ", ".join(map(repr, texts[:MOST_STRANGE_TEXTS]))
+    if len(texts) > MOST_STRANGE_TEXTS:
+        shown += ", ..."
+    if len(strange) == 1:
+        return f"1 value that is no {what} ({shown}) counts as missing"
+    return f"{len(strange)} values that are no {what}s ({shown}) count as missing"
 
 
 def _read_as(values: pd.Series, kind: ColumnKind, remark: str) -> ReadColumn:

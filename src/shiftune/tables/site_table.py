@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,18 +34,21 @@ class SiteTable:
     Attributes
     ----------
     problem : ShiftProblem
+        Its notes say what was noticed or done, besides the remarks on columns.
     columns : DataFrame
         One row per column besides site and label: kind, distinct, missing, used, remark, spelling.
-    notes : tuple of str
-        What was noticed or done, besides the remarks on columns.
     target_rows : array of shape (n_T,)
         Where the target's rows stand in the table, counted from 0.
     """
 
     problem: ShiftProblem
     columns: pd.DataFrame
-    notes: tuple[str, ...]
     target_rows: NDArray[np.intp]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed or done, besides the remarks on columns."""
+        return self.problem.notes
 
     @property
     def kinds(self) -> dict[str, ColumnKind]:
@@ -142,15 +145,17 @@ def site_table(
             task=decided,
         )
     return SiteTable(
-        problem, _overview(columns), (*notes, *problem.notes), np.flatnonzero(rows)[inside]
+        replace(problem, notes=(*notes, *problem.notes)),
+        _overview(columns),
+        np.flatnonzero(rows)[inside],
     )
 
 
 def _sites(where: pd.Series, target: str) -> NDArray[np.object_]:
     if where.isna().any():
         raise ProblemError(
-            f"the site column {where.name!r} is empty in {int(where.isna().sum())} row(s); "
-            "fill it or drop those rows"
+            f"the site column {where.name!r} is empty in {int(where.isna().sum())} row(s) "
+            "(also where it says NA, None or null); fill it or drop those rows"
         )
     groups = site_names(where)
     known(target, sorted(set(groups)), "site")
