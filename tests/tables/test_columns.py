@@ -119,3 +119,18 @@ def test_a_site_column_that_is_no_site_column(hospitals):
         site_table(
             hospitals[hospitals["hospital"] == "A"], site="hospital", target="A", label="visits"
         )
+
+
+def test_names_of_columns(hospitals):
+    """Numbers as names are text; two columns of one name are refused."""
+    table = site_table(
+        hospitals.rename(columns={"age": 7}), site="hospital", target="A", label="readmitted"
+    )
+    assert "7" in table.kinds
+    with pytest.raises(ProblemError, match=r"\['age'\] occur more than once"):
+        site_table(
+            hospitals.rename(columns={"visits": "age"}),
+            site="hospital",
+            target="A",
+            label="readmitted",
+        )

@@ -101,7 +101,10 @@ def site_table(
     >>> table.notes[0]
     'the labels of 20 rows of the target are set aside and never used'
     """
-    names = [str(name) for name in df.columns]
+    df = df.rename(columns=str)
+    names = df.columns.to_list()
+    if doubled := df.columns[df.columns.duplicated()].unique().to_list():
+        raise ProblemError(f"the column names {doubled} occur more than once")
     for name in (site, *([] if label is None else [label]), *keep, *drop):
         known(name, names, "column")
     for role, taken in (("site", site), ("label", label)):
