@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from shiftune import __version__
-from shiftune.cli import Method, SettingChoice
+from shiftune.cli.reproduce import Method, SettingChoice
 from shiftune.paper.choosing import METHOD_NAMES
 from shiftune.paper.settings import SETTINGS
 

@@ -12,11 +12,25 @@ import pytest
 import shiftune
 
 ROOT = Path(shiftune.__file__).parent
-ORDER = ["errors", "problem", "ratio", "stability", "risk", "search", "baselines", "report"]
+ORDER = [
+    "errors",
+    "provenance",
+    "whole_files",
+    "problem",
+    "tables",
+    "ratio",
+    "stability",
+    "risk",
+    "search",
+    "models",
+    "baselines",
+    "report",
+]
 BESIDE = {
     "datasets": ["errors", "problem"],
     "paper": [*ORDER, "datasets"],
     "testing": [*ORDER, "datasets"],
+    "cli": [*ORDER, "demo", "paper"],
 }
 # problem.diagnose(), search.plot_*() and search.checks() look down the picture, when the user
 # calls them.

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 from shiftune.problem import ShiftProblem
 
 if TYPE_CHECKING:
+    from shiftune.models import load_model
     from shiftune.search import ShiftSearch, spaces
 
 __version__ = "0.1.0"
-__all__ = ["ShiftProblem", "ShiftSearch", "__version__", "spaces"]
+__all__ = ["ShiftProblem", "ShiftSearch", "__version__", "load_model", "spaces"]
 
 
 def __dir__() -> list[str]:
@@ -16,9 +17,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the search when it is first asked for: it brings Optuna and scikit-learn."""
+    """Load what brings Optuna and scikit-learn when it is first asked for."""
     if name in ("ShiftSearch", "spaces"):
         import shiftune.search
 
         return getattr(shiftune.search, name)
+    if name == "load_model":
+        from shiftune.models import load_model
+
+        return load_model
     raise AttributeError(f"module 'shiftune' has no attribute {name!r}")

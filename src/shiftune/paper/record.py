@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
-import platform
 import warnings
 from dataclasses import asdict, dataclass, fields
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-import shiftune
 from shiftune.errors import DataWarning, ProblemError
+from shiftune.provenance import made_with
 
 RUNS, OPTIONS, TABLE = "runs.csv", "options.json", "table.md"
-PACKAGES = ("shiftune", "numpy", "scipy", "pandas", "scikit-learn", "optuna", "lightgbm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,7 @@ def note(folder: Path, options: dict[str, Any], command: str) -> None:
             f"{folder} holds runs with other options ({_differing(noted['options'], options)}); "
             "give another folder"
         )
-    call = {"date": date.today().isoformat(), "command": command, **_made_with()}
+    call = {"date": date.today().isoformat(), "command": command, **made_with()}
     if any(earlier["code"] != call["code"] for earlier in noted["made"]):
         warnings.warn(
             f"{folder} holds runs made with other code of shiftune; for results of one code give "
@@ -176,17 +172,3 @@ def _differing(known: dict[str, Any], options: dict[str, Any]) -> str:
         for name, value in options.items()
         if known.get(name) != value
     )
-
-
-def _made_with() -> dict[str, Any]:
-    """Versions, and a fingerprint of this package's own code."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    digest = hashlib.sha256()
-    for path in sorted(Path(shiftune.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return {"code": digest.hexdigest()[:8], "versions": versions}

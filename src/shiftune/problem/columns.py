@@ -34,6 +34,23 @@ def kind_of(column: pd.Series) -> ColumnKind:
     return "number"
 
 
+def days_in(column: pd.Series) -> NDArray[np.float64]:
+    """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
+
+    Years 1 to 9999 and beyond fit, since whole seconds are counted.
+
+    >>> days_in(pd.Series(pd.to_datetime(["1970-01-02 12:00", None]))).tolist()
+    [1.5, nan]
+    """
+    if column.dtype.kind == "m":
+        values = column.to_numpy(dtype="timedelta64[s]")
+    else:
+        stamps = pd.to_datetime(column, utc=True).dt.tz_localize(None)
+        values = stamps.to_numpy(dtype="datetime64[s]")
+    days: NDArray[np.float64] = values.astype(np.int64) / 86_400
+    return np.where(np.isnat(values), np.nan, days)
+
+
 def as_features(X: Any, site: str) -> Features:
     """Return a site's rows as a data frame or as a float array of shape (n, d), never changed.
 

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.preprocessing import OneHotEncoder
 
 from shiftune.errors import ProblemError
-from shiftune.problem.columns import column_kinds, kind_of
+from shiftune.problem.columns import column_kinds, days_in, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,23 +129,12 @@ def _numbers(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64
     columns = []
     for name, kind in kinds.items():
         if kind == "date":
-            columns.append(_days(X[name]))
+            columns.append(days_in(X[name]))
         elif kind == "number":
             if X[name].notna().any() and kind_of(X[name]) != "number":
                 raise ProblemError(f"column {name!r} held numbers in fit and holds others here")
             columns.append(X[name].to_numpy(dtype=float, na_value=np.nan))
     return np.column_stack(columns) if columns else np.empty((len(X), 0))
-
-
-def _days(column: pd.Series) -> NDArray[np.float64]:
-    """Days since 1970, or length in days; years 1 to 9999 and beyond fit in whole seconds."""
-    if column.dtype.kind == "m":
-        values = column.to_numpy(dtype="timedelta64[s]")
-    else:
-        stamps = pd.to_datetime(column, utc=True).dt.tz_localize(None)
-        values = stamps.to_numpy(dtype="datetime64[s]")
-    days: NDArray[np.float64] = values.astype(np.int64) / 86_400
-    return np.where(np.isnat(values), np.nan, days)
 
 
 def _categories(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:

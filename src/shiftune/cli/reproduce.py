@@ -1,36 +1,26 @@
-"""The command line."""
+"""`shiftune reproduce`: the paper's experiments."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shiftune import __version__
-from shiftune.errors import ProblemError
+from shiftune.cli.app import app, checked_jobs, command_line, goes_on
+from shiftune.cli.options import Jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shiftune.paper.choosing import MethodName
     from shiftune.paper.experiments import Experiment
     from shiftune.paper.settings import SettingName
 
-app = typer.Typer(
-    help="Choose hyperparameters, and know the error, for a site you have no labels from.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
 paper = typer.Typer(
     help="Run the experiments of Nomura and Saito (CIKM 2021), beside their printed results.",
     no_args_is_help=True,
 )
-app.add_typer(paper, name="reproduce")
+app.add_typer(paper, name="reproduce", rich_help_panel="The science")
 
 
 # Written out again, because the modules that have these names bring the whole search, and help
@@ -66,7 +56,6 @@ Settings = Annotated[
     list[SettingChoice] | None,
     typer.Option("--setting", "-s", help="Repeat for several; default: all.", show_default=False),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -81,30 +70,6 @@ Data = Annotated[
     Path | None,
     typer.Option(help="Folder with the data files; default: SHIFTUNE_DATA, else a download."),
 ]
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"shiftune {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Choose hyperparameters, and know the error, for a site you have no labels from."""
-
-
-@app.command()
-def demo() -> None:
-    """Show what each estimator says, beside a truth that is known."""
-    from shiftune.demo import run
-
-    run()
 
 
 @paper.command()
@@ -170,14 +135,14 @@ def regret(
     from shiftune.paper.regret.reproduction import regret_tables, reproduce_regret
 
     folder = out or _default_folder("regret", quick)
-    with _goes_on():
+    with goes_on():
         frame = reproduce_regret(
             range(seeds or (5 if quick else 100)),
             folder,
             ns=(100, 300) if quick else (100, 300, 1000, 3000),
             Bs=(5, 10) if quick else (5, 10, 20, 50),
-            n_jobs=_checked(jobs),
-            command=_command(),
+            n_jobs=checked_jobs(jobs),
+            command=command_line(),
         )
     typer.echo(regret_tables(frame))
     typer.echo(f"\nWritten to {folder}", err=True)
@@ -233,47 +198,18 @@ def _reproduce(
     ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
     folder = out or _default_folder(experiment.name, quick)
     typer.echo(f"Runs go to {folder}; those that it has are not run again.", err=True)
-    with _goes_on():
+    with goes_on():
         runs = reproduce(
             experiment,
             range(seeds),
             folder,
             methods=which,
             settings=ways,
-            n_jobs=_checked(jobs),
-            command=_command(),
+            n_jobs=checked_jobs(jobs),
+            command=command_line(),
         )
     typer.echo(markdown(runs.dropna(subset="score")))
     failed = runs[runs["score"].isna()]
     if len(failed):
         typer.echo(f"\n{len(failed)} runs failed: {failed['failure'].iloc[0]}", err=True)
     typer.echo(f"\nWritten to {folder}", err=True)
-
-
-def _checked(jobs: int) -> int:
-    if jobs == 0 or jobs < -1:
-        raise ProblemError(f"--jobs is a number of processes, or -1 for one per core, got {jobs}")
-    return jobs
-
-
-def _command() -> str:
-    return shlex.join(["shiftune", *sys.argv[1:]])
-
-
-@contextmanager
-def _goes_on() -> Iterator[None]:
-    """Say, when the user stops a long run, that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("stopped; run the same command again to go on", err=True)
-        raise typer.Exit(130) from None
-
-
-def main() -> None:
-    """Run the command line: mistakes are explained without a traceback, exit code 2."""
-    try:
-        app()
-    except ProblemError as error:
-        typer.echo(f"shiftune: {error}", err=True)
-        sys.exit(2)

@@ -1,0 +1,8 @@
+"""The command line. Modules of this package load what computes only when a command runs."""
+
+from shiftune.cli.app import app, main
+
+# Each registers its commands, in the order of the help.
+from shiftune.cli import diagnose, tune, report, models, demo, reproduce  # noqa: F401  # isort: skip
+
+__all__ = ["app", "main"]

@@ -1,0 +1,117 @@
+"""The application: what all commands share, and how each of them ends."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperGroup
+
+from shiftune import __version__
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MISTAKE, STOPPED = 2, 130
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+class Explaining(TyperGroup):
+    """Explain mistakes without a traceback, exit code 2; end on Ctrl-C with 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except ProblemError as error:
+            typer.echo(f"shiftune: {error}", err=True)
+            raise typer.Exit(MISTAKE) from None
+        except KeyboardInterrupt:
+            typer.echo("stopped", err=True)
+            raise typer.Exit(STOPPED) from None
+
+
+app = typer.Typer(
+    cls=Explaining,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def command(**options: Any) -> Callable[[Command], Command]:
+    """Register a command whose docstring is its help; indented paragraphs are examples."""
+
+    def register(function: Command) -> Command:
+        return app.command(help=_flowing(function.__doc__ or ""), **options)(function)
+
+    return register
+
+
+def _flowing(text: str) -> str:
+    r"""Leave line breaks to the terminal, but for indented lines.
+
+    >>> _flowing("One\ntwo.\n\n  kept\n  apart")
+    'One two.\n\n  kept\n  apart'
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(p if p.startswith("  ") else " ".join(p.split()) for p in paragraphs)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shiftune {__version__}")
+        raise typer.Exit
+
+
+HELP = """Choose hyperparameters, and know the error, for a site you have no labels from.
+
+Start with a table that has a column for the site:
+
+  shiftune diagnose visits.csv --site ward --target A
+  shiftune tune visits.csv --site ward --target A --label died --model ridge
+
+Every command explains itself with --help.
+"""
+
+
+@app.callback(help=HELP)
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Take the options that come before the command."""
+
+
+def checked_jobs(jobs: int) -> int:
+    """Return the number of processes, if it can be one."""
+    if jobs == 0 or jobs < -1:
+        raise ProblemError(f"--jobs is a number of processes, or -1 for one per core, got {jobs}")
+    return jobs
+
+
+def command_line() -> str:
+    """Return the command as the user typed it."""
+    return shlex.join(["shiftune", *sys.argv[1:]])
+
+
+@contextmanager
+def goes_on() -> Iterator[None]:
+    """Say, when the user stops a long run, that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command again to go on", err=True)
+        raise typer.Exit(STOPPED) from None
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

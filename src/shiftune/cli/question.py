@@ -1,0 +1,140 @@
+"""What a user asks for with `shiftune tune`, and the search that answers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shiftune.cli.choices import loss_names, risk_names
+from shiftune.models import (
+    KNOWN,
+    ReadyModel,
+    read_space,
+    ready_model,
+    space_as_toml,
+    space_from_toml,
+)
+from shiftune.problem import PAPER_SHARES
+from shiftune.problem.reading import known
+from shiftune.search import ShiftSearch
+from shiftune.search.settings import check_settings, loss_for
+from shiftune.tables import SiteTable, read_file, site_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shiftune.problem.labels import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The table, the model and the settings of a search.
+
+    `space` is the path of a file, or the text of a space; None is the model's ready one. `loss`
+    and `risk` are None where the search is to decide.
+    """
+
+    data: Path
+    site: str
+    target: str
+    label: str
+    model: str
+    task: Task | None = None
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    drop_unlabelled: bool = False
+    space: Path | str | None = None
+    loss: str | None = None
+    risk: str | None = None
+    ratio: str = "logistic"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Undertaking:
+    """A question whose data has been read and whose settings have been checked."""
+
+    question: Question
+    table: SiteTable
+    model: ReadyModel
+    search: ShiftSearch
+    options: dict[str, Any]
+    """What was decided, as JSON can hold it: enough to ask the same question again, and what must
+    be the same for trials to be comparable."""
+
+
+def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> Undertaking:
+    """Read the data and set up the search; mistakes are found here, and nothing is written."""
+    q = question
+    for name, choices, what in (
+        (q.model, list(KNOWN), "model"),
+        (q.risk, risk_names(), "risk estimator"),
+        (q.loss, [*loss_names("regression"), *loss_names("classification")], "loss"),
+    ):
+        if name is not None:
+            known(name, choices, what)
+    table = site_table(
+        read_file(q.data),
+        site=q.site,
+        target=q.target,
+        label=q.label,
+        task=q.task,
+        keep=q.keep,
+        drop=q.drop,
+        drop_unlabelled=q.drop_unlabelled,
+    )
+    task = table.problem.task
+    if q.loss is not None:
+        known(q.loss, loss_names(task), f"loss for {task}")
+    labelled = sum(len(site) for site in table.problem.sources)
+    model = ready_model(
+        q.model,
+        task,
+        table.kinds,
+        table.spellings,
+        training_rows=int(PAPER_SHARES[1] * labelled) - len(table.problem.sources),
+    )
+    space = model.space
+    if isinstance(q.space, Path):
+        space = read_space(q.space, model.bare, model.space)
+    elif q.space is not None:
+        space = space_from_toml(q.space, model.bare, model.space)
+    search = ShiftSearch(
+        model.pipeline,
+        model.in_pipeline(space),
+        loss=q.loss,
+        ratio=q.ratio,
+        n_trials=trials,
+        n_jobs=jobs,
+        storage=storage,
+        random_state=q.seed,
+    )
+    if q.risk is not None:
+        search.set_params(risk=q.risk)
+    loss = loss_for(search, table.problem)
+    check_settings(search)
+    options = {
+        "site": q.site,
+        "target": q.target,
+        "label": q.label,
+        "task": task,
+        "keep": sorted(q.keep),
+        "drop": sorted(q.drop),
+        "drop_unlabelled": q.drop_unlabelled,
+        "model": q.model,
+        "space": space_as_toml(space),
+        "loss": loss.name,
+        "risk": search.risk,
+        "ratio": q.ratio,
+        "seed": q.seed,
+        "data": table.problem.fingerprint(),
+    }
+    return Undertaking(q, table, model, search, options)
+
+
+def question_again(data: Path, options: Mapping[str, Any]) -> Question:
+    """Return the question that was asked with these options."""
+    same = {name: value for name, value in options.items() if name != "data"}
+    same |= {name: tuple(options[name]) for name in ("keep", "drop")}
+    return Question(data=data, **same)

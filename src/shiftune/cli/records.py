@@ -1,0 +1,48 @@
+"""Results as JSON can hold them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from shiftune.risk.result import RiskEstimate
+    from shiftune.tables import SiteTable
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, the index among the columns; NaN is null.
+
+    >>> import pandas as pd
+    >>> records(pd.DataFrame({"x": [None, 1.5]}, index=pd.Index(["B", "C"], name="site")))
+    [{'site': 'B', 'x': None}, {'site': 'C', 'x': 1.5}]
+    """
+    text = frame.reset_index().to_json(orient="records", double_precision=15)
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def column_records(table: SiteTable) -> list[dict[str, Any]]:
+    """Return what was found out about the columns."""
+    return records(table.columns.drop(columns="spelling"))
+
+
+def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
+    """Return an estimate with its interval; what is not known is null."""
+    low, high = risk.interval(level)
+    return {
+        "value": risk.value,
+        "stderr": _finite(risk.stderr),
+        "low": _finite(low),
+        "high": _finite(high),
+        "level": level,
+        "method": risk.method,
+        "fallback": risk.fallback,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,265 @@
+"""What is shown on the terminal."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from shiftune.errors import DataWarning, OverlapWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from shiftune.cli.question import Undertaking
+    from shiftune.tables import SiteTable
+
+# Columns of a table with more are not all listed.
+MOST_COLUMNS = 25
+MOST_SITES = 40
+
+
+def screen(*, silent: bool = False) -> Console:
+    """Return the terminal; what users' files hold is shown as it is, never as markup."""
+    return Console(markup=False, highlight=False, emoji=False, quiet=silent, soft_wrap=False)
+
+
+@contextmanager
+def notes_for_warnings() -> Iterator[None]:
+    """Show this package's warnings as notes, each once; those of models are not for the user."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            show_note(Console(stderr=True, markup=False, highlight=False), str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for ours in (DataWarning, OverlapWarning):
+            warnings.simplefilter("always", ours)
+        warnings.showwarning = show
+        yield
+
+
+def show_table(
+    console: Console, path: Path, table: SiteTable, notes: Sequence[str], *, label: str | None
+) -> None:
+    """Show how the table was understood: sites, label, columns, notes."""
+    console.print(_facts(path, table, label))
+    columns = table.columns
+    remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
+    listed = remarkable.head(MOST_COLUMNS)
+    if len(listed):
+        grid = _grid(("column", "left"), ("read as", "left"), ("distinct", "right"))
+        grid.add_column("missing", justify="right", no_wrap=True)
+        grid.add_column("note", ratio=1)
+        for name, row in listed.iterrows():
+            style = "" if row["used"] else "dim"
+            missing = f"{row['missing']:.0%}" if row["missing"] else ""
+            cells = (str(name), row["kind"], str(row["distinct"]), missing, row["remark"])
+            grid.add_row(*cells, style=style)
+        console.print()
+        console.print(grid)
+    if more := len(columns) - len(listed):
+        how = "used as they are" if len(listed) == len(remarkable) else "which --json lists"
+        _more(console, f"{more} more columns, {how}")
+    if notes:
+        console.print()
+    for note in notes:
+        show_note(console, note)
+
+
+def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
+    problem = table.problem
+    sites = sorted(problem.sources, key=len, reverse=True)
+    shown = ", ".join(f"{site.name} ({len(site)})" for site in sites[:8])
+    more = f" and {len(sites) - 8} more" if len(sites) > 8 else ""
+    used = table.columns[table.columns["used"]]
+    counts = used["kind"].value_counts()
+    many = {"number": "numbers", "category": "categories", "date": "dates"}
+    kinds = ", ".join(f"{count} {many[str(k)] if count > 1 else k}" for k, count in counts.items())
+    left = len(table.columns) - len(used)
+    rows = sum(map(len, sites))
+    facts = [
+        ("Table", str(path)),
+        ("Target", f"{problem.target.name}: {len(problem.target)} rows"),
+        ("Sources", f"{len(sites)} with {rows} rows: {shown}{more}"),
+        ("Columns", kinds + (f"; {left} left out" if left else "")),
+    ]
+    if label is not None:
+        facts.insert(3, ("Label", f"{label}: {_about_label(table)}"))
+    return _labelled(*facts)
+
+
+def _about_label(table: SiteTable) -> str:
+    problem = table.problem
+    if problem.task == "regression":
+        return "a quantity (regression)"
+    classes = [str(name) for name in problem.classes]
+    shown = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
+    return f"{len(classes)} classes: {shown}"
+
+
+def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
+    """Show who overlaps with the target, the best first."""
+    grid = _grid(("source", "left"), ("rows", "right"), ("mean weight", "right"))
+    grid.add_column("rows that count", justify="right")
+    grid.add_column("out of reach", justify="right")
+    grid.add_column("verdict", ratio=1)
+    out = overlap["verdict"].str.startswith("left out")
+    ordered = overlap.assign(out=out).sort_values(["out", "ess_share"], ascending=[True, False])
+    for name, row in ordered.head(MOST_SITES).iterrows():
+        well = row["verdict"] == "overlaps well"
+        grid.add_row(
+            str(name),
+            str(row["n"]),
+            f"{row['mean_weight']:.2f}"
+            if row["mean_weight"] >= 0.01
+            else f"{row['mean_weight']:.0e}",
+            f"{row['ess_share']:.0%}",
+            f"{row['uncovered']:.0%}" if row["uncovered"] == row["uncovered"] else "?",
+            Text(row["verdict"], style="red" if row["out"] else "green" if well else "yellow"),
+        )
+    console.print()
+    console.print(grid)
+    if len(ordered) > MOST_SITES:
+        _more(console, f"{len(ordered) - MOST_SITES} more sources")
+    left = len(overlap) - int(out.sum())
+    console.print()
+    console.print(
+        f"{left} of {len(overlap)} source{'s' * (len(overlap) > 1)} can speak about {target}."
+        if left
+        else f"No source overlaps with {target}: any estimate of the error there is a guess."
+    )
+    console.print(
+        Text(
+            "Rows are a half of each source, kept for looking. Mean weight: 1 where a source "
+            "covers the target. Out of reach: target rows unlike any of the source's.",
+            style="dim",
+        )
+    )
+
+
+def show_task(console: Console, undertaking: Undertaking, trials: int, earlier: int) -> None:
+    """Say what is about to be done."""
+    options = undertaking.options
+    went = f", {earlier} of them done" if earlier else ""
+    console.print(
+        f"\nTuning {options['model']}: {trials} trials{went}, loss {options['loss']}, "
+        f"risk {options['risk']}, seed {options['seed']}"
+    )
+
+
+def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
+    """Say that there is nothing to do."""
+    console.print(
+        f"\n{folder} already has {best['trials']} trials; for more give a larger --trials."
+    )
+
+
+def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
+    """Show the winner, what every source says of it, and where the files are."""
+    risk = best["risk"]
+    loss = best["loss"] if best["loss"].endswith("loss") else f"{best['loss']} loss"
+    params = ", ".join(
+        f"{name} = {number(value) if isinstance(value, float) else value}"
+        for name, value in best["params"].items()
+    )
+    grid = _labelled(
+        (f"Expected {loss} at {best['target']}", Text(number(risk["value"]), style="bold")),
+        (f"{risk['level']:.0%} interval", f"{number(risk['low'])} to {number(risk['high'])}"),
+        ("Estimator", risk["method"]),
+        (f"Best of {best['trials']} trials", f"number {best['best_trial']}: {params}"),
+    )
+    console.print()
+    console.print(grid)
+    if risk["fallback"]:
+        show_note(console, risk["fallback"])
+    grid = _grid(("source", "left"), ("rows", "right"), ("says", "right"), ("share", "right"))
+    grid.add_column("left out because of", ratio=1)
+    for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
+        says = f"{number(source['estimate'])} ± {number(source['stderr'], 2)}"
+        share = f"{source['share']:.0%}"
+        grid.add_row(source["site"], str(source["n"]), says, share, source["left_out"])
+    console.print()
+    console.print(grid)
+    if len(best["sources"]) > MOST_SITES:
+        _more(console, f"{len(best['sources']) - MOST_SITES} more sources")
+    files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
+    console.print()
+    console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
+    if best["model_file"].endswith(".pickle"):
+        show_note(console, "loading the model executes code: load it only if you trust its origin")
+
+
+def show_models(console: Console) -> None:
+    """Show the models and their spaces."""
+    from shiftune.models import KNOWN
+    from shiftune.models.space_file import described
+
+    grid = _grid(("model", "left"), ("hyperparameter", "left"))
+    grid.add_column("looked for in", ratio=1)
+    for name, model in KNOWN.items():
+        only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
+        grid.add_row(name, Text(f"{model.about}{only}", style="italic"), "")
+        for parameter, values in model.space().items():
+            grid.add_row("", parameter, described(values))
+    console.print(grid)
+    console.print(
+        Text(
+            "\nwhole: whole numbers; log: on a logarithmic scale. "
+            "shiftune models NAME prints a space as a file that --space reads.",
+            style="dim",
+        )
+    )
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number with so many digits, without powers of ten where they can be avoided.
+
+    None is a number that is not known.
+
+    >>> number(17843.2), number(0.123456, 2), number(3e-9)
+    ('17840', '0.12', '3e-09')
+    """
+    if value is None:
+        return "?"
+    rounded = f"{value:.{digits}g}"
+    return f"{float(rounded):.0f}" if 10**digits <= abs(value) < 1e8 else rounded
+
+
+def show_note(console: Console, text: str) -> None:
+    """Show what the user should know."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="yellow", no_wrap=True)
+    grid.add_column()
+    grid.add_row("note", text)
+    console.print(grid)
+
+
+def _more(console: Console, what: str) -> None:
+    console.print(Text(f"and {what}", style="dim"))
+
+
+def _labelled(*facts: tuple[str, str | Text]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for name, fact in facts:
+        grid.add_row(name, fact)
+    return grid
+
+
+def _grid(*columns: tuple[str, str]) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, side in columns:
+        grid.add_column(name, justify="right" if side == "right" else "left", no_wrap=False)
+    return grid

@@ -1,0 +1,17 @@
+"""Models by name, with columns of any kind as input; space files; models in files."""
+
+from shiftune.models.known import KNOWN, KnownModel, ReadyModel, ready_model
+from shiftune.models.space_file import read_space, space_as_toml, space_from_toml
+from shiftune.models.storing import load_model, save_model
+
+__all__ = [
+    "KNOWN",
+    "KnownModel",
+    "ReadyModel",
+    "load_model",
+    "read_space",
+    "ready_model",
+    "save_model",
+    "space_as_toml",
+    "space_from_toml",
+]

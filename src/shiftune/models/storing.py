@@ -1,0 +1,138 @@
+"""Models in files: without executing code when they are loaded, wherever that is possible."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shiftune.errors import DataWarning, ProblemError
+from shiftune.whole_files import whole_file
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection
+
+SAFE, PICKLED = ".skops", ".pickle"
+
+# Of the models that go by name; skops trusts scikit-learn's own estimators by itself. Each builds
+# an object from numbers and text and runs nothing that a file could bring along.
+TRUSTED = frozenset(
+    {
+        "collections.OrderedDict",
+        "lightgbm.basic.Booster",
+        "lightgbm.sklearn.LGBMClassifier",
+        "lightgbm.sklearn.LGBMRegressor",
+        "numpy.dtype",
+        "shiftune.models.numbered_classes.NumberedClasses",
+        "shiftune.models.preparing.ColumnReader",
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.metrics._dist_metrics.ManhattanDistance64",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.tree._tree.Tree",
+        "xgboost.core.Booster",
+        "xgboost.sklearn.XGBClassifier",
+        "xgboost.sklearn.XGBRegressor",
+    }
+)
+
+
+def save_model(model: Any, stem: Path) -> Path:
+    """Store a fitted model, and return the path of the file.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    stem : Path
+        Without ending: .skops is added or, for models that skops cannot store, .pickle (with a
+        `DataWarning`, since loading such a file executes code). The other file of the two, from
+        an earlier model, is removed.
+    """
+    import skops.io
+
+    try:
+        content, ending = skops.io.dumps(model), SAFE
+        # What cannot be read back is not stored. It is our own, so it may be trusted.
+        skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+    except Exception as error:  # whatever a foreign class does when it is taken apart
+        import cloudpickle
+
+        content, ending = cloudpickle.dumps(model), PICKLED
+        warnings.warn(
+            f"skops cannot store this model ({type(error).__name__}: {error}), so it is pickled: "
+            f"loading {stem.name}{PICKLED} executes code, so load it only if you trust its origin",
+            DataWarning,
+            stacklevel=2,
+        )
+    path = stem.with_name(stem.name + ending)
+    with whole_file(path) as part:
+        part.write_bytes(content)
+    other = PICKLED if ending == SAFE else SAFE
+    stem.with_name(stem.name + other).unlink(missing_ok=True)
+    return path
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    trusted: Collection[str] = (),
+    execute_code: bool = False,
+) -> Any:
+    """Load a model that `shiftune tune` or `save_model` has stored.
+
+    A .skops file is taken apart and checked before anything is built from it. Trusted are
+    scikit-learn's, NumPy's and SciPy's own types, as skops lists them, and `TRUSTED`: what the
+    models of ``shiftune models`` are made of. Any other type is an error that names it.
+
+    Parameters
+    ----------
+    path : path of a .skops or .pickle file
+    trusted : names of types
+        Further types to trust, such as "mypackage.MyModel". Their code may run.
+    execute_code : bool
+        Loading a .pickle file executes whatever code its maker put there, so it must be allowed.
+
+    Returns
+    -------
+    estimator
+        A pipeline that reads data frames with the columns it was trained on.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ProblemError(f"there is no file {file}")
+    if file.suffix == SAFE:
+        return _unpacked(file, trusted)
+    if file.suffix != PICKLED:
+        raise ProblemError(f"{file} is no stored model: they end in {SAFE} or {PICKLED}")
+    if not execute_code:
+        raise ProblemError(
+            f"loading {file} executes the code in it; if you trust its origin say "
+            "load_model(path, execute_code=True)"
+        )
+    import cloudpickle
+
+    with file.open("rb") as content:
+        return cloudpickle.load(content)
+
+
+def _unpacked(file: Path, trusted: Collection[str]) -> Any:
+    import zipfile
+
+    import skops.io
+
+    try:
+        found = skops.io.get_untrusted_types(file=file)
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise ProblemError(f"{file} is damaged or no skops file ({error})") from error
+    unknown = sorted(set(found) - TRUSTED - set(trusted))
+    if unknown:
+        raise ProblemError(
+            f"{file} holds types that are not trusted: {', '.join(unknown)}; if you trust the "
+            f"file's origin say load_model(path, trusted={unknown})"
+        )
+    return skops.io.load(file, trusted=found)

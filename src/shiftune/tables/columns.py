@@ -1,0 +1,222 @@
+"""What the columns of a file hold: numbers, categories, dates, or nothing that helps a model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from shiftune.errors import ProblemError
+from shiftune.problem.columns import ColumnKind, kind_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A text column is read as numbers or dates if no more than this share of its values is neither.
+MOST_STRANGE = 0.1
+# ... and no more than this many different texts stand among its numbers ("unknown", ">90"). Codes
+# such as 250, V45, E909 have more, and are categories.
+MOST_STRANGE_TEXTS = 5
+# A table with fewer rows says nothing about which columns are identifiers.
+FEWEST_ROWS_FOR_ID = 20
+# Different values per row, from which on a column may be an identifier.
+ID_SHARE = 0.9
+MANY_CATEGORIES = 50
+
+DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+DATE_FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
+ID_NAME = re.compile(
+    r"(^|[^a-z])(id|uuid|guid|index|key|nr|row)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumn:
+    """A column as it is read.
+
+    Attributes
+    ----------
+    series : Series
+    kind : {"number", "category", "date"}
+    distinct : int
+        Different values, missing ones not counted.
+    missing : float
+        Share of the rows.
+    used : bool
+        Whether it is a feature.
+    remark : str
+        What was noticed or done; empty if nothing.
+    spelling : str
+        Format of dates that are written as text; empty otherwise.
+    """
+
+    series: pd.Series
+    kind: ColumnKind
+    distinct: int
+    missing: float
+    used: bool = True
+    remark: str = ""
+    spelling: str = ""
+
+    def left_out(self, why: str) -> ReadColumn:
+        """Return the same column, not used."""
+        return replace(self, used=False, remark=f"left out: {why}")
+
+
+def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = False) -> ReadColumn:
+    """Say what a column of the whole table holds, and whether a model should see it.
+
+    Parameters
+    ----------
+    column : Series of n values
+    inside : bool array of shape (n,)
+        Which rows are the target's.
+    keep : bool
+        Use it in any case.
+
+    Examples
+    --------
+    >>> text = pd.Series(["12", "15", "unknown"] * 3 + ["9"] * 30)
+    >>> found = read_column(text, np.zeros(39, dtype=bool) | (np.arange(39) < 9))
+    >>> found.kind, found.remark
+    ('number', "3 values that are no numbers ('unknown') count as missing")
+    """
+    try:
+        distinct = int(column.nunique())
+    except TypeError as error:
+        raise ProblemError(
+            f"column {column.name!r} holds lists or other nested values; features are numbers, "
+            "text, booleans or dates: leave it out"
+        ) from error
+    found = ReadColumn(column, kind_of(column), distinct, float(column.isna().mean()))
+    if found.kind == "category" and types.is_object_dtype(column) | types.is_string_dtype(column):
+        found = _from_text(found)
+    if keep:
+        return found
+    if why := _useless(found, inside):
+        return found.left_out(why)
+    if _is_id(found):
+        return found.left_out("another value in almost every row, like an identifier")
+    return found
+
+
+def _from_text(text: ReadColumn) -> ReadColumn:
+    """Read text as dates or numbers, where nearly all of it is."""
+    given = text.series[text.series.notna()]
+    if given.empty or not all(isinstance(value, str) for value in given):
+        return text
+    column = text.series
+    if dates := _as_dates(column, given):
+        values, spelling = dates
+        remark = f"dates ({_in_words(spelling)})"
+        if strange := _count_as_missing(column[values.isna() & column.notna()], "date"):
+            remark += f"; {strange}"
+        return replace(_read_as(values, "date", remark), spelling=spelling)
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    strange_values = column[numbers.isna() & column.notna()]
+    share = len(strange_values) / len(given)
+    if share <= MOST_STRANGE and strange_values.nunique() <= MOST_STRANGE_TEXTS:
+        remark = _count_as_missing(strange_values, "number") or "numbers written as text"
+        return _read_as(numbers, "number", remark)
+    if share < 0.5:
+        return replace(
+            text,
+            remark=f"{1 - share:.0%} numbers, but {strange_values.nunique()} different texts "
+            "among them: read as categories",
+        )
+    if text.distinct > MANY_CATEGORIES:
+        return replace(
+            text, remark=f"{text.distinct} different texts: only the most frequent are told apart"
+        )
+    return text
+
+
+def _count_as_missing(strange: pd.Series, what: str) -> str:
+    if strange.empty:
+        return ""
+    texts = strange.unique()
+    shown = ", ".join(map(repr, texts[:MOST_STRANGE_TEXTS]))
+    if len(texts) > MOST_STRANGE_TEXTS:
+        shown += ", ..."
+    if len(strange) == 1:
+        return f"1 value that is no {what} ({shown}) counts as missing"
+    return f"{len(strange)} values that are no {what}s ({shown}) count as missing"
+
+
+def _read_as(values: pd.Series, kind: ColumnKind, remark: str) -> ReadColumn:
+    return ReadColumn(
+        values, kind, int(values.nunique()), float(values.isna().mean()), remark=remark
+    )
+
+
+def _as_dates(column: pd.Series, given: pd.Series) -> tuple[pd.Series, str] | None:
+    if not given.iloc[:20].str.match(DATE).all():
+        return None
+    for spelling in DATE_FORMATS:
+        dates = as_dates(column, spelling)
+        if dates[given.index].isna().mean() <= MOST_STRANGE:
+            return dates, spelling
+    return None
+
+
+def _in_words(spelling: str) -> str:
+    words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year", "%H:%M": "time"}
+    for sign, word in words.items():
+        spelling = spelling.replace(sign, word)
+    return spelling
+
+
+def as_dates(column: pd.Series, spelling: str) -> pd.Series:
+    """Read text as dates in UTC without time zone; what is none becomes missing."""
+    dates = pd.to_datetime(column, format=spelling, errors="coerce", utc=True)
+    return dates.dt.tz_localize(None)
+
+
+def _useless(column: ReadColumn, inside: NDArray[np.bool_]) -> str:
+    if column.missing == 1:
+        return "empty"
+    if column.distinct == 1 and column.missing == 0:
+        return f"the same value in every row ({_short(column.series.iloc[0])})"
+    present = column.series.notna().to_numpy()
+    if not present[inside].any():
+        return "empty at the target, so no model can use it there"
+    if not present[~inside].any():
+        return "empty at every source, so no model can learn from it"
+    return ""
+
+
+def _is_id(column: ReadColumn) -> bool:
+    """Whether a column tells rows apart and nothing else.
+
+    Text that differs in almost every row; whole numbers that do, if they are numbered through or
+    named like identifiers (an income in full euros also differs in almost every row).
+    """
+    values = column.series
+    rows = len(values)
+    if rows < FEWEST_ROWS_FOR_ID or column.distinct <= ID_SHARE * rows or column.kind == "date":
+        return False
+    if column.kind == "category":
+        return True
+    numbers = values.dropna().to_numpy(dtype=float)
+    if not np.all(numbers == np.round(numbers)):
+        return False
+    numbered_through = numbers.max() - numbers.min() + 1 <= 1.1 * rows
+    return numbered_through or named_like_id(str(values.name))
+
+
+def named_like_id(name: str) -> bool:
+    """Whether a column is called like an identifier.
+
+    >>> [name for name in ("patient_id", "ID", "age", "paid", "visitId") if named_like_id(name)]
+    ['patient_id', 'ID', 'visitId']
+    """
+    return bool(ID_NAME.search(name) or ID_NAME.search(name.lower()))
+
+
+def _short(value: Any) -> str:
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 30 else text[:29] + "…"

@@ -1,0 +1,135 @@
+"""Read a table from a file: CSV (compressed too), Parquet, Feather."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import warnings
+import zlib
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ARROW: dict[str, Callable[..., pd.DataFrame]] = {
+    ".parquet": pd.read_parquet,
+    ".pq": pd.read_parquet,
+    ".feather": pd.read_feather,
+    ".arrow": pd.read_feather,
+}
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+SEPARATORS = (",", ";", "\t", "|")
+
+
+def read_file(path: Path) -> pd.DataFrame:
+    """Return the table in a file; every mistake is an error that says what to do.
+
+    Endings .parquet and .feather are read with pyarrow; everything else as CSV, compressed if the
+    ending says so (.gz, .bz2, .xz, .zip, .zst). The separator is told from the first line; with
+    semicolons, commas are read as decimal points. Text that is not UTF-8 is read as Windows-1252.
+    """
+    _check_file(path)
+    ending = path.suffix.lower()
+    if ending in SPREADSHEETS:
+        raise ProblemError(
+            f"{path} is a spreadsheet; save it as CSV (or Parquet) and give that file"
+        )
+    table = _arrow(path, ARROW[ending]) if ending in ARROW else _csv(path)
+    if table.shape[1] < 2:
+        raise ProblemError(
+            f"{path} has only one column, {str(table.columns[0])!r}; a table with a site column "
+            f"is needed, its columns separated by one of {' '.join(map(repr, SEPARATORS))}"
+            if table.shape[1]
+            else f"{path} has no columns"
+        )
+    if table.empty:
+        raise ProblemError(f"{path} has column names but no rows")
+    return table
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder; give a file")
+    if not path.exists():
+        folder = path.parent
+        there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
+        near = difflib.get_close_matches(path.name, there, n=1)
+        raise ProblemError(
+            f"there is no file {path}" + (f"; did you mean {folder / near[0]}?" if near else "")
+        )
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read ({error.strerror})") from error
+    if empty:
+        raise ProblemError(f"{path} is empty")
+
+
+def _arrow(path: Path, read: Callable[..., pd.DataFrame]) -> pd.DataFrame:
+    try:
+        table = read(path)
+    except ImportError as error:
+        raise ProblemError(
+            f"reading {path} needs pyarrow: pip install 'shiftune[parquet]', or give a CSV file"
+        ) from error
+    except Exception as error:  # pyarrow's errors cannot be named without it
+        raise ProblemError(
+            f"{path} cannot be read as {path.suffix[1:]}: {_first_line(error)}"
+        ) from error
+    named = [name for name in table.index.names if name is not None]
+    return table.reset_index(named).rename(columns=str)
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    try:
+        try:
+            return _text(path, "utf-8-sig")
+        except UnicodeDecodeError:
+            return _text(path, "cp1252")
+    except UnicodeDecodeError as error:
+        raise ProblemError(f"{path} is no table: it does not hold text") from error
+    except pd.errors.EmptyDataError as error:
+        raise ProblemError(f"{path} is empty") from error
+    except pd.errors.ParserWarning as error:
+        raise ProblemError(
+            f"{path} is no table that can be read as CSV: its rows have more fields than its first "
+            "line has names"
+        ) from error
+    except pd.errors.ParserError as error:
+        said = _first_line(error).removeprefix("Error tokenizing data. C error: ")
+        raise ProblemError(f"{path} is no table that can be read as CSV: {said}") from error
+    except (OSError, EOFError, ValueError, ImportError, zlib.error) as error:
+        raise ProblemError(f"{path} cannot be read: {_first_line(error)}") from error
+
+
+def _text(path: Path, encoding: str) -> pd.DataFrame:
+    # A separator that no file has: the first line comes as a whole, decompressed by pandas.
+    lines = pd.read_csv(
+        path, sep="\x01", header=None, nrows=1, dtype=str, quoting=csv.QUOTE_NONE, encoding=encoding
+    )
+    header = str(lines.iloc[0, 0])
+    if "\0" in header:
+        raise ProblemError(f"{path} is no table: it does not hold text")
+    separator = max(SEPARATORS, key=header.count)
+    decimal = "," if separator == ";" else "."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # values would be lost
+        table = pd.read_csv(
+            path,
+            sep=separator,
+            decimal=decimal,
+            encoding=encoding,
+            low_memory=False,
+            index_col=False,
+        )
+    return table.rename(columns=str)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

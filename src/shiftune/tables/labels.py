@@ -1,0 +1,95 @@
+"""The label column of a file: which rows have one, and what is set aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from shiftune.errors import ProblemError
+from shiftune.problem.labels import MOST_CLASSES, Task, task_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def read_labels(
+    column: pd.Series, inside: NDArray[np.bool_], task: Task | None
+) -> tuple[pd.Series, Task, list[str]]:
+    """Return the labels with those of the target set aside, the task, and notes.
+
+    Parameters
+    ----------
+    column : Series of n values
+    inside : bool array of shape (n,)
+        Which rows are the target's.
+    task : {"classification", "regression"}, optional
+        Default: told from the labels.
+    """
+    name = str(column.name)
+    notes = []
+    hidden = int(column[inside].notna().sum())
+    if hidden:
+        rows = "1 row" if hidden == 1 else f"{hidden} rows"
+        notes.append(f"the labels of {rows} of the target are set aside and never used")
+    labels = column.mask(pd.Series(inside, column.index))
+    given = labels.dropna().infer_objects()
+    if given.empty:
+        raise ProblemError(
+            f"the label {name!r} is missing in all rows of all sources; is it the right column?"
+        )
+    if types.is_object_dtype(given) or types.is_string_dtype(given):
+        _check_text(given, name)
+    elif types.is_float_dtype(given) and np.array_equal(given, np.round(given)):
+        labels = labels.astype("Int64")  # 0 and 1, not 0.0 and 1.0, in what is predicted
+        given = labels.dropna()
+    decided = task or task_of([given.to_numpy()])
+    if decided == "classification":
+        notes += _about_classes(given, task)
+    elif not types.is_numeric_dtype(given) or types.is_bool_dtype(given):
+        raise ProblemError(f"the label {name!r} holds no numbers, so it has classes to predict")
+    return labels, decided, notes
+
+
+def _check_text(given: pd.Series, name: str) -> None:
+    strange = given[pd.to_numeric(given, errors="coerce").isna()]
+    if len(strange) <= 0.1 * len(given):
+        shown = ", ".join(repr(value) for value in strange.unique()[:5])
+        raise ProblemError(
+            f"the label {name!r} holds numbers, but also text in {len(strange)} row(s): {shown}; "
+            "write numbers there, or nothing, which counts as missing"
+        )
+    if given.nunique() > max(0.5 * len(given), MOST_CLASSES):
+        raise ProblemError(
+            f"the label {name!r} has {given.nunique()} different texts in {len(given)} rows, too "
+            "many for classes; is it the right column?"
+        )
+
+
+def _about_classes(given: pd.Series, task: Task | None) -> list[str]:
+    classes = given.nunique()
+    whole_numbers = types.is_numeric_dtype(given) and not types.is_bool_dtype(given)
+    if task is None and whole_numbers and classes > 2:
+        return [
+            f"the label {given.name!r} is read as {classes} classes; if it is a quantity say "
+            "--task regression"
+        ]
+    return []
+
+
+def lacking_classes(labels: pd.Series, groups: NDArray[np.object_]) -> list[str]:
+    """Note the sources in which a class does not occur."""
+    given = labels.notna().to_numpy()
+    by_site = pd.crosstab(groups[given], labels[given].astype(str).to_numpy())
+    notes = []
+    for site, counts in by_site.iterrows():
+        lacking = [repr(label) for label, count in counts.items() if count == 0]
+        if lacking:
+            shown = ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more" * (len(lacking) > 4))
+            one = len(lacking) == 1
+            notes.append(f"site {site!r} has no row of class{'' if one else 'es'} {shown}")
+    if len(notes) > 4:
+        notes = [*notes[:3], f"{len(notes) - 3} more sites lack a class"]
+    return notes

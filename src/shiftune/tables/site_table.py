@@ -1,0 +1,227 @@
+"""From a table with a site column to a problem, with a note of everything that was decided."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from shiftune.errors import DataWarning, ProblemError
+from shiftune.problem import ShiftProblem
+from shiftune.problem.reading import known, site_names
+from shiftune.tables.columns import ReadColumn, read_column
+from shiftune.tables.labels import lacking_classes, read_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from shiftune.problem.columns import ColumnKind
+    from shiftune.problem.labels import Task
+
+# Density ratio, training and validation need a row each.
+FEWEST_ROWS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SiteTable:
+    """A table as it was understood.
+
+    Attributes
+    ----------
+    problem : ShiftProblem
+        Its notes say what was noticed or done, besides the remarks on columns.
+    columns : DataFrame
+        One row per column besides site and label: kind, distinct, missing, used, remark, spelling.
+    target_rows : array of shape (n_T,)
+        Where the target's rows stand in the table, counted from 0.
+    """
+
+    problem: ShiftProblem
+    columns: pd.DataFrame
+    target_rows: NDArray[np.intp]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed or done, besides the remarks on columns."""
+        return self.problem.notes
+
+    @property
+    def kinds(self) -> dict[str, ColumnKind]:
+        """How the columns that are used are read."""
+        used = self.columns[self.columns["used"]]
+        return dict(zip(used.index, used["kind"], strict=True))
+
+    @property
+    def spellings(self) -> dict[str, str]:
+        """How dates that are written as text are written."""
+        dates = self.columns[self.columns["used"] & (self.columns["spelling"] != "")]
+        return dict(zip(dates.index, dates["spelling"], strict=True))
+
+
+def site_table(
+    df: pd.DataFrame,
+    *,
+    site: str,
+    target: str,
+    label: str | None = None,
+    task: Task | None = None,
+    keep: Collection[str] = (),
+    drop: Collection[str] = (),
+    drop_unlabelled: bool = False,
+) -> SiteTable:
+    """Make sense of a table as it comes from a file.
+
+    Parameters
+    ----------
+    df : DataFrame
+        One row per case, all sites together.
+    site, label : column names
+        Without a label the problem is good for `diagnose` only.
+    target : str
+        The site to tune for. Its labels, if it has any, are set aside.
+    task : {"classification", "regression"}, optional
+        Default: told from the labels.
+    keep, drop : column names
+        To be used in any case; not to be used.
+    drop_unlabelled : bool
+        Leave out rows of sources that have no label. Without it they are an error.
+
+    Examples
+    --------
+    >>> df = pd.DataFrame({"nr": range(40), "clinic": ["A", "B"] * 20, "age": [30, 40, 50, 60] * 10,
+    ...                    "ill": ["yes", "no", "no", "yes"] * 10})
+    >>> table = site_table(df, site="clinic", target="A", label="ill")
+    >>> table.columns["remark"].to_list()
+    ['left out: another value in almost every row, like an identifier', '']
+    >>> table.notes[0]
+    'the labels of 20 rows of the target are set aside and never used'
+    """
+    df = df.rename(columns=str)
+    names = df.columns.to_list()
+    if doubled := df.columns[df.columns.duplicated()].unique().to_list():
+        raise ProblemError(f"the column names {doubled} occur more than once")
+    for name in (site, *([] if label is None else [label]), *keep, *drop):
+        known(name, names, "column")
+    for role, taken in (("site", site), ("label", label)):
+        if taken in (*keep, *drop):
+            raise ProblemError(
+                f"column {taken!r} is the {role}, which is neither kept nor left out"
+            )
+    if site == label:
+        raise ProblemError(f"site and label are both {site!r}; they are different columns")
+    if both := sorted(set(keep) & set(drop)):
+        raise ProblemError(f"column {both[0]!r} is to be kept and left out; say one of them")
+    groups = _sites(df[site], target)
+    rows, notes = _usable_rows(df, groups, target, site, label, drop_unlabelled)
+    df, groups = df[rows], groups[rows]
+    inside = groups == target
+    labels, decided = pd.Series(0.0, df.index), task or "regression"  # overlap needs no labels
+    if label is not None:
+        labels, decided, said = read_labels(df[label], inside, task)
+        notes += said
+    features = [name for name in names if name not in (site, label)]
+    columns = {
+        name: read_column(df[name], inside, keep=name in keep)
+        if name not in drop
+        else _dropped(df[name])
+        for name in features
+    }
+    used = {name: column.series for name, column in columns.items() if column.used}
+    if not used:
+        raise ProblemError("no column is left to learn from; see what the file holds")
+    X = pd.DataFrame(used)
+    if decided == "classification":
+        notes += lacking_classes(labels, groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the same text is in the problem's notes
+        problem = ShiftProblem.from_arrays(
+            X[~inside],
+            labels[~inside],
+            groups[~inside],
+            X[inside],
+            target_name=target,
+            task=decided,
+        )
+    return SiteTable(
+        replace(problem, notes=(*notes, *problem.notes)),
+        _overview(columns),
+        np.flatnonzero(rows)[inside],
+    )
+
+
+def _sites(where: pd.Series, target: str) -> NDArray[np.object_]:
+    if where.isna().any():
+        raise ProblemError(
+            f"the site column {where.name!r} is empty in {int(where.isna().sum())} row(s) "
+            "(also where it says NA, None or null); fill it or drop those rows"
+        )
+    groups = site_names(where)
+    known(target, sorted(set(groups)), "site")
+    if len(set(groups)) < 2:
+        raise ProblemError(
+            f"all rows are of site {target!r}; at least one other site with labels is needed"
+        )
+    return groups
+
+
+def _usable_rows(
+    df: pd.DataFrame,
+    groups: NDArray[np.object_],
+    target: str,
+    site: str,
+    label: str | None,
+    drop_unlabelled: bool,
+) -> tuple[NDArray[np.bool_], list[str]]:
+    """Mark the rows that can be used, shape (n,), and note what was left out."""
+    notes = []
+    rows = np.ones(len(df), dtype=bool)
+    if label is not None:
+        unlabelled = df[label].isna().to_numpy() & (groups != target)
+        counts = pd.Series(groups[unlabelled]).value_counts(sort=False)
+        if unlabelled.any() and not drop_unlabelled:
+            name, count = next(iter(counts.items()))
+            size = int((groups == name).sum())
+            more = f" (and in {len(counts) - 1} more sites)" if len(counts) > 1 else ""
+            raise ProblemError(
+                f"site {name!r}: the label {label!r} is missing in {count} of {size} rows{more}; "
+                "fill it in, or leave those rows out with --drop-unlabelled"
+            )
+        rows &= ~unlabelled
+        notes += [
+            f"{count} row(s) of site {name!r} without label are left out"
+            for name, count in counts.items()
+        ]
+    sizes = pd.Series(groups[rows]).value_counts(sort=False)
+    tiny = [str(name) for name, size in sizes.items() if size < FEWEST_ROWS and name != target]
+    if tiny:
+        if len(tiny) == len(sizes) - (target in sizes):
+            raise ProblemError(
+                f"no source has {FEWEST_ROWS} rows; is {site!r} really the column of the sites?"
+            )
+        shown = ", ".join(map(repr, tiny[:6])) + (f" and {len(tiny) - 6} more" * (len(tiny) > 6))
+        one = len(tiny) == 1
+        notes.append(
+            f"site{'' if one else 's'} {shown} ha{'s' if one else 've'} fewer than {FEWEST_ROWS} "
+            f"rows and {'is' if one else 'are'} left out"
+        )
+        rows &= ~np.isin(groups.astype(str), tiny)
+    return rows, notes
+
+
+def _dropped(column: pd.Series) -> ReadColumn:
+    found = read_column(column, np.zeros(len(column), dtype=bool), keep=True)
+    return found.left_out("as you asked")
+
+
+def _overview(columns: dict[str, ReadColumn]) -> pd.DataFrame:
+    facts = ("kind", "distinct", "missing", "used", "remark", "spelling")
+    return pd.DataFrame(
+        [[getattr(column, fact) for fact in facts] for column in columns.values()],
+        index=pd.Index(columns, name="column"),
+        columns=list(facts),
+    )

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import shiftune.report
+from shiftune.cli import app
+
+
+@pytest.fixture
+def visits() -> pd.DataFrame:
+    """Three wards with a quantity and classes to predict; ward A has no labels."""
+    rng = np.random.default_rng(5)
+    n = 240
+    ward = np.repeat(["A", "B", "C"], n // 3)
+    age = rng.normal(np.repeat([50, 55, 46], n // 3), 8).round(1)
+    smoker = rng.random(n) < 0.3
+    df = pd.DataFrame({"ward": ward, "age": age, "smoker": smoker, "bmi": rng.normal(25, 3, n)})
+    df["cost"] = (3 * age + 20 * smoker + rng.normal(0, 5, n)).round(2)
+    df["ill"] = np.where(rng.random(n) < 1 / (1 + np.exp(-(age - 50) / 8)), "yes", "no")
+    return df
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder, and a report that notes what it was given."""
+
+    def save_report(search, path, *, settings=None):
+        assert search.best_params_
+        path.write_text("\n".join(f"{name}: {text}" for name, text in settings.items()))
+
+    monkeypatch.setattr(shiftune.report, "save_report", save_report, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder):
+    """Run a command in this process."""
+
+    def call(*args, code=0):
+        done = CliRunner().invoke(app, [str(arg) for arg in args])
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == code, done.output
+        assert "Traceback" not in done.output
+        return done
+
+    return call
+
+
+@pytest.fixture
+def tune(run):
+    """Tune a ridge regression of the cost for ward A."""
+
+    def call(path, *args, code=0, label="cost", model="ridge", target="A", trials=2):
+        ends = ["--site", "ward", "--target", target, "--label", label, "--model", model]
+        return run("tune", path, *ends, "--trials", trials, *args, code=code)
+
+    return call

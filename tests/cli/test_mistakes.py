@@ -1,0 +1,227 @@
+"""Ordinary mistakes: a message that says what to do, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+
+import numpy as np
+import pytest
+
+from shiftune.models import storing
+
+
+@pytest.fixture
+def table(visits, folder):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    return folder
+
+
+def flat(done):
+    return " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--site", "Ward"], "there is no column 'Ward'; did you mean 'ward'?"),
+        (["--label", "costs"], "there is no column 'costs'; did you mean 'cost'?"),
+        (["--target", "a"], "there is no site 'a'; there are 'A', 'B', 'C'"),
+        (["--model", "lihgtgbm"], "there is no model 'lihgtgbm'; did you mean 'lightgbm'?"),
+        (["--model", "logistic"], "is for classification, and this is regression"),
+        (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
+        (["--risk", "oracle"], "there is no risk estimator 'oracle'"),
+        (["--loss", "sqared"], "did you mean 'squared'?"),
+        (["--loss", "log_loss"], "there is no loss for regression 'log_loss'"),
+        (["--ratio", "magic"], "magic"),
+        (["--trials", "0"], "--trials is how many to try, at least 1, got 0"),
+        (["--jobs", "0"], "--jobs is a number of processes"),
+        (["--seed", "-1"], "--seed"),
+        (["--keep", "aeg"], "did you mean 'age'?"),
+        (["--drop", "ward"], "column 'ward' is the site"),
+        (["--keep", "age", "--drop", "age"], "to be kept and left out"),
+        (["--label", "ward"], "site and label are both 'ward'"),
+        (["--space", "no.toml"], "no.toml cannot be read"),
+        (["--drop", "age", "--drop", "smoker", "--drop", "bmi"], "no column is left"),
+        (["--out", "visits.csv"], "is a file, not a folder"),
+        (["--out", "visits.csv/run"], "give another folder with --out"),
+    ],
+)
+def test_options(table, run, options, message):
+    before = sorted(os.listdir())
+    usual = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
+    done = run("tune", "visits.csv", *usual, "--trials", 2, *options, code=2)
+    assert message in flat(done)
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("blank.csv", b"\n\n", "is empty"),
+        ("header.csv", b"ward,age,cost\n", "has column names but no rows"),
+        ("prose.csv", b"Dear all,\nhere is, as promised, the, table.\n", "is no table"),
+        ("line.csv", b"only one column\n1\n2\n", "only one column"),
+        ("picture.csv", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x81\x8d", "is no table"),
+        ("zeros.csv", b"\x00" * 50, "is no table"),
+        ("not.csv.gz", b"ward,age,cost\nA,1,2\n", "cannot be read"),
+        ("torn.csv.gz", gzip.compress(b"ward,age,cost\n" * 999)[:40], "cannot be read"),
+        ("not.parquet", b"ward,age,cost\nA,1,2\n", "cannot be read as parquet"),
+        ("table.xlsx", b"PK", "save it as CSV"),
+        ("visit.csv", None, "did you mean visits.csv?"),
+        (".", None, "is a folder"),
+    ],
+)
+def test_files(table, tune, name, content, message):
+    if content is not None:
+        (table / name).write_bytes(content)
+    before = sorted(os.listdir())
+    assert message in flat(tune(name, code=2))
+    assert sorted(os.listdir()) == before
+
+
+def test_label_missing_in_a_source(visits, folder, tune):
+    visits.loc[[90, 95, 100], "cost"] = np.nan
+    visits.to_csv("visits.csv", index=False)
+    said = flat(tune("visits.csv", "--drop", "ill", code=2))
+    assert "site 'B': the label 'cost' is missing in 3 of 80 rows" in said
+    assert "--drop-unlabelled" in said
+    assert sorted(os.listdir()) == ["visits.csv"]
+    said = tune("visits.csv", "--drop", "ill", "--drop-unlabelled").output
+    assert "3 row(s) of site 'B' without label are left out" in said
+
+
+def test_a_site_without_any_label(visits, folder, tune):
+    visits.loc[visits["ward"] == "B", "cost"] = np.nan
+    visits.to_csv("visits.csv", index=False)
+    assert "missing in 80 of 80 rows" in flat(tune("visits.csv", code=2))
+    assert "80 row(s) of site 'B'" in tune("visits.csv", "--drop-unlabelled").output
+    visits.assign(cost=np.nan).to_csv("none.csv", index=False)
+    assert "all rows of all sources" in flat(tune("none.csv", "--drop-unlabelled", code=2))
+
+
+def test_text_among_the_labels(visits, folder, tune):
+    visits["cost"] = visits["cost"].astype(object)
+    visits.loc[100, "cost"] = "ask Bob"
+    visits.to_csv("visits.csv", index=False)
+    assert "also text in 1 row(s): 'ask Bob'" in flat(tune("visits.csv", code=2))
+
+
+def test_a_folder_of_other_data(visits, table, tune):
+    tune("visits.csv", "--out", "run")
+    kept = {path: path.read_bytes() for path in (table / "run").iterdir()}
+    visits.drop(columns="ill").iloc[:-1].to_csv("fewer.csv", index=False)
+    said = flat(tune("fewer.csv", "--out", "run", code=2))
+    assert "holds a result of another question (other data)" in said
+    said = flat(tune("visits.csv", "--out", "run", "--seed", 1, code=2))
+    assert "seed 0 there, 1 here" in said
+    assert kept == {path: path.read_bytes() for path in (table / "run").iterdir()}
+
+
+def test_a_folder_of_somebody_else(table, tune, run):
+    (table / "thesis").mkdir()
+    (table / "thesis" / "report.html").write_text("mine")
+    assert "holds no result of shiftune" in flat(tune("visits.csv", "--out", "thesis", code=2))
+    assert (table / "thesis" / "report.html").read_text() == "mine"
+    assert "holds no result of shiftune" in flat(run("report", "thesis", code=2))
+    assert "holds no result of shiftune" in flat(run("report", "nowhere", code=2))
+
+
+def test_a_damaged_folder(table, tune, run):
+    tune("visits.csv", "--out", "run")
+    (table / "run" / "settings.json").write_text("{")
+    assert "cannot be read" in flat(run("report", "run", code=2))
+    (table / "run" / "settings.json").write_text("{}")
+    assert "is damaged" in flat(tune("visits.csv", "--out", "run", code=2))
+
+
+def test_no_permission(table, tune, monkeypatch):
+    """As the superuser may write anywhere, the refusal is played."""
+
+    def refuse(self, *args, **options):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    said = flat(tune("visits.csv", "--out", "run", code=2))
+    assert "results cannot be written to run (Permission denied); give another folder" in said
+
+
+def test_nothing_is_half_written(table, tune, monkeypatch):
+    """A disk that fills up while the model is written leaves no torn file, and the run goes on."""
+
+    def full(model, stem):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shiftune.cli.folder.save_model", full)
+        assert "No space left" in flat(tune("visits.csv", "--out", "run", code=2))
+    names = set(os.listdir("run"))
+    assert names == {"study.journal", "settings.json", "trials.csv"}
+    tune("visits.csv", "--out", "run")
+    assert json.loads((table / "run" / "best.json").read_text())["trials"] == 2
+
+
+def test_all_trials_fail(table, tune):
+    (table / "s.toml").write_text('alpha = { low = 1.0, high = 2.0 }\nsolver = ["no such"]')
+    said = flat(tune("visits.csv", "--out", "run", "--space", "s.toml", code=2))
+    assert "all 2 trials failed" in said
+    assert not (table / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("alpha = 1 to 2", "is no TOML"),
+        ("", "holds no parameters"),
+        ("alhpa = { low = 1, high = 2 }", "'alhpa' is no parameter of Ridge; did you mean 'alpha'"),
+        ("alpha = { low = 2, high = 1 }", "low must be the smaller"),
+        ("alpha = { low = 0, high = 1, log = true }", "on a log scale it must be above 0"),
+        ("alpha = { low = 0, hihg = 1 }", "did you mean 'high'?"),
+        ("alpha = { low = 0 }", "needs low and high"),
+        ('alpha = { low = "a", high = 1 }', "are numbers"),
+        ("alpha = { low = 1, high = 2, log = 1 }", "log is true or false"),
+        ("alpha = []", "neither a range"),
+        ("alpha = [[1, 2]]", "neither a range"),
+        ("alpha = { low = 1, high = 2, step = 0.5, log = true }", "step"),
+    ],
+)
+def test_space_files(table, tune, text, message):
+    (table / "s.toml").write_text(text)
+    assert message in flat(tune("visits.csv", "--space", "s.toml", code=2))
+    assert not (table / "visits-A-ridge").exists()
+
+
+def test_a_space_in_a_foreign_form(table, tune):
+    (table / "s.json").write_text("[1]")
+    assert "names of parameters" in flat(tune("visits.csv", "--space", "s.json", code=2))
+    (table / "s.yaml").write_text("alpha: 1")
+    assert "must end in .toml or .json" in flat(tune("visits.csv", "--space", "s.yaml", code=2))
+
+
+def test_packages_that_are_not_there(table, visits, tune, monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    visits.to_parquet("visits.parquet")
+    monkeypatch.setattr("shiftune.models.known.import_module", missing)
+    said = flat(tune("visits.csv", model="lightgbm", code=2))
+    assert "pip install 'shiftune[lightgbm]'" in said
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    said = flat(tune("visits.parquet", code=2))
+    assert "pip install 'shiftune[parquet]'" in said
+
+
+def test_a_model_that_skops_cannot_store(table, tune, monkeypatch):
+    """It is pickled, and the user is told what that means."""
+    import skops.io
+
+    def fail(model):
+        raise TypeError("no way")
+
+    monkeypatch.setattr(skops.io, "dumps", fail)
+    said = flat(tune("visits.csv", "--out", "run"))
+    assert "loading the model executes code" in said
+    assert (table / "run" / f"model{storing.PICKLED}").exists()
+    assert not (table / "run" / "model.skops").exists()

@@ -1,0 +1,202 @@
+"""Tables as they are found: they work, with a note of what was done."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune import load_model
+
+
+@pytest.fixture
+def noted(tune, folder):
+    """Tune on a table and return columns by name, and the notes as one text."""
+
+    def call(df, *args, name="rough.csv", **options):
+        df.to_csv(name, index=False)
+        found = json.loads(tune(name, "--out", "run", "--json", *args, **options).stdout)
+        predictions = pd.read_csv(folder / "run" / "predictions.csv")
+        assert predictions["prediction"].notna().all()
+        return {c["column"]: c for c in found["columns"]}, "\n".join(found["notes"])
+
+    return call
+
+
+def test_text_in_a_numeric_column(visits, noted, folder):
+    visits["bmi"] = visits["bmi"].round(2).astype(object)
+    visits.loc[[3, 99, 200], "bmi"] = ["?", "unknown", "?"]
+    columns, _ = noted(visits)
+    assert columns["bmi"]["kind"] == "number"
+    assert columns["bmi"]["missing"] == 3 / 240
+    assert "3 values that are no numbers ('?', 'unknown')" in columns["bmi"]["remark"]
+    raw = pd.read_csv("rough.csv")
+    assert len(load_model(folder / "run" / "model.skops").predict(raw)) == 240
+
+
+def test_codes_stay_categories(visits, noted):
+    rng = np.random.default_rng(0)
+    codes = rng.choice([*map(str, range(250, 300)), "V45", "V10", "E90", "E91", "E92", "E93"], 240)
+    columns, _ = noted(visits.assign(code=codes))
+    assert columns["code"]["kind"] == "category"
+    assert "read as categories" in columns["code"]["remark"]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "words"),
+    [
+        ("%Y-%m-%d", "year-month-day"),
+        ("%d.%m.%Y", "day.month.year"),
+        ("%d/%m/%Y", "day/month/year"),
+        ("%Y-%m-%dT%H:%M:%S+02:00", "year-month-day"),
+    ],
+)
+def test_dates(visits, noted, folder, spelling, words):
+    """They are read as they are written, also by the stored model, and carry information."""
+    days = np.random.default_rng(0).integers(0, 300, 240)
+    dates = (pd.Timestamp("2024-01-01") + pd.to_timedelta(days, "D")).strftime(spelling)
+    visits = visits.assign(seen=dates, cost=visits["cost"] + 5.0 * days)
+    columns, _ = noted(visits, trials=4)
+    assert columns["seen"]["kind"] == "date"
+    assert words in columns["seen"]["remark"]
+    predicted = load_model(folder / "run" / "model.skops").predict(pd.read_csv("rough.csv"))
+    assert np.corrcoef(predicted, days)[0, 1] > 0.9
+
+
+def test_id_constant_and_empty_columns(visits, noted):
+    rng = np.random.default_rng(0)
+    rough = visits.assign(
+        patient_id=rng.permutation(10**6)[:240],
+        uuid=[f"p-{i:05}" for i in rng.permutation(240)],
+        country="NL",
+        nothing=np.nan,
+        income=rng.integers(10_000, 10**6, 240),
+        only_sources=np.where(visits["ward"] == "A", np.nan, rng.normal(size=240)),
+        only_target=np.where(visits["ward"] == "A", rng.normal(size=240), np.nan),
+    )
+    rough.insert(0, "Unnamed: 0", range(240))
+    columns, _ = noted(rough)
+    used = {name for name, column in columns.items() if column["used"]}
+    assert used == {"age", "smoker", "bmi", "ill", "income"}
+    assert "like an identifier" in columns["patient_id"]["remark"]
+    assert "same value in every row ('NL')" in columns["country"]["remark"]
+    assert "empty at the target" in columns["only_sources"]["remark"]
+    assert "empty at every source" in columns["only_target"]["remark"]
+
+
+def test_a_column_can_be_kept_or_left_out(visits, noted):
+    rough = visits.assign(patient_id=range(240))
+    columns, _ = noted(rough, "--keep", "patient_id", "--drop", "bmi")
+    assert columns["patient_id"]["used"]
+    assert columns["bmi"]["remark"] == "left out: as you asked"
+
+
+def test_one_huge_site_and_tiny_ones(visits, noted):
+    rng = np.random.default_rng(0)
+    huge = visits[visits["ward"] == "B"].sample(4000, replace=True, random_state=0)
+    huge["age"] += rng.normal(size=4000)
+    tiny = visits[visits["ward"] == "C"].iloc[:2].assign(ward="D")
+    small = visits[visits["ward"] == "C"].iloc[:4].assign(ward="E")
+    _, notes = noted(pd.concat([visits, huge, tiny, small]))
+    assert "site 'D' has fewer than 3 rows and is left out" in notes
+    assert "site 'E' has fewer than 10 rows" in notes
+
+
+def test_a_target_of_one_row(visits, noted):
+    noted(visits.iloc[79:])
+
+
+def test_two_hundred_columns(visits, tune):
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(240, 200)), columns=[f"gene {i}" for i in range(200)])
+    pd.concat([visits, wide], axis=1).to_csv("wide.csv.gz", index=False)
+    said = tune("wide.csv.gz").output
+    assert "202 numbers, 2 categories" in said
+    assert "gene 7 " not in said  # not one line per column
+
+
+def test_a_class_that_one_site_lacks(visits, noted):
+    visits.loc[visits["ward"] == "B", "ill"] = "no"
+    _, notes = noted(visits, label="ill", model="logistic")
+    assert "site 'B' has no row of class 'yes'" in notes
+
+
+def test_whole_numbers_as_classes_or_quantity(visits, noted, folder):
+    visits["grade"] = np.clip((visits["age"] / 20).round(), 1, 4)
+    visits.loc[visits["ward"] == "A", "grade"] = np.nan
+    _, notes = noted(visits, label="grade", model="logistic")
+    assert "is read as 4 classes; if it is a quantity say --task regression" in notes
+    assert set(pd.read_csv("run/predictions.csv", dtype=str)["prediction"]) <= set("1234")
+    for path in (folder / "run").iterdir():
+        path.unlink()
+    noted(visits, "--task", "regression", label="grade")
+
+
+def test_true_and_false(visits, noted):
+    visits["ill"] = (visits["ill"] == "yes").astype(object)
+    visits.loc[visits["ward"] == "A", "ill"] = None
+    noted(visits, label="ill", model="logistic")
+    assert set(pd.read_csv("run/predictions.csv")["prediction"]) <= {True, False}
+
+
+def test_sites_that_are_numbers(visits, noted):
+    visits["ward"] = visits["ward"].map({"A": 1, "B": 2, "C": 3})
+    noted(visits, target="1")
+
+
+def test_names_that_look_like_markup(visits, tune):
+    """What a file holds is shown as it is."""
+    visits["ward"] = visits["ward"].replace("B", "[red]B[/red]")
+    visits["[bold]x[/]"] = 1
+    visits.to_csv("odd.csv", index=False)
+    said = tune("odd.csv").output
+    assert "[red]B[/red]" in said
+    assert "[bold]x[/]" in said
+
+
+def test_semicolons_decimal_commas_and_old_encodings(visits, noted, tune):
+    visits["größe"] = np.where(visits["smoker"], "groß", "klein")
+    visits.to_csv("euro.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    said = tune("euro.csv", "--json").stdout
+    kinds = {c["column"]: c["kind"] for c in json.loads(said)["columns"]}
+    assert kinds == {
+        "age": "number",
+        "smoker": "category",
+        "bmi": "number",
+        "ill": "category",
+        "größe": "category",
+    }
+
+
+@pytest.mark.parametrize(
+    "ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zip", "parquet", "feather"]
+)
+def test_every_kind_of_file_is_the_same_table(visits, folder, ending):
+    from shiftune.tables import read_file, site_table
+
+    path = folder / f"visits.{ending}"
+    write = {"parquet": "to_parquet", "feather": "to_feather"}.get(ending)
+    getattr(visits, write)(path) if write else visits.to_csv(path, index=False)
+    table = site_table(read_file(path), site="ward", target="A", label="cost")
+    again = site_table(visits, site="ward", target="A", label="cost")
+    assert table.problem.fingerprint() == again.problem.fingerprint()
+
+
+@pytest.mark.parametrize("label", ["cost", "ill"])
+@pytest.mark.parametrize("model", ["svm", "knn"])
+def test_few_rows_are_enough(visits, noted, model, label):
+    """Neighbours no more than rows; calibration with the few rows of a class."""
+    few = visits.groupby("ward").head(12)
+    _, notes = noted(few, label=label, model=model, trials=4)
+    assert "set aside" in notes
+    assert (pd.read_csv("run/trials.csv")["state"] == "COMPLETE").all()
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
+def test_boosted_trees(visits, noted, folder, model):
+    pytest.importorskip(model)
+    (folder / "s.toml").write_text("n_estimators = 5")
+    noted(visits, "--space", "s.toml", label="ill", model=model, trials=1)
+    assert set(pd.read_csv("run/predictions.csv")["prediction"]) <= {"yes", "no"}

@@ -1,0 +1,265 @@
+"""`shiftune tune` and `report`: what the folder gets, and how a run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from optuna.distributions import FloatDistribution
+
+from shiftune import ShiftProblem, ShiftSearch, load_model
+from shiftune.models import ready_model
+from shiftune.search import spaces
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def test_a_run_leaves_everything(visits, folder, tune):
+    visits.drop(columns="ill").assign(nr=range(240)).to_csv("visits.csv", index=False)
+    said = tune("visits.csv", "--out", "run", trials=3).output
+    out = folder / "run"
+    assert {path.name for path in out.iterdir()} == {
+        "study.journal",
+        "trials.csv",
+        "best.json",
+        "model.skops",
+        "predictions.csv",
+        "settings.json",
+        "report.html",
+    }
+    best = read(out / "best.json")
+    assert list(best["params"]) == ["alpha"]
+    assert best["risk"]["low"] < best["risk"]["value"] < best["risk"]["high"]
+    assert best["risk"]["method"] == "variance_reduced"
+    trials = pd.read_csv(out / "trials.csv")
+    assert len(trials) == best["trials"] == 3
+    assert trials["param_alpha"][best["best_trial"]] == pytest.approx(best["params"]["alpha"])
+    assert trials["risk"].min() == pytest.approx(best["risk"]["value"])
+    assert "Expected squared loss at A" in said
+    settings = read(out / "settings.json")
+    assert settings["options"]["seed"] == 0
+    assert settings["runs"][0]["versions"]["python"].startswith("3.")
+    report = (out / "report.html").read_text()
+    assert settings["options"]["data"] in report
+    assert str(folder / "visits.csv") in report
+    assert "nr: left out: another value in almost every row" in report
+
+
+def test_the_same_search_in_python(visits, folder, tune):
+    """The command line finds what ShiftSearch finds with the same pipeline and seed."""
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", "--seed", 3)
+    table = pd.read_csv("visits.csv")
+    table.loc[table["ward"] == "A", "cost"] = np.nan
+    problem = ShiftProblem.from_frame(table, site="ward", label="cost", target="A")
+    kinds = {"age": "number", "smoker": "category", "bmi": "number"}
+    model = ready_model("ridge", "regression", kinds)
+    search = ShiftSearch(
+        model.pipeline, model.in_pipeline(spaces.ridge()), n_trials=2, random_state=3
+    ).fit(problem)
+    best = read(folder / "run" / "best.json")
+    assert best["risk"]["value"] == pytest.approx(search.risk_.value)
+    assert best["params"] == pytest.approx(model.plain(search.best_params_))
+
+
+def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, tune):
+    visits.drop(columns="cost").sample(frac=1, random_state=0).to_csv("v.csv", index=False)
+    tune("v.csv", "--out", "run", label="ill", model="logistic")
+    found = pd.read_csv(folder / "run" / "predictions.csv")
+    raw = pd.read_csv("v.csv")
+    assert found["row"].to_list() == np.flatnonzero(raw["ward"] == "A").tolist()
+    model = load_model(folder / "run" / "model.skops")
+    rows = raw.iloc[found["row"]]
+    assert found["prediction"].to_list() == model.predict(rows).tolist()
+    assert found["probability_yes"].to_numpy() == pytest.approx(model.predict_proba(rows)[:, 1])
+
+
+def test_labels_of_the_target_are_never_used(visits, folder, tune):
+    visits = visits.drop(columns="ill")
+    visits.to_csv("with.csv", index=False)
+    visits.loc[visits["ward"] == "A", "cost"] = np.nan
+    visits.to_csv("without.csv", index=False)
+    said = tune("with.csv", "--out", "with").output
+    assert "labels of 80 rows of the target are set aside" in said
+    assert "set aside" not in tune("without.csv", "--out", "without").output
+    for name in ("best.json", "predictions.csv"):
+        assert (folder / "with" / name).read_text() == (folder / "without" / name).read_text()
+
+
+def test_a_run_goes_on(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", trials=2)
+    first = pd.read_csv("run/trials.csv")
+    before = {path: path.stat().st_mtime_ns for path in (folder / "run").iterdir()}
+    assert "already has 2 trials" in tune("visits.csv", "--out", "run", trials=2).output
+    assert before == {path: path.stat().st_mtime_ns for path in (folder / "run").iterdir()}
+    tune("visits.csv", "--out", "run", trials=4)
+    more = pd.read_csv("run/trials.csv")
+    assert len(more) == 4
+    pd.testing.assert_series_equal(more["param_alpha"][:2], first["param_alpha"])
+    assert read(folder / "run" / "best.json")["trials"] == 4
+    assert len(read(folder / "run" / "settings.json")["runs"]) == 2
+    tune("visits.csv", "--out", "once", trials=4)
+    once = pd.read_csv("once/trials.csv")
+    np.testing.assert_allclose(once["param_alpha"], more["param_alpha"])
+
+
+def test_the_report_again(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run")
+    report = folder / "run" / "report.html"
+    first = report.read_text()
+    report.unlink()
+    journal = (folder / "run" / "study.journal").read_text()
+    assert "report.html" in run("report", "run").output
+    assert report.read_text() == first
+    assert pd.read_csv("run/trials.csv").shape[0] == 2
+    done = "datetime_complete"
+    assert (folder / "run" / "study.journal").read_text().count(done) == journal.count(done) == 2
+    (folder / "visits.csv").rename("moved.csv")
+    assert "--data" in run("report", "run", code=2).output
+    run("report", "run", "--data", "moved.csv")
+
+
+def test_json_for_scripts(visits, folder, tune, run):
+    visits.drop(columns="ill").assign(nr=range(240)).to_csv("visits.csv", index=False)
+    found = json.loads(tune("visits.csv", "--out", "run", "--json").stdout)
+    assert found["folder"] == "run"
+    assert found["risk"] == read(folder / "run" / "best.json")["risk"]
+    used = {column["column"]: column["used"] for column in found["columns"]}
+    assert used == {"age": True, "smoker": True, "bmi": True, "nr": False}
+    done = run("diagnose", "visits.csv", "--site", "ward", "--target", "A", "--json")
+    sources = json.loads(done.stdout)["sources"]
+    assert [source["site"] for source in sources] == ["B", "C"]
+    assert all(0 < source["ess_share"] <= 1 for source in sources)
+    assert json.loads(run("models", "--json").stdout)["ridge"]["space"]["alpha"]["log"] is True
+
+
+def test_diagnose_shows_a_site_out_of_reach(visits, folder, run):
+    visits.loc[visits["ward"] == "C", "age"] += 200
+    visits.to_parquet("visits.parquet")
+    args = ["--site", "ward", "--target", "A", "--label", "cost"]
+    said = " ".join(run("diagnose", "visits.parquet", *args, "--drop", "ill").output.split())
+    assert "overlaps well" in said
+    assert "left out: few target-like rows" in said
+    assert said.index("overlaps well") < said.index("left out: few")
+    assert "1 of 2 sources can speak about A" in said
+
+
+def test_a_space_file(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    (folder / "s.toml").write_text('alpha = { low = 1, high = 2 }\nsolver = ["svd", "cholesky"]')
+    tune("visits.csv", "--out", "run", "--space", "s.toml", trials=3)
+    trials = pd.read_csv("run/trials.csv")
+    assert trials["param_alpha"].between(1, 2).all()
+    assert set(trials["param_solver"]) <= {"svd", "cholesky"}
+    assert trials["param_alpha"].apply(float.is_integer).sum() < 3  # 1 to 2, not 1 or 2
+    run("report", "run")  # from the folder alone
+    (folder / "s.toml").write_text("alpha = { low = 1, high = 3 }")
+    said = tune("visits.csv", "--out", "run", "--space", "s.toml", code=2).output
+    assert "other space" in said
+
+
+def test_printed_spaces_can_be_read(folder, run):
+    from shiftune.models import KNOWN, read_space
+
+    for name, known in KNOWN.items():
+        (folder / "space.toml").write_text(run("models", name).output)
+        bare = ready_model(name, known.tasks[0], {"x": "number"}).bare
+        assert read_space(folder / "space.toml", bare, known.space()) == known.space()
+
+
+def test_the_report_knows_the_risk_that_was_asked_for(visits, folder, tune):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", "--risk", "naive", "--loss", "absolute")
+    best = read(folder / "run" / "best.json")
+    assert (best["risk"]["method"], best["loss"]) == ("naive", "absolute")
+
+
+def test_ctrl_c_keeps_what_is_done(visits, folder, tune):
+    """Exit code 130, results so far, and the same command goes on."""
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    # The report is another module's business, and not what is stopped here.
+    code = (
+        "import shiftune.report, sys\n"
+        "shiftune.report.save_report = lambda s, path, settings: path.write_text('report')\n"
+        "from shiftune.cli import main; main()"
+    )
+    args = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
+    ends = ["--out", "run", "--trials", "5000"]
+    command = [sys.executable, "-c", code, "tune", "visits.csv", *args, *ends]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    journal = folder / "run" / "study.journal"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if journal.exists() and journal.read_text().count("seconds") > 3:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "run the same command again" in said
+    assert "Traceback" not in said
+    kept = read(folder / "run" / "best.json")["trials"]
+    assert 3 <= kept < 5000
+    assert f"{kept} of them done" in tune("visits.csv", "--out", "run", trials=kept + 1).output
+    assert len(pd.read_csv("run/trials.csv")) == kept + 1
+
+
+def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+
+    def stop(context, params):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shiftune.search.search.run_trial", stop)
+        assert "run the same command again" in tune("visits.csv", "--out", "run", code=130).output
+    assert not (folder / "run" / "best.json").exists()
+    tune("visits.csv", "--out", "run")
+    assert read(folder / "run" / "best.json")["trials"] == 2
+
+
+def test_help_is_quick_and_complete(run):
+    said = run("--help").output
+    for name in ("tune", "diagnose", "models", "report", "demo", "reproduce"):
+        assert name in said
+    said = run("tune", "--help").output
+    for name in ("lightgbm", "variance_reduced", "log_loss", "--drop-unlabelled"):
+        assert name in said
+    code = "import sys, shiftune.cli; print([m for m in ('sklearn', 'optuna') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_shell_completion_knows_the_models(folder):
+    env = {
+        **os.environ,
+        "_SHIFTUNE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "shiftune tune v.csv --model ri",
+        "COMP_CWORD": "4",
+    }
+    code = "from shiftune.cli import app; app(prog_name='shiftune')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["ridge"]
+
+
+def test_ready_space_of_the_model_is_tuned(visits, folder, tune):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", model="elastic_net")
+    space = spaces.elastic_net()
+    assert isinstance(space["alpha"], FloatDistribution)
+    assert set(read(folder / "run" / "best.json")["params"]) == set(space)
