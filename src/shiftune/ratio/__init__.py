@@ -3,6 +3,7 @@
 from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
 from shiftune.ratio.base import DensityRatio, EncodedRatio
 from shiftune.ratio.classifier import ClassifierRatio
+from shiftune.ratio.column_shift import column_shifts
 from shiftune.ratio.encoding import RatioEncoder
 from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.ratio.known import KnownRatio
@@ -21,6 +22,7 @@ __all__ = [
     "Guard",
     "KnownRatio",
     "RatioEncoder",
+    "column_shifts",
     "default_candidates",
     "diagnose",
     "effective_rows",

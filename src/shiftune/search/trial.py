@@ -34,11 +34,16 @@ class TrialContext:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial: a risk, or the reason why there is none."""
+    """What came of a trial: a risk, or the reason why there is none.
+
+    `mean_loss` is that over all rows the trial was judged on, without correction: what the naive
+    estimate says of it, whichever estimate the search asks for.
+    """
 
     risk: RiskEstimate | None
     failure: str
     seconds: float
+    mean_loss: float = np.nan
 
 
 def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
@@ -56,7 +61,8 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
             risk = context.risk(losses, context.data.weights, names=context.data.names)
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
-        return Outcome(risk.condensed(), "", time.perf_counter() - start)
+        mean_loss = float(np.concatenate(losses).mean())
+        return Outcome(risk.condensed(), "", time.perf_counter() - start, mean_loss)
     except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search
         return Outcome(None, reason(error), time.perf_counter() - start)
 
