@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optuna.distributions import CategoricalDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from shiftune.report.wording import number
+from shiftune.report.wording import number, short_names
 from shiftune.search.records import finished_trials
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Parameter:
     """One line of the table of parameters, as text."""
 
     name: str
+    short_name: str
     chosen: str
     given: str
     searched: str
@@ -37,9 +38,11 @@ def parameters(search: ShiftSearch) -> list[Parameter]:
     distributions: dict[str, BaseDistribution] = {}
     for trial in trials:
         distributions = trial.distributions | distributions
+    short = short_names(distributions)
     return [
         Parameter(
             name,
+            short[name],
             number(search.best_params_[name]) if name in search.best_params_ else "",
             number(given[name]) if name in given else "",
             _searched(distribution),
@@ -52,8 +55,10 @@ def parameters(search: ShiftSearch) -> list[Parameter]:
 def _searched(distribution: BaseDistribution) -> str:
     if isinstance(distribution, CategoricalDistribution):
         return ", ".join(str(choice) for choice in distribution.choices)
-    log = ", log scale" if getattr(distribution, "log", False) else ""
-    return f"{_range(getattr(distribution, 'low', ''), getattr(distribution, 'high', ''))}{log}"
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        log = ", log scale" if distribution.log else ""
+        return f"{_range(distribution.low, distribution.high)}{log}"
+    return str(distribution)
 
 
 def _span(values: Sequence[Any]) -> str:

@@ -58,6 +58,11 @@ def completed(trials: pd.DataFrame, chosen: int | None = None) -> pd.DataFrame:
     return good
 
 
+def parameter_names(trials: pd.DataFrame) -> list[str]:
+    """Return the parameters that any trial has."""
+    return [str(c).removeprefix("param_") for c in trials if str(c).startswith("param_")]
+
+
 def needs_log_scale(risks: pd.Series) -> bool:
     """Whether a few very bad trials would leave no difference between the others."""
     return bool(risks.min() > 0 and risks.max() > 10 * risks.min())

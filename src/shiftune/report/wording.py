@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def shortened(text: str, most: int = 24) -> str:
@@ -84,3 +88,14 @@ def count(n: int, thing: str) -> str:
     ('1 row', '12,345 rows')
     """
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return parameters' names without the steps of the pipeline, where that is clear enough.
+
+    >>> short_names(["svc__C", "pca__tol", "svc__tol"])
+    {'svc__C': 'C', 'pca__tol': 'pca__tol', 'svc__tol': 'svc__tol'}
+    """
+    last = {name: name.rpartition("__")[2] for name in names}
+    seen = Counter(last.values())
+    return {name: short if seen[short] == 1 else name for name, short in last.items()}
