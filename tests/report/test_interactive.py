@@ -49,6 +49,7 @@ class TestHistory:
                 "low": [1.5, np.nan, 0.7],
                 "high": [2.5, np.nan, 1.3],
                 "param_depth": [3.0, 4.0, 5.0],
+                "param_mode": ["a", "b", "<img src=x>"],
                 "tied_with_best": [False, False, True],
             }
         ).rename_axis("trial")
@@ -58,7 +59,9 @@ class TestHistory:
         assert decoded(by_name["best so far"].y) == [2, 1]
         assert decoded(by_name["chosen"].x) == [2]
         assert decoded(by_name["failed"].x) == [1]
-        assert "depth 5" in by_name["cannot be told apart"].customdata[0]
+        told = by_name["cannot be told apart"].customdata[0]
+        assert "depth 5" in told
+        assert "mode &lt;img src=x&gt;" in told
         with pytest.raises(ProblemError, match="completed, got 1"):
             interactive.history(trials, chosen=1)
 

@@ -171,6 +171,7 @@ def _asked(search: ShiftSearch) -> dict[str, Any]:
         "task": problem.task,
         "model": _model_name(search.estimator),
         "loss": loss_in_words(search.loss_.name),
+        "completed_count": int(states.get("COMPLETE", 0)),
         "completed_trials": count(int(states.get("COMPLETE", 0)), "trial"),
         "failed_trials": int(states.get("FAIL", 0)),
         "interrupted": search.interrupted_,
@@ -206,22 +207,27 @@ def _answer(search: ShiftSearch) -> dict[str, Any]:
 
 def _sources(search: ShiftSearch, overlap: pd.DataFrame) -> dict[str, Any]:
     said = sources_with_intervals(search.risk_).to_dict("index")
+    seen = overlap.to_dict("index")
     rows = []
-    for name, look in overlap.to_dict("index").items():
-        row = {
-            "site": name,
-            "n": look["n"],
-            "mean_weight": number(look["mean_weight"]),
-            "ess": f"{look['ess']:.0f}",
-            "uncovered": f"{look['uncovered']:.0%}",
-            "verdict": look["verdict"],
-        }
+    for name in dict.fromkeys([*seen, *said]):
+        # Few labelled rows of the target itself are judged too, and overlap by definition.
+        row: dict[str, Any] = {"site": name, "verdict": "labelled rows of the target"}
+        if name in seen:
+            look = seen[name]
+            row |= {
+                "n": look["n"],
+                "mean_weight": number(look["mean_weight"]),
+                "ess": f"{look['ess']:.0f}",
+                "uncovered": f"{look['uncovered']:.0%}",
+                "verdict": look["verdict"],
+            }
         if name in said:
             own = said[name]
             row["risk"] = with_interval(own["estimate"], (own["low"], own["high"]))
             row["share"] = f"{own['share']:.0%}"
+            row.setdefault("n", own["n"])
             if own["share"] > 0:  # a fallback, or an own estimator, listens to it all the same
-                row["verdict"] = look["verdict"].replace("left out:", "overlaps badly:")
+                row["verdict"] = row["verdict"].replace("left out:", "overlaps badly:")
         rows.append(row | {"out": row["verdict"].startswith("left out")})
     return {"sources": rows, "diagnosed_only": search.weights_ is None}
 

@@ -59,7 +59,7 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
     >>> from shiftune.risk import estimate
     >>> risk = estimate([[1.0, 2.0, 3.0], [2.0, 2.5]], method="naive", names=["B", "<b>"])
     >>> forest(risk).layout.yaxis.ticktext
-    ('target', '&lt;b&gt;', 'B')
+    ('together', '&lt;b&gt;', 'B')
     """
     interval = risk.interval(level)
     table = sources_with_intervals(risk, level)[::-1]
@@ -107,7 +107,7 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
     figure.update_xaxes(
         range=[left - margin, right + margin], title=f"estimated target risk ({level:.0%} interval)"
     )
-    name_rows(figure, ["target", *table.index])
+    name_rows(figure, ["together", *table.index])
     figure.update_layout(showlegend=bool(out.any()) and not out.all())
     return figure
 
@@ -184,7 +184,10 @@ def draw_weights(by_source: Mapping[str, NDArray[np.float64]], table: pd.DataFra
         showarrow=False,
     )
     figure.add_vline(x=1, line={"color": GREY, "width": 1, "dash": "dot"})
-    figure.update_xaxes(title="weight of a row (logarithmic)", type="log", dtick=1)
+    decades = np.log10(spread["q95"].max() / spread["q05"].min())
+    figure.update_xaxes(
+        title="weight of a row (logarithmic)", type="log", dtick="D2" if decades < 2 else 1
+    )
     name_rows(figure, names, first=1)
     figure.update_layout(margin={"r": 52})
     return figure
