@@ -18,7 +18,8 @@ BESIDE = {
     "paper": [*ORDER, "datasets"],
     "testing": [*ORDER, "datasets"],
 }
-# problem.diagnose(), search.plot_*(), search.report() and notebooks look down the picture, when the user calls them.
+# problem.diagnose(), search.plot_*(), search.report() and notebooks look down the picture, when
+# the user calls them.
 EXCEPTIONS = {("problem/problem.py", "ratio"), ("search/search.py", "report")}
 
 
