@@ -32,8 +32,8 @@ BESIDE = {
     "testing": [*ORDER, "datasets"],
     "cli": [*ORDER, "demo", "paper"],
 }
-# problem.diagnose(), search.plot_*() and search.checks() look down the picture, when the user
-# calls them.
+# problem.diagnose(), search.plot_*(), search.checks(), search.report() and notebooks look down the
+# picture, when the user calls them.
 EXCEPTIONS = {("problem/problem.py", "ratio"), ("search/search.py", "report")}
 
 

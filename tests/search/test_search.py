@@ -34,7 +34,7 @@ from shiftune import ShiftProblem
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.paper import toy_problem
 from shiftune.risk import estimate
-from shiftune.search import GPLCBSampler, ShiftSearch, spaces
+from shiftune.search import GPLCBSampler, ShiftSearch, TrialLosses, spaces
 from shiftune.search.gp.bound import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
@@ -358,7 +358,7 @@ class Picky(Constant):
         return np.zeros(len(X))
 
 
-class LeaveSourcesOut:
+class OneByOne:
     """A plan with one model per source, which never saw that source's rows."""
 
     def losses(self, model, data, loss):
@@ -369,11 +369,11 @@ class LeaveSourcesOut:
             others = data.train_sites != name
             fitted = clone(model).fit(data.X_train[others], data.y_train[others])
             found.append(loss(y, fitted.predict(X)))
-        return found
+        return TrialLosses(found, float(np.concatenate(found).mean()))
 
 
 def test_a_plan_of_several_fits(toy):
-    search = make(Ridge(), ALPHA, plan=LeaveSourcesOut(), risk="naive").fit(toy.problem)
+    search = make(Ridge(), ALPHA, plan=OneByOne(), risk="naive").fit(toy.problem)
     split = toy.problem.split((0, 0.7, 0.3), random_state=0)
     first, second = split.train
     model = Ridge(**search.best_params_).fit(second.X, second.y)

@@ -46,7 +46,7 @@ def data_of(rows, classes=None):
 
 @pytest.mark.parametrize("unseen", [0.0, 0.5, 1.0])
 def test_no_model_has_seen_the_site_it_is_judged_on(unseen):
-    losses = LeaveSourcesOut(3, unseen).losses(Sites(), data_of([4, 6, 3, 9, 2]), SQUARED)
+    losses = LeaveSourcesOut(3, unseen).losses(Sites(), data_of([4, 6, 3, 9, 2]), SQUARED).by_source
     for own in losses:  # 1 where the site was known, 0 where it was not
         np.testing.assert_allclose(own, 1 - unseen)
 
@@ -59,7 +59,7 @@ def test_sites_keep_their_order():
         def predict(self, X):
             return np.where(super().predict(X) > 0, 0.0, X[:, 0])
 
-    losses = LeaveSourcesOut(2, 1.0).losses(Labelled(), data_of([3, 9, 5, 2]), SQUARED)
+    losses = LeaveSourcesOut(2, 1.0).losses(Labelled(), data_of([3, 9, 5, 2]), SQUARED).by_source
     assert [own[0] for own in losses] == [0, 1, 4, 9]
     assert [len(own) for own in losses] == [3, 9, 5, 2]
 
@@ -73,7 +73,7 @@ def test_cost_in_fits(extra, fits):
             Counted.count += 1
             return super().fit(X, y)
 
-    LeaveSourcesOut(extra).losses(Counted(), data_of([4, 6, 3, 9, 2]), SQUARED)
+    LeaveSourcesOut(extra).losses(Counted(), data_of([4, 6, 3, 9, 2]), SQUARED).by_source
     assert Counted.count == fits
 
 
@@ -90,15 +90,15 @@ def test_a_class_that_only_one_site_has():
     classes = [np.array(list("aabb")), np.array(list("aabb")), np.array(list("aacc"))]
     data = data_of([4, 4, 4], classes)
     loss = loss_named("log_loss")
-    mixed = LeaveSourcesOut(3, 1.0).losses(LogisticRegression(), data, loss)
-    pooled = PooledFit().losses(LogisticRegression(), data, loss)
+    mixed = LeaveSourcesOut(3, 1.0).losses(LogisticRegression(), data, loss).by_source
+    pooled = PooledFit().losses(LogisticRegression(), data, loss).by_source
     np.testing.assert_allclose(mixed[2][2:], pooled[2][2:])
     assert not np.allclose(mixed[2][:2], pooled[2][:2])
 
 
 def test_sites_without_which_there_is_one_class():
     classes = [np.array(list("aabb")), np.array(list("aaaa"))]
-    mixed = LeaveSourcesOut(2).losses(LogisticRegression(), data_of([4, 4], classes), LOG)
+    mixed = LeaveSourcesOut(2).losses(LogisticRegression(), data_of([4, 4], classes), LOG).by_source
     assert all(np.isfinite(own).all() for own in mixed)
 
 
@@ -141,7 +141,7 @@ def test_default_search():
         weights=None,
         names=tuple(s.name for s in judged),
     )
-    losses = LeaveSourcesOut().losses(Ridge(**search.best_params_), data, SQUARED)
+    losses = LeaveSourcesOut().losses(Ridge(**search.best_params_), data, SQUARED).by_source
     by_hand = Adjusted().fit(problem.target.X, [s.X for s in judged])(losses)
     assert search.risk_.value == pytest.approx(by_hand.value)
     assert search.risk_.stderr == pytest.approx(by_hand.stderr)

@@ -4,6 +4,7 @@ from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
 from shiftune.ratio.balanced import BalancedRatio
 from shiftune.ratio.base import DensityRatio, EncodedRatio
 from shiftune.ratio.classifier import ClassifierRatio
+from shiftune.ratio.column_shift import column_shifts
 from shiftune.ratio.encoding import RatioEncoder
 from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.ratio.known import KnownRatio
@@ -25,6 +26,7 @@ __all__ = [
     "KnownRatio",
     "RatioEncoder",
     "TemperedRatio",
+    "column_shifts",
     "default_candidates",
     "diagnose",
     "effective_rows",

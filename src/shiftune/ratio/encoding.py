@@ -60,7 +60,7 @@ class RatioEncoder:
         """Learn scales and categories from the rows of the target (first) and of all sources."""
         frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
         self.kinds_ = column_kinds(frames) if frames else {}
-        numbers = [_numbers(X, self.kinds_) for X in tables]
+        numbers = [number_columns(X, self.kinds_) for X in tables]
         seen = np.array([~np.isnan(X).all(axis=0) for X in numbers])
         summaries = [_center_and_spread(X) for X in numbers]
         centers, spreads = (np.array(column) for column in zip(*summaries, strict=True))
@@ -78,7 +78,7 @@ class RatioEncoder:
         self.kept_ = scale > 0
         self.scale_ = np.where(self.kept_, scale, 1)
         self.missing_ = np.any([np.isnan(X).any(axis=0) for X in numbers], axis=0)
-        categories = [_categories(X, self.kinds_) for X in tables]
+        categories = [category_columns(X, self.kinds_) for X in tables]
         self.levels_ = None
         if categories[0].shape[1]:
             self.levels_ = OneHotEncoder(
@@ -90,7 +90,7 @@ class RatioEncoder:
 
     def transform(self, X: Features) -> NDArray[np.float64]:
         """Return the encoded rows, shape (n, number of encoded columns)."""
-        numbers = _numbers(X, self.kinds_)
+        numbers = number_columns(X, self.kinds_)
         gone = np.isnan(numbers[:, self.missing_])
         Z = (numbers[:, self.kept_] - self.center_[self.kept_]) / self.scale_[self.kept_]
         # Also values missing in a column that never was in fit: the centre is the best guess.
@@ -98,7 +98,7 @@ class RatioEncoder:
         if gone.shape[1]:
             Z = np.hstack([Z, gone])
         if self.levels_ is not None:
-            Z = np.hstack([Z, self.levels_.transform(_categories(X, self.kinds_))])
+            Z = np.hstack([Z, self.levels_.transform(category_columns(X, self.kinds_))])
         return np.asarray(Z)
 
 
@@ -111,7 +111,7 @@ def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
                     f"{site}: column {name!r} holds categories, which have no raw numbers; "
                     "use scale=True"
                 )
-    numbers = _numbers(X, column_kinds({site: X}) if isinstance(X, pd.DataFrame) else {})
+    numbers = number_columns(X, column_kinds({site: X}) if isinstance(X, pd.DataFrame) else {})
     missing = np.isnan(numbers).sum(axis=0)
     if missing.any():
         column = int(np.argmax(missing > 0))
@@ -123,7 +123,8 @@ def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _numbers(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
+def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
+    """Return the columns that hold numbers or dates (as days), in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return X
     columns = []
@@ -137,7 +138,8 @@ def _numbers(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64
     return np.column_stack(columns) if columns else np.empty((len(X), 0))
 
 
-def _categories(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
+def category_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
+    """Return the columns that hold categories, as text, in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return np.empty((len(X), 0), dtype=object)
     names = [name for name, kind in kinds.items() if kind == "category"]

@@ -6,9 +6,14 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
+from shiftune.report.tables import (
+    completed,
+    forest_scale,
+    needs_log_scale,
+    sources_with_intervals,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,12 +49,7 @@ def history(trials: pd.DataFrame, ax: Axes | None = None, *, chosen: int | None 
     >>> [text.get_text() for text in ax.get_legend().get_texts()][:2]
     ['best so far', 'chosen']
     """
-    good = trials[trials["state"] == "COMPLETE"].sort_index()
-    if chosen is not None and chosen not in good.index:
-        raise ProblemError(
-            f"chosen is the number of a trial that was completed, got {chosen!r}; a fitted "
-            "search has it as best_index_"
-        )
+    good = completed(trials, chosen)
     ax = ax or _new_axes()
     for tied, rows in good.groupby("tied_with_best"):
         label = "cannot be told apart\nfrom the best" if tied else "worse"
@@ -72,8 +72,8 @@ def history(trials: pd.DataFrame, ax: Axes | None = None, *, chosen: int | None 
             transform=at_the_bottom,
         )
     ax.set(xlabel="trial", ylabel="estimated target risk (95 % interval)")
-    if good["risk"].min() > 0 and good["risk"].max() > 10 * good["risk"].min():
-        ax.set_yscale("log")  # a few very bad trials would leave no difference between the others
+    if needs_log_scale(good["risk"]):
+        ax.set_yscale("log")
     # Beside the axes: inside it covers trials, above it the title that a user may set.
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return ax
@@ -105,18 +105,14 @@ def forest(risk: RiskEstimate, ax: Axes | None = None, level: float = 0.95) -> A
     low, high = risk.interval(level)
     k = len(risk.names)
     ax = ax or _new_axes(height=1.2 + 0.32 * k)
-    table = risk.sources[::-1]
-    half = stdtrit(np.maximum(table["ess"] - 1, 1), 0.5 + level / 2) * table["stderr"]
-    lows, highs = table["estimate"] - half, table["estimate"] + half
+    table = sources_with_intervals(risk, level)[::-1]
     out = table["left_out"] != ""
-    # A source that was left out may be far off; the scale is that of those that speak.
-    speaks = out if out.all() else ~out
-    left, right = min([low, *lows[speaks]]), max([high, *highs[speaks]])
+    left, right = forest_scale(table, (low, high))
     margin = 0.05 * (right - left) or 0.05
     for y, site in enumerate(table.index, start=1):
         row = table.loc[site]
         color = GREY if out[site] else BLUE
-        ax.plot([lows[site], highs[site]], [y, y], color=color, lw=1)
+        ax.plot([row["low"], row["high"]], [y, y], color=color, lw=1)
         seen = np.clip(row["estimate"], left - margin / 2, right + margin / 2)
         marker = "s" if seen == row["estimate"] else "<" if seen < left else ">"
         size = 3 + 14 * np.sqrt(row["share"]) if marker == "s" else 6

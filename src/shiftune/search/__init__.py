@@ -1,7 +1,7 @@
 """The search: trial -> fit -> losses -> estimated target risk -> next trial."""
 
 from shiftune.search import spaces
-from shiftune.search.fitting import FitPlan, PooledFit, StudyData
+from shiftune.search.fitting import FitPlan, PooledFit, StudyData, TrialLosses
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.search import ShiftSearch
 from shiftune.search.space import Space
@@ -15,5 +15,6 @@ __all__ = [
     "ShiftSearch",
     "Space",
     "StudyData",
+    "TrialLosses",
     "spaces",
 ]

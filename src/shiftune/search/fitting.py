@@ -45,6 +45,22 @@ class StudyData:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TrialLosses:
+    """What a plan found out about a trial.
+
+    Attributes
+    ----------
+    by_source : k arrays of shape (n_j,)
+        The losses from which the target risk is estimated.
+    naive : float
+        Mean loss, over all validation rows, of the model trained on all sources.
+    """
+
+    by_source: list[NDArray[np.float64]]
+    naive: float
+
+
 class FitPlan(Protocol):
     """Which models a trial fits, and whose losses they give.
 
@@ -52,19 +68,19 @@ class FitPlan(Protocol):
     with this method; nothing else of the search has to change.
     """
 
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Fit `model` (this trial's own), or clones of it; return every source's losses."""
 
 
 class PooledFit:
     """One model on the training rows of all sources, asked about all validation rows at once."""
 
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
-        """Return k arrays of shape (n_j,)."""
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
+        """Return the losses of the one model."""
         fitted = fit(model, data.X_train, data.y_train, data.training_weights)
         losses = losses_of(fitted, data.X_validation, np.concatenate(data.y_validation), loss)
         ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
-        return np.split(losses, ends)
+        return TrialLosses(np.split(losses, ends), float(losses.mean()))
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:

@@ -12,7 +12,7 @@ from optuna.trial import Trial, TrialState
 
 from shiftune.errors import ProblemError
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.records import FAILURE, RISK, SECONDS, finished_trials
+from shiftune.search.records import FAILURE, MEAN_LOSS, RISK, SECONDS, finished_trials
 from shiftune.search.trial import Outcome, reason
 from shiftune.search.workers import OutOfTime, WorkerDied, Workers
 
@@ -149,6 +149,7 @@ class Loop:
             return
         trial.set_user_attr(RISK, outcome.risk.to_record())
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
+        trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
         trial.set_user_attr(SECONDS, outcome.seconds)
         self._tell_study(trial, outcome.risk.value)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # User attributes of a trial.
 RISK = "risk"
+MEAN_LOSS = "mean_loss"
 SECONDS = "seconds"
 FAILURE = "failure"
 
@@ -41,6 +42,7 @@ def table(trials: list[optuna.trial.FrozenTrial], tied: set[int]) -> pd.DataFram
         if risk is not None:
             low, high = risk.interval()
             row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}
+            row["mean_loss"] = trial.user_attrs.get(MEAN_LOSS, np.nan)
         row |= {f"param_{name}": value for name, value in trial.params.items()}
         row["seconds"] = trial.user_attrs.get(SECONDS, np.nan)
         if risk is not None:

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, OverlapWarning, ProblemError
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.site_weights import site_weights
@@ -40,7 +40,7 @@ from shiftune.search.selection import tied_with_best, winner
 from shiftune.search.settings import check_settings, loss_for
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
-from shiftune.search.trial import TrialContext, run_trial
+from shiftune.search.trial import Outcome, TrialContext, run_trial
 from shiftune.search.unseen_sites import LeaveSourcesOut
 from shiftune.search.workers import Workers
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
+    from pathlib import Path
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
@@ -147,8 +148,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Of the winning trial's model. It was chosen for being low: an honest figure for a model
         chosen among many is a little higher.
     trials_ : DataFrame
-        One row per trial: state, value, standard error, interval, parameters, seconds, whether
-        it can be told apart from the best, the risk at every source, the reason of a failure.
+        One row per trial: state, value, standard error, interval, mean loss without correction
+        (the naive estimate), parameters, seconds, whether it can be told apart from the best, the
+        risk at every source, the reason of a failure.
     study_ : optuna.Study
     problem_ : ShiftProblem
     weights_ : list of arrays or None
@@ -239,7 +241,11 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.problem_, self.study_ = problem, study
         earlier = finished_trials(study)
         study.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        context = self._context(problem, loss, ratio)
+        split = self._split(problem)
+        if self._needs_ratio():
+            ratio.fit(problem.target.X, [site.X for site in split.density])
+            self.ratio_ = ratio
+        context = self._context(problem, loss, split)
         with (
             Workers(
                 run_trial,
@@ -303,20 +309,16 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return split
 
-    def _context(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> TrialContext:
+    def _context(self, problem: ShiftProblem, loss: Loss, split: Split) -> TrialContext:
         if self.risk == "oracle" and problem.oracle is None:
             raise ProblemError("risk='oracle' needs a problem whose target labels are kept aside")
-        split = self._split(problem)
         train, judged = split.train, split.validation
         training_weights = None
         self.weights_: list[NDArray[np.float64]] | None = None
-        if self._needs_ratio():
-            ratio.fit(problem.target.X, [site.X for site in split.density])
-            self.ratio_ = ratio
-            if self._weighs():
-                self.weights_ = site_weights(ratio, judged)
-            if self.training_weights:
-                training_weights = _relative(site_weights(ratio, train))
+        if self._weighs():
+            self.weights_ = site_weights(self.ratio_, judged)
+        if self.training_weights:
+            training_weights = _relative(site_weights(self.ratio_, train))
         if self.risk == "oracle" and problem.oracle is not None:
             judged = (problem.oracle,)
         X_train, y_train = pooled(train)
@@ -448,6 +450,24 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             delta=delta,
         )
 
+    def default_risk(self) -> RiskEstimate:
+        """Estimate the target risk of the model as it was given, before any tuning.
+
+        It is fitted and judged once, on the same rows as every trial, so that
+        ``search.default_risk().minus(search.risk_)`` says what the tuning gained.
+        """
+        outcome = self._default_outcome()
+        if outcome.risk is None:
+            raise ProblemError(f"the model as it was given cannot be judged: {outcome.failure}")
+        return outcome.risk
+
+    def _default_outcome(self) -> Outcome:
+        self._check_fitted()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # said when the search began
+            context = self._context(self.problem_, self.loss_, self._split(self.problem_))
+        return run_trial(context, {})
+
     def plot_history(self, ax: Axes | None = None) -> Axes:
         """Draw risk and interval of every trial; see `shiftune.report.history`."""
         from shiftune.report import history  # the figures are drawn from what is found here
@@ -472,6 +492,27 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         self._check_fitted()
         return assumption_checks(self)
+
+    def report(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write one HTML file that shows what was found; see `shiftune.report.save_report`."""
+        from shiftune.report import save_report
+
+        return save_report(self, path, settings=settings)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What notebooks show: scikit-learn's diagram before the fit, the answer after it."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle and hasattr(self, "best_estimator_"):
+            from shiftune.report.notebook import summary
+
+            bundle["text/html"] = summary(self)
+        return bundle
+
+    def _repr_html_(self) -> str | None:
+        """The same, for those who do not ask for bundles; None where the user wants text."""
+        return self._repr_mimebundle_().get("text/html")
 
     # ---------------------------------------------------------------- using the model
 

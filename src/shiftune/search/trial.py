@@ -34,11 +34,15 @@ class TrialContext:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial: a risk, or the reason why there is none."""
+    """What came of a trial: a risk, or the reason why there is none.
+
+    `mean_loss` is what the naive estimate says of it, whichever estimate the search asks for.
+    """
 
     risk: RiskEstimate | None
     failure: str
     seconds: float
+    mean_loss: float = np.nan
 
 
 def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
@@ -53,10 +57,10 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
         with warnings.catch_warnings():
             # Said once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
-            risk = context.risk(losses, context.data.weights, names=context.data.names)
+            risk = context.risk(losses.by_source, context.data.weights, names=context.data.names)
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
-        return Outcome(risk.condensed(), "", time.perf_counter() - start)
+        return Outcome(risk.condensed(), "", time.perf_counter() - start, losses.naive)
     except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search
         return Outcome(None, reason(error), time.perf_counter() - start)
 

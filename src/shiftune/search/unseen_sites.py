@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from shiftune.errors import ProblemError
 from shiftune.problem.reading import rows_of
-from shiftune.search.fitting import PooledFit, fit, losses_of
+from shiftune.search.fitting import PooledFit, TrialLosses, fit, losses_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,9 +65,10 @@ class LeaveSourcesOut:
             sizes[smallest] += rows[j]
         return [tuple(group) for group in dealt]
 
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> list[NDArray[np.float64]]:
-        """Return k arrays of shape (n_j,)."""
-        known = PooledFit().losses(clone(model), data, loss)
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
+        """Return the mixed losses."""
+        pooled = PooledFit().losses(clone(model), data, loss)
+        known = pooled.by_source
         place = {name: j for j, name in enumerate(data.names)}
         n = [len(y) for y in data.y_validation]
         for group in self.groups(data.train_sites) if self.unseen > 0 else []:
@@ -86,4 +87,4 @@ class LeaveSourcesOut:
             ends = np.cumsum([n[j] for j in judged])[:-1]
             for j, own in zip(judged, np.split(mixed, ends), strict=True):
                 known[j] = own
-        return known
+        return TrialLosses(known, pooled.naive)

@@ -1,0 +1,94 @@
+"""Which columns are distributed differently at the target, column by column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from shiftune.problem.columns import column_kinds
+from shiftune.ratio.drawing import drawn
+from shiftune.ratio.encoding import MOST_CATEGORIES, category_columns, number_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.problem.site import Features
+
+_MOST_ROWS = 5_000
+
+
+def column_shifts(
+    X_target: Features, X_sources: Sequence[Features], names: Sequence[str]
+) -> pd.DataFrame:
+    r"""Say for every column and source how differently it is distributed at the target.
+
+    From 0 (alike) to 1 (nothing in common): for numbers and dates the Kolmogorov-Smirnov
+    distance, :math:`\sup_t |F_T(t) - F_j(t)|`, with missing values below all others; for
+    categories the total variation distance, :math:`\frac12 \sum_c |p_T(c) - p_j(c)|`, over the 20
+    most frequent levels (missing is one) and the rest. Each column is looked at by itself: a shift
+    in how two columns go together is not seen here. Chance alone gives about
+    :math:`0.9 \sqrt{1/n_T + 1/n_j}`.
+
+    Parameters
+    ----------
+    X_target, X_sources : rows of the target and of k sources, with the same columns
+    names : k names
+
+    Returns
+    -------
+    DataFrame of shape (d, k)
+        The column that shifts most, on average over the sources, first.
+
+    Examples
+    --------
+    >>> target = pd.DataFrame({"sex": ["f", "m"] * 50, "age": np.arange(100.0)})
+    >>> older = pd.DataFrame({"sex": ["m", "f"] * 50, "age": np.arange(75.0, 175.0)})
+    >>> column_shifts(target, [older], ["B"])
+    site     B
+    age   0.75
+    sex   0.00
+    """
+    tables = [drawn(X, _MOST_ROWS) for X in (X_target, *X_sources)]
+    frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
+    kinds = column_kinds(frames) if frames else {}
+    numbers = zip(*(number_columns(X, kinds).T for X in tables), strict=True)
+    texts = zip(*(category_columns(X, kinds).T for X in tables), strict=True)
+    distances = np.array(
+        [[_ks(target, source) for source in sources] for target, *sources in numbers]
+        + [
+            [_total_variation(target, source) for source in sources]
+            for target, *sources in map(_coded, texts)
+        ]
+    )
+    # In the order in which they were read: numbers and dates, then categories.
+    columns = sorted(kinds, key=lambda c: kinds[c] == "category") or range(len(distances))
+    order = np.argsort(-distances.mean(axis=1), kind="stable")
+    return pd.DataFrame(
+        distances[order],
+        index=pd.Index([str(columns[c]) for c in order]),
+        columns=pd.Index(list(names), name="site"),
+    )
+
+
+def _ks(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    first, second = (np.sort(np.where(np.isnan(x), -np.inf, x)) for x in (a, b))
+    points = np.concatenate([first, second])
+    below = (np.searchsorted(x, points, side="right") / len(x) for x in (first, second))
+    return float(np.max(np.abs(np.subtract(*below))))
+
+
+def _total_variation(a: NDArray[np.intp], b: NDArray[np.intp]) -> float:
+    levels = MOST_CATEGORIES + 1
+    first, second = (np.bincount(x, minlength=levels) / len(x) for x in (a, b))
+    return float(np.abs(first - second).sum() / 2)
+
+
+def _coded(texts: Sequence[NDArray[np.object_]]) -> list[NDArray[np.intp]]:
+    """Give the most frequent levels of all sites together the numbers 0, 1, ..., the rest one."""
+    common = pd.Series(np.concatenate(texts)).value_counts().index[:MOST_CATEGORIES]
+    codes = [common.get_indexer(pd.Index(text)) for text in texts]
+    return [np.where(code < 0, MOST_CATEGORIES, code) for code in codes]

@@ -1,0 +1,88 @@
+"""What all interactive figures have in common: Plotly, colours, axes, labels that are escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftune.errors import ProblemError
+from shiftune.report.wording import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd
+
+# Each at least 3 to 1 against white paper and against a dark screen.
+BLUE, GREY, RED = "#3b82d0", "#858b93", "#d1493f"
+
+# Names of the user's never go into a template, which may hold %{...}, but into its data.
+TOLD = "%{customdata}<extra></extra>"
+ROW = 26  # pixels that a site needs
+
+
+def plotly() -> Any:
+    """Return Plotly's graph objects, or say how to get them."""
+    try:
+        import plotly.graph_objects as go
+    except ImportError as error:
+        raise ProblemError(
+            "interactive figures need Plotly; pip install 'shiftune[report]'"
+        ) from error
+    return go
+
+
+def canvas(height: int) -> Any:
+    """Return an empty figure of a height in pixels, as wide as the page lets it be."""
+    return plotly().Figure(
+        layout={
+            "height": height,
+            "margin": {"l": 8, "r": 12, "t": 34, "b": 52},
+            "hoverlabel": {"align": "left"},
+            "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+            "xaxis": {"zeroline": False, "automargin": True, "title": {"standoff": 8}},
+            "yaxis": {"zeroline": False, "automargin": True, "title": {"standoff": 8}},
+        }
+    )
+
+
+def bars(value: Any, low: Any, high: Any, color: str) -> dict[str, Any]:
+    """Return the error bars of values with intervals."""
+    middle, ends = np.asarray(value), (np.asarray(low), np.asarray(high))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": np.maximum(ends[1] - middle, 0),
+        "arrayminus": np.maximum(middle - ends[0], 0),
+        "color": color,
+        "thickness": 1.2,
+        "width": 0,
+    }
+
+
+def name_rows(figure: Any, names: Sequence[str], first: int = 0) -> None:
+    """Write names at the rows `first`, `first` + 1, ... from the bottom up."""
+    # Positions and texts, not Plotly's categories: a site called "2024" would become a number.
+    figure.update_yaxes(
+        tickvals=list(range(first, first + len(names))),
+        ticktext=labels(names),
+        range=[first - 0.8, first + len(names) - 0.2],
+        showgrid=False,
+    )
+
+
+def labels(names: Iterable[str], most: int = 24) -> list[str]:
+    """Return names as labels; see `label`."""
+    return [label(name, most) for name in names]
+
+
+def label(name: str, most: int = 24) -> str:
+    """Return a name so that it fits on an axis and Plotly shows it as it is written."""
+    return escape(shortened(str(name), most))
+
+
+def rows_of_table(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, each as a mapping from its columns."""
+    return [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]

@@ -1,0 +1,272 @@
+"""Interactive figures of the sites: what they say, and how they differ from the target."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftune.errors import ProblemError
+from shiftune.report.interactive.canvas import (
+    BLUE,
+    GREY,
+    RED,
+    ROW,
+    TOLD,
+    bars,
+    canvas,
+    labels,
+    name_rows,
+    rows_of_table,
+)
+from shiftune.report.tables import (
+    forest_scale,
+    overlap_of,
+    shifts_of,
+    source_weights,
+    sources_with_intervals,
+    weight_quantiles,
+)
+from shiftune.report.wording import number, with_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from shiftune.risk.result import RiskEstimate
+    from shiftune.search import ShiftSearch
+
+MOST_COLUMNS = 10
+MOST_SITES_ACROSS = 10
+SMALLEST_WEIGHT = 1e-3
+
+
+def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
+    """Draw what every source says about the target risk, and what they say together.
+
+    The interactive twin of `shiftune.report.forest`: the area of a square is the source's share,
+    sources that were left out are grey, with arrows where they lie off the scale.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from shiftune.risk import estimate
+    >>> risk = estimate([[1.0, 2.0, 3.0], [2.0, 2.5]], method="naive", names=["B", "<b>"])
+    >>> forest(risk).layout.yaxis.ticktext
+    ('together', '&lt;b&gt;', 'B')
+    """
+    interval = risk.interval(level)
+    table = sources_with_intervals(risk, level)[::-1]
+    left, right = forest_scale(table, interval)
+    margin = 0.05 * (right - left) or 0.05
+    # What an estimate fell back on may listen to sources that the guard would leave out.
+    out = ((table["left_out"] != "") & (table["share"] == 0)).to_numpy()
+    value, low, high = (table[c].to_numpy(dtype=float) for c in ("estimate", "low", "high"))
+    seen = np.clip(value, left - margin / 2, right + margin / 2)
+    inside = seen == value
+    place = np.arange(1, len(table) + 1)
+    told = [
+        _about_source(site, row)
+        for site, row in zip(table.index, rows_of_table(table), strict=True)
+    ]
+    figure = canvas(height=80 + ROW * (len(table) + 1))
+    for name, part, color in (("counts", ~out, BLUE), ("left out", out, GREY)):
+        if not part.any():
+            continue
+        symbols = np.where(inside, "square", np.where(value < left, "arrow-left", "arrow-right"))
+        sizes = np.where(inside, 5 + 17 * np.sqrt(table["share"].to_numpy(dtype=float)), 9)
+        figure.add_scatter(
+            x=seen[part],
+            y=place[part],
+            error_x=bars(seen[part], low[part], high[part], color),
+            mode="markers",
+            marker={
+                "symbol": symbols[part],
+                "size": sizes[part],
+                "color": color,
+                "opacity": 1,
+                "line": {"width": 0},
+            },
+            customdata=[text for text, wanted in zip(told, part, strict=True) if wanted],
+            hovertemplate=TOLD,
+            name=name,
+        )
+    figure.add_scatter(
+        x=[interval[0], risk.value, interval[1], risk.value, interval[0]],
+        y=[0, 0.32, 0, -0.32, 0],
+        mode="lines",
+        line={"color": RED, "width": 1},
+        fill="toself",
+        fillcolor=RED,
+        customdata=[f"together: {with_interval(risk.value, interval)}"] * 5,
+        hovertemplate=TOLD,
+        name="together",
+        showlegend=False,
+    )
+    figure.add_vline(x=risk.value, line={"color": RED, "width": 1, "dash": "dot"})
+    figure.update_xaxes(
+        range=[left - margin, right + margin], title=f"estimated target risk ({level:.0%} interval)"
+    )
+    name_rows(figure, ["together", *table.index])
+    figure.update_layout(showlegend=bool(out.any()) and not out.all())
+    return figure
+
+
+def weights(search: ShiftSearch) -> Any:
+    """Draw how the weights of every source are spread, and how many rows they leave effective.
+
+    Boxes hold the middle half of a source's rows, whiskers 90 % of them; the diamond is the mean
+    weight, which is 1 where source and target overlap and the ratio is right.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    return draw_weights(source_weights(search), overlap_of(search))
+
+
+def draw_weights(by_source: Mapping[str, NDArray[np.float64]], table: pd.DataFrame) -> Any:
+    """Draw `weights` from the weights of every source and the table of `overlap_of`."""
+    names = list(by_source)[::-1]
+    if not names:
+        raise ProblemError("this search used no density ratios, so there are no weights to draw")
+    spread = weight_quantiles([by_source[name] for name in names], names, SMALLEST_WEIGHT)
+    table = table.loc[names]
+    out = table["verdict"].str.startswith("left out")
+    place = np.arange(1, len(names) + 1)
+    figure = canvas(height=80 + ROW * len(names))
+    for part, color in ((~out, BLUE), (out, GREY)):
+        rows = spread[part]
+        if len(rows):
+            figure.add_box(
+                y=place[part],
+                q1=rows["q25"],
+                median=rows["q50"],
+                q3=rows["q75"],
+                lowerfence=rows["q05"],
+                upperfence=rows["q95"],
+                orientation="h",
+                width=0.5,
+                line={"color": color, "width": 1.5},
+                hoverinfo="skip",
+                showlegend=False,
+            )
+    ess, n = table["ess"].to_numpy(dtype=float), table["n"].to_numpy()
+    figure.add_scatter(
+        x=spread["mean"],
+        y=place,
+        mode="markers",
+        marker={"symbol": "diamond", "size": 9, "color": RED},
+        customdata=[
+            f"<b>{escape(name)}</b><br>mean weight {number(float(mean))}<br>"
+            f"{number(float(e))} effective rows of {rows}<br>{escape(verdict)}"
+            for name, mean, e, rows, verdict in zip(
+                names, table["mean_weight"], ess, n, table["verdict"], strict=True
+            )
+        ],
+        hovertemplate=TOLD,
+        name="mean weight",
+        showlegend=False,
+    )
+    for y, share in zip(place, ess / n, strict=True):
+        figure.add_annotation(
+            x=1, xref="paper", xanchor="left", xshift=6, y=y, text=f"{share:.0%}", showarrow=False
+        )
+    figure.add_annotation(
+        x=1,
+        xref="paper",
+        xanchor="left",
+        xshift=6,
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        text="ESS",
+        showarrow=False,
+    )
+    figure.add_vline(x=1, line={"color": GREY, "width": 1, "dash": "dot"})
+    decades = np.log10(spread["q95"].max() / spread["q05"].min())
+    figure.update_xaxes(
+        title="weight of a row (logarithmic)", type="log", dtick="D2" if decades < 2 else 1
+    )
+    name_rows(figure, names, first=1)
+    figure.update_layout(margin={"r": 52})
+    return figure
+
+
+def shifts(search: ShiftSearch, most: int = MOST_COLUMNS) -> Any:
+    """Draw which columns are distributed differently at the target, and at which source.
+
+    Parameters
+    ----------
+    search : ShiftSearch
+        Fitted.
+    most : int
+        So many columns, those that shift most.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    return draw_shifts(shifts_of(search), most)
+
+
+def draw_shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
+    """Draw `shifts` from the table of `shifts_of`."""
+    shown = table.iloc[:most]
+    # What there is more of goes down the page; a phone has no room for 30 sites side by side.
+    few = shown.shape[1] <= MOST_SITES_ACROSS
+    grid = (shown if few else shown.T)[::-1]
+    told = [
+        [_about_shift(*((down, across) if few else (across, down)), z) for across, z in row.items()]
+        for down, row in grid.iterrows()
+    ]
+    figure = canvas(height=130 + ROW * len(grid))
+    figure.add_heatmap(
+        z=grid.to_numpy(),
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, "rgba(59,130,208,0.05)"], [1, "rgba(59,130,208,0.8)"]],
+        xgap=2,
+        ygap=2,
+        showscale=False,
+        text=[[_two_digits(z) for z in row] for row in grid.to_numpy()],
+        texttemplate="%{text}",
+        customdata=told,
+        hovertemplate=TOLD,
+    )
+    name_rows(figure, list(grid.index))
+    across = labels(grid.columns, 16)
+    figure.update_xaxes(
+        tickvals=list(range(len(across))),
+        ticktext=across,
+        tickangle=-60 if max(map(len, across)) > 3 else 0,
+        showgrid=False,
+    )
+    figure.update_yaxes(range=[-0.5, len(grid) - 0.5])
+    return figure
+
+
+def _about_source(site: str, row: Mapping[str, Any]) -> str:
+    said = f"<b>{escape(site)}</b><br>" + with_interval(row["estimate"], (row["low"], row["high"]))
+    said += f"<br>share {row['share']:.0%}, {row['n']} rows, {number(row['ess'])} effective"
+    return said + (f"<br>left out: {escape(row['left_out'])}" if row["left_out"] else "")
+
+
+def _about_shift(column: object, site: object, distance: float) -> str:
+    where = f"<b>{escape(str(column))}</b> at {escape(str(site))}"
+    return f"{where}<br>distance to the target {distance:.2f}"
+
+
+def _two_digits(distance: float) -> str:
+    """Write a distance so that it fits into a small cell.
+
+    >>> _two_digits(0.043), _two_digits(0.999)
+    ('.04', '1')
+    """
+    return f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1"

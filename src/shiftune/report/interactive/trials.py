@@ -1,0 +1,215 @@
+"""Interactive figures of the trials: their history, and which parameters mattered."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from shiftune.errors import ProblemError
+from shiftune.report.interactive.canvas import (
+    BLUE,
+    GREY,
+    RED,
+    ROW,
+    TOLD,
+    bars,
+    canvas,
+    label,
+    labels,
+    name_rows,
+    rows_of_table,
+)
+from shiftune.report.tables import completed, importances_of, needs_log_scale, parameter_names
+from shiftune.report.wording import number, short_names, shortened, with_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+    from numpy.typing import NDArray
+    from optuna.distributions import BaseDistribution
+
+    from shiftune.search import ShiftSearch
+
+
+def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
+    """Draw the estimated risk of every trial with its interval, and the best so far.
+
+    The interactive twin of `shiftune.report.history`.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        `ShiftSearch.trials_`.
+    chosen : int, optional
+        Number of the trial that won, `ShiftSearch.best_index_`.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    good = completed(trials, chosen)
+    figure = canvas(height=380)
+    for tied, name, color in ((False, "worse", GREY), (True, "cannot be told apart", BLUE)):
+        rows = good[good["tied_with_best"] == tied]
+        if len(rows):
+            figure.add_scatter(
+                x=rows.index,
+                y=rows["risk"],
+                error_y=bars(rows["risk"], rows["low"], rows["high"], color),
+                mode="markers",
+                marker={"color": color, "size": 7},
+                customdata=_about_trials(rows),
+                hovertemplate=TOLD,
+                name=name,
+            )
+    figure.add_scatter(
+        x=good.index,
+        y=good["risk"].cummin(),
+        mode="lines",
+        line={"color": RED, "width": 1.5, "shape": "hv"},
+        hoverinfo="skip",
+        name="best so far",
+    )
+    if chosen is not None:
+        figure.add_scatter(
+            x=[chosen],
+            y=[good["risk"].to_dict()[chosen]],
+            mode="markers",
+            marker={"symbol": "circle-open", "size": 16, "color": RED, "line": {"width": 2}},
+            hoverinfo="skip",
+            name="chosen",
+        )
+    failed = trials.index[trials["state"] == "FAIL"]
+    if len(failed):
+        figure.add_scatter(
+            x=failed,
+            y=np.zeros(len(failed)),
+            yaxis="y2",
+            mode="markers",
+            marker={"symbol": "x", "color": RED, "size": 7},
+            customdata=[f"trial {n} failed" for n in failed],
+            hovertemplate=TOLD,
+            name="failed",
+        )
+        # An axis of their own, so that they lie at the bottom whatever the scale of the risk.
+        figure.update_layout(yaxis2={"overlaying": "y", "range": [-0.03, 1], "visible": False})
+    figure.update_xaxes(title="trial")
+    log = needs_log_scale(good["risk"])
+    figure.update_yaxes(
+        title="estimated target risk", type="log" if log else "linear", selector={"anchor": "x"}
+    )
+    return figure
+
+
+def importances(search: ShiftSearch) -> Any:
+    """Draw the share of every parameter in the differences between trials (functional ANOVA).
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    shares = importances_of(search.study_)
+    if not shares:
+        raise ProblemError(
+            "importances need at least 10 completed trials that differ and two parameters that "
+            "all of them have"
+        )
+    return draw_importances(shares)
+
+
+def draw_importances(shares: Mapping[str, float]) -> Any:
+    """Draw `importances` from the shares of `importances_of`."""
+    names = list(shares)[::-1]
+    figure = canvas(height=70 + ROW * len(names))
+    figure.add_bar(
+        x=[shares[name] for name in names],
+        y=list(range(len(names))),
+        orientation="h",
+        marker={"color": BLUE},
+        customdata=[f"{escape(name)}: {shares[name]:.0%}" for name in names],
+        hovertemplate=TOLD,
+    )
+    name_rows(figure, list(short_names(names).values()))
+    figure.update_xaxes(title="share of the differences", tickformat=".0%")
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+def parameter_slice(search: ShiftSearch, name: str) -> Any:
+    """Draw the risk of every trial against one of the parameters.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+    """
+    good = completed(search.trials_, search.best_index_)
+    column = f"param_{name}"
+    if column not in good:
+        raise ProblemError(f"no trial has a parameter {name!r}; there are {parameter_names(good)}")
+    tried = [t for t in search.study_.get_trials(deepcopy=False) if name in t.distributions]
+    distribution = tried[0].distributions[name]
+    have = good[[number_ in {t.number for t in tried} for number_ in good.index]]
+    place = _places(have[column], distribution)
+    figure = canvas(height=250)
+    for tied, color in ((False, GREY), (True, BLUE)):
+        part = (have["tied_with_best"] == tied).to_numpy()
+        rows = have[part]
+        if len(rows):
+            figure.add_scatter(
+                x=place[part],
+                y=rows["risk"],
+                mode="markers",
+                marker={"color": color, "size": 7},
+                customdata=_about_trials(rows),
+                hovertemplate=TOLD,
+            )
+    chosen = (have.index == search.best_index_).nonzero()[0]
+    figure.add_scatter(
+        x=place[chosen],
+        y=have["risk"].to_numpy()[chosen],
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 14, "color": RED, "line": {"width": 2}},
+        hoverinfo="skip",
+    )
+    if isinstance(distribution, CategoricalDistribution):
+        choices = [str(choice) for choice in distribution.choices]
+        figure.update_xaxes(
+            tickvals=list(range(len(choices))),
+            ticktext=labels(choices, 14),
+            range=[-0.6, len(choices) - 0.4],
+        )
+    elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
+        decades = np.log10(distribution.high / distribution.low)
+        figure.update_xaxes(type="log", dtick="D2" if decades <= 2 else 1 if decades <= 4 else 2)
+    log = needs_log_scale(have["risk"])
+    figure.update_xaxes(title=label(short_names(parameter_names(good))[name], 36))
+    figure.update_yaxes(title="estimated risk", type="log" if log else "linear")
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.float64]:
+    """Where the values lie on the axis: numbers as they are, choices by their position."""
+    if isinstance(distribution, CategoricalDistribution):
+        position = {repr(choice): place for place, choice in enumerate(distribution.choices)}
+        return np.array([position.get(repr(v), np.nan) for v in values.tolist()])
+    return values.to_numpy(dtype=float)
+
+
+def _about_trials(rows: pd.DataFrame) -> list[str]:
+    short = short_names(parameter_names(rows))
+    texts = []
+    for trial, row in zip(rows.index, rows_of_table(rows), strict=True):
+        lines = [f"<b>trial {trial}</b>: {with_interval(row['risk'], (row['low'], row['high']))}"]
+        lines += [
+            f"{escape(shortened(said, 40))} {escape(shortened(number(value), 40))}"
+            for name, said in short.items()
+            # A parameter that this trial lacks is NaN.
+            if (value := row[f"param_{name}"]) is not None and value == value
+        ]
+        texts.append("<br>".join(lines))
+    return texts

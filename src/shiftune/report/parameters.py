@@ -1,0 +1,78 @@
+"""The parameters of the winner, beside what was searched and what does as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from shiftune.report.wording import number, short_names
+from shiftune.search.records import finished_trials
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optuna.distributions import BaseDistribution
+
+    from shiftune.search import ShiftSearch
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One line of the table of parameters, as text."""
+
+    name: str
+    short_name: str
+    chosen: str
+    given: str
+    searched: str
+    as_good: str
+
+
+def parameters(search: ShiftSearch) -> list[Parameter]:
+    """Describe every parameter that any trial has; empty texts where there is nothing to say."""
+    given = search.estimator.get_params()
+    trials = finished_trials(search.study_)
+    tied = set(search.trials_.index[search.trials_["tied_with_best"]])
+    distributions: dict[str, BaseDistribution] = {}
+    for trial in trials:
+        distributions = trial.distributions | distributions
+    short = short_names(distributions)
+    return [
+        Parameter(
+            name,
+            short[name],
+            number(search.best_params_[name]) if name in search.best_params_ else "",
+            number(given[name]) if name in given else "",
+            _searched(distribution),
+            _span([t.params[name] for t in trials if t.number in tied and name in t.params]),
+        )
+        for name, distribution in distributions.items()
+    ]
+
+
+def _searched(distribution: BaseDistribution) -> str:
+    if isinstance(distribution, CategoricalDistribution):
+        return ", ".join(str(choice) for choice in distribution.choices)
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        log = ", log scale" if distribution.log else ""
+        return f"{_range(distribution.low, distribution.high)}{log}"
+    return str(distribution)
+
+
+def _span(values: Sequence[Any]) -> str:
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < len(values) or not numbers:
+        return ", ".join(dict.fromkeys(str(v) for v in values))
+    return _range(min(numbers), max(numbers))
+
+
+def _range(low: Any, high: Any) -> str:
+    """Write both ends.
+
+    >>> _range(0.01, 0.3), _range(5, 5)
+    ('0.01 to 0.3', '5')
+    """
+    first, last = number(low), number(high)
+    return first if first == last else f"{first} to {last}"

@@ -1,0 +1,101 @@
+"""Numbers and names as a reader wants to see them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def shortened(text: str, most: int = 24) -> str:
+    """Cut a long name in its middle: names of one table often differ in their last letters.
+
+    >>> shortened("creatinine_at_admission_first_value")
+    'creatinine_at_…rst_value'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) * 2 // 5
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Write a number with a few digits; anything else as it is.
+
+    >>> number(0.0123456), number(12345.6), number(50), number("auto"), number(3e-7)
+    ('0.0123', '12346', '50', 'auto', '3e-07')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return str(value)
+    if math.isfinite(value) and 10**digits <= abs(value) < 10**9:
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"
+
+
+def figures(*values: float) -> list[str]:
+    """Write an estimate and the ends of its interval with as many decimals as its width deserves.
+
+    >>> figures(0.24671, 0.20742, 0.28600)
+    ['0.247', '0.207', '0.286']
+    >>> figures(1234.5, 1100.2, 1400.9)
+    ['1234', '1100', '1401']
+    """
+    return [written_like(value, (min(values), max(values))) for value in values]
+
+
+def written_like(value: float, interval: tuple[float, float]) -> str:
+    """Write a number with as many decimals as the width of an interval deserves.
+
+    >>> written_like(0.44, (0.20742, 0.28600))
+    '0.440'
+    """
+    width, size = interval[1] - interval[0], max(abs(interval[0]), abs(interval[1]))
+    if not math.isfinite(width) or width <= 0 or size < 1e-4:
+        return f"{value:.3g}"
+    decimals = min(max(1 - math.floor(math.log10(width)), 0), 8)
+    return f"{value:.{decimals}f}"
+
+
+def with_interval(value: float, interval: tuple[float, float]) -> str:
+    """Write an estimate with its interval.
+
+    >>> with_interval(0.24671, (0.20742, 0.28600))
+    '0.247 (0.207 to 0.286)'
+    """
+    middle, low, high = figures(value, *interval)
+    return f"{middle} ({low} to {high})"
+
+
+def loss_in_words(name: str) -> str:
+    """Name a loss in a sentence.
+
+    >>> loss_in_words("squared"), loss_in_words("log_loss"), loss_in_words("zero_one")
+    ('squared error', 'log loss', 'error rate')
+    """
+    known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
+    return known.get(name, name.replace("_", " "))
+
+
+def count(n: int, thing: str) -> str:
+    """Write how many there are.
+
+    >>> count(1, "row"), count(12345, "row")
+    ('1 row', '12,345 rows')
+    """
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return parameters' names without the steps of the pipeline, where that is clear enough.
+
+    >>> short_names(["svc__C", "pca__tol", "svc__tol"])
+    {'svc__C': 'C', 'pca__tol': 'pca__tol', 'svc__tol': 'svc__tol'}
+    """
+    last = {name: name.rpartition("__")[2] for name in names}
+    seen = Counter(last.values())
+    return {name: short if seen[short] == 1 else name for name, short in last.items()}

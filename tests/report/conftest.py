@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from shiftune import ShiftProblem, ShiftSearch
+
+SCRIPT = "<script>alert(1)</script>"
+IMAGE = "</script><img src=x onerror=alert(1)>"
+SITES = [SCRIPT, IMAGE, "<a href='javascript:alert(1)'>x</a>", "%{x} {{ 7*7 }} &lt;b&gt;", "2024"]
+
+
+def hostile_table() -> pd.DataFrame:
+    """Sites, columns and categories whose names would like to be more than names."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(SITES, 80)
+    X = rng.normal(np.where(site == SITES[-1], 6.0, 0.0)[:, None], 1, (400, 2))
+    df = pd.DataFrame(X, columns=[SCRIPT, IMAGE]).assign(site=site)
+    df["ward"] = pd.Categorical(rng.choice([IMAGE, "icu"], 400))
+    df["cost"] = np.where(site == SCRIPT, np.nan, X[:, 0] + (df["ward"] == "icu") + X[:, 1] ** 2)
+    return df
+
+
+@pytest.fixture(scope="session")
+def hostile_search() -> ShiftSearch:
+    problem = ShiftProblem.from_frame(hostile_table(), site="site", label="cost", target=SCRIPT)
+    columns = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["ward"]), remainder="passthrough"
+    )
+    space = {
+        "ridge__alpha": FloatDistribution(0.01, 1e4, log=True),
+        "ridge__solver": CategoricalDistribution(["svd", "cholesky", IMAGE]),
+    }
+    model = make_pipeline(columns, Ridge())
+    return ShiftSearch(model, space, n_trials=14, progress=False).fit(problem)
+
+
+@pytest.fixture
+def checks() -> list[SimpleNamespace]:
+    return [
+        SimpleNamespace(name="Overlap", level="ok", finding="All is well.", advice=""),
+        SimpleNamespace(name=IMAGE, level="problem", finding=SCRIPT, advice=IMAGE),
+    ]

@@ -1,0 +1,97 @@
+"""The report in a real browser: charts are drawn, nothing complains, names are only names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from shiftune.report.page import page
+
+pytest.importorskip("plotly")
+
+BROWSER = next(
+    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
+)
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no browser: none of chromium, chromium-browser, google-chrome"
+)
+
+
+def run(path, folder, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            BROWSER,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={folder}",
+            "--virtual-time-budget=20000",
+            "--enable-logging=stderr",
+            "--v=0",
+            *options,
+            path.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def complaints(log: str) -> list[str]:
+    return [line for line in log.splitlines() if "CONSOLE" in line]
+
+
+@pytest.fixture(scope="module")
+def report(hostile_search, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page(hostile_search), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def dom(report, tmp_path_factory):
+    done = run(report, tmp_path_factory.mktemp("browser"), "--dump-dom")
+    assert complaints(done.stderr) == []
+    return done.stdout
+
+
+def test_every_chart_is_drawn_for_the_screen_and_for_paper(dom):
+    charts = re.findall(r'<div class="chart([^"]*)" data-chart="([^"]+)"', dom)
+    assert [name for _, name in charts][:3] == ["forest", "weights", "shifts"]
+    assert all("drawn" in state for state, _ in charts)
+    drawn = dom.split("data-chart=")[1:]
+    assert all('<svg class="main-svg"' in part for part in drawn)
+    pictures = re.findall(r'<img data-print="[^"]+"[^>]*src="data:image/svg\+xml', dom)
+    assert len(pictures) == len(charts)
+    assert re.search(r'<html [^>]*class="[^"]*printable', dom)
+
+
+def test_hostile_names_are_text(dom):
+    outside_scripts = re.sub(r"<script.*?</script>", "", dom, flags=re.DOTALL)
+    assert dom.count("<script") == 3
+    assert "<script" not in outside_scripts
+    assert "<img src=" not in outside_scripts
+    assert not re.search(r"<[^>]* onerror=", outside_scripts)
+    assert "javascript:" not in "".join(re.findall(r'href="[^"]*"', outside_scripts))
+    # The long name of a site, on an axis: cut in its middle, the signs as they were written.
+    assert re.search(r"<text[^>]*>&lt;/script&gt;&lt;img …", outside_scripts)
+
+
+def test_a_script_that_gets_in_does_not_run(report, tmp_path):
+    """The check above would see a complaint, and the policy holds where the escaping fails."""
+    bad = tmp_path / "bad.html"
+    slip = "<script>document.body.id = 'taken'</script><img src=x onerror=\"alert(1)\">"
+    bad.write_text(report.read_text(encoding="utf-8").replace("</body>", f"{slip}</body>"))
+    done = run(bad, tmp_path / "browser", "--dump-dom")
+    assert len(complaints(done.stderr)) >= 2
+    assert '<body id="taken"' not in done.stdout
+
+
+def test_it_prints(report, tmp_path):
+    paper = tmp_path / "report.pdf"
+    run(report, tmp_path / "browser", f"--print-to-pdf={paper}")
+    assert paper.read_bytes()[:5] == b"%PDF-"

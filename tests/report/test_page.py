@@ -1,0 +1,225 @@
+"""The report says what the search found, is one file, and nothing in it can break out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from shiftune.errors import ProblemError
+from shiftune.report import save_report
+from shiftune.report.comparison import Rival, as_given, naive_choice
+from shiftune.report.page import page
+from shiftune.report.tables import importances_of, overlap_of
+from shiftune.risk.result import Uncertain
+from shiftune.search import ShiftSearch
+
+pytest.importorskip("plotly")
+
+
+class Outline(HTMLParser):
+    """Elements with their attributes, scripts, and the text a reader sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements, self.scripts, self.seen, self.inside = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside == "script":
+            self.scripts[-1] += data
+        elif self.inside != "style":
+            self.seen.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.seen).split())
+
+
+@pytest.fixture(scope="session")
+def outline(hostile_search):
+    return Outline(page(hostile_search))
+
+
+class TestOneFile:
+    def test_nothing_is_fetched(self, outline):
+        for _tag, attributes in outline.elements:
+            assert not {"href", "srcset", "data"} & set(attributes)
+            assert attributes.get("src") is None
+        assert [tag for tag, _ in outline.elements].count("link") == 0
+
+    def test_plotly_is_there_once(self, outline):
+        assert sum("plotly.js v" in script[:300] for script in outline.scripts) == 1
+
+    def test_only_our_scripts_may_run(self, outline):
+        (policy,) = [a["content"] for tag, a in outline.elements if "http-equiv" in a]
+        assert policy.startswith("default-src 'none'")
+        allowed = set(re.findall(r"'(sha256-[^']+)'", policy))
+        data, *programs = outline.scripts
+        assert len(programs) == 2
+        digests = [hashlib.sha256(script.encode()).digest() for script in programs]
+        assert {"sha256-" + base64.b64encode(digest).decode() for digest in digests} == allowed
+        json.loads(data)
+
+
+class TestHostileNames:
+    def test_no_element_comes_from_a_name(self, outline):
+        tags = [tag for tag, _ in outline.elements]
+        assert tags.count("script") == 3
+        assert "a" not in tags
+        images = [attributes for tag, attributes in outline.elements if tag == "img"]
+        assert all("data-print" in attributes for attributes in images)
+        events = {name for _, a in outline.elements for name in a if name.startswith("on")}
+        assert events == set()
+
+    def test_the_names_are_there_as_they_are_written(self, outline, hostile_search):
+        for site in (*hostile_search.problem_.names, hostile_search.problem_.target.name):
+            assert site in outline.text
+
+    def test_labels_of_charts_are_escaped(self, outline):
+        charts = json.loads(outline.scripts[0])["charts"]
+        text = json.dumps(charts)
+        for allowed in ("<b>", "</b>", "<br>", "<extra></extra>"):
+            text = text.replace(allowed, "")
+        assert "<" not in text
+        assert "&lt;script&gt;" in text
+
+    def test_checks_and_settings(self, hostile_search, checks):
+        found = Outline(page(hostile_search, checks, {"<b>command": "<script>alert(1)"}))
+        assert [tag for tag, _ in found.elements].count("script") == 3
+        assert "<b>command <script>alert(1)" in found.text
+        assert "Overlap All is well." in found.text
+        levels = [a["class"] for tag, a in found.elements if "level" in a.get("class", "")]
+        assert levels == ["level ok", "level problem"]
+
+
+class TestWhatItSays:
+    def test_the_answer(self, outline, hostile_search):
+        value, (low, high) = hostile_search.risk_.value, hostile_search.risk_.interval()
+        said = re.search(
+            r"(\S+) estimated squared error at .*? interval (\S+) to (\S+)", outline.text
+        )
+        for text, number in zip(said.groups(), (value, low, high), strict=True):
+            assert float(text) == pytest.approx(number, abs=0.06 * (high - low))
+        assert f"trial {hostile_search.best_index_}" in outline.text
+
+    def test_sites_that_were_left_out(self, outline):
+        assert "left out: " in outline.text
+
+    def test_failed_trials(self, outline, hostile_search):
+        failed = (hostile_search.trials_["state"] == "FAIL").sum()
+        assert failed > 0
+        assert f"came to a result, {failed} failed" in outline.text
+
+    def test_exact_parameters(self, outline, hostile_search):
+        assert repr(hostile_search.best_params_["ridge__alpha"]) in outline.text
+
+    def test_without_settings_it_says_what_the_search_knows(self, outline, hostile_search):
+        assert hostile_search.problem_.fingerprint() in outline.text
+        assert "random_state 0" in outline.text
+
+    def test_a_naive_search(self, hostile_search):
+        naive = ShiftSearch(
+            hostile_search.estimator,
+            {"ridge__alpha": hostile_search.space["ridge__alpha"]},
+            risk="naive",
+            n_trials=2,
+            progress=False,
+        ).fit(hostile_search.problem_)
+        text = Outline(page(naive)).text
+        assert "Nothing was corrected" in text
+        assert "naive choice" not in text
+        assert naive.weights_ is None
+        assert len(overlap_of(naive)) == 4
+        assert importances_of(naive.study_) == {}
+
+
+class TestComparison:
+    def test_the_model_as_it_was_given(self, hostile_search):
+        given = as_given(hostile_search)
+        assert given.risk.value == hostile_search.default_risk().value
+        assert given.gap.value == pytest.approx(given.risk.value - hostile_search.risk_.value)
+        assert given.trial is None
+
+    def test_the_naive_choice_has_the_lowest_mean_loss(self, hostile_search):
+        naive, trials = naive_choice(hostile_search), hostile_search.trials_
+        assert naive.mean_loss == trials["mean_loss"].min() == trials["mean_loss"][naive.trial]
+        assert naive.risk.value == pytest.approx(trials["risk"][naive.trial])
+
+    @pytest.mark.parametrize(("value", "verdict"), [(1, "worse"), (0, "tied"), (-1, "better")])
+    def test_verdicts(self, hostile_search, value, verdict):
+        rival = Rival(hostile_search.risk_, 1.0, Uncertain(value, 0.01, dof=100))
+        assert rival.verdict == verdict
+
+    def test_verdicts_are_said(self, hostile_search, monkeypatch):
+        better = Rival(hostile_search.risk_, 1.0, Uncertain(-1.0, 0.01, dof=100))
+        monkeypatch.setattr("shiftune.report.page.as_given", lambda search: better)
+        assert "as it was given is better than the chosen" in Outline(page(hostile_search)).text
+
+    def test_a_model_that_cannot_be_fitted_as_given(self, hostile_search, monkeypatch):
+        monkeypatch.setattr("shiftune.report.page.as_given", lambda search: "ValueError: <b>")
+        text = Outline(page(hostile_search)).text
+        assert "as it was given could not be fitted: ValueError: <b>." in text
+
+
+class TestSaving:
+    @pytest.fixture
+    def quick(self, monkeypatch):
+        monkeypatch.setattr("shiftune.report.page.page", lambda *given: "<p>\ud800é</p>")
+
+    def test_the_file(self, hostile_search, tmp_path, quick):
+        path = save_report(hostile_search, tmp_path / "new" / "report.html")
+        assert path == tmp_path / "new" / "report.html"
+        assert path.read_text(encoding="utf-8") == "<p>?é</p>"
+        assert list(path.parent.iterdir()) == [path]
+        assert hostile_search.report(path) == path  # replaced
+
+    def test_a_folder(self, hostile_search, tmp_path, quick):
+        with pytest.raises(ProblemError, match="is a folder"):
+            save_report(hostile_search, tmp_path)
+
+    def test_no_way_to_write(self, hostile_search, tmp_path, quick):
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(ProblemError, match="cannot be written"):
+            save_report(hostile_search, tmp_path / "file" / "report.html")
+        assert (tmp_path / "file").read_text() == "mine"
+
+    def test_not_fitted(self, hostile_search, tmp_path):
+        unfitted = ShiftSearch(hostile_search.estimator, hostile_search.space)
+        with pytest.raises(ProblemError, match="call fit first"):
+            save_report(unfitted, tmp_path / "report.html")
+
+    @pytest.mark.parametrize("package", ["plotly", "jinja2"])
+    def test_what_to_install(self, hostile_search, tmp_path, monkeypatch, package):
+        for name in [n for n in sys.modules if n.split(".")[0] == package]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ProblemError, match=re.escape("pip install 'shiftune[report]'")):
+            save_report(hostile_search, tmp_path / "report.html")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_mean_losses_are_those_of_the_naive_estimate(hostile_search):
+    naive = ShiftSearch(
+        hostile_search.estimator,
+        {"ridge__alpha": hostile_search.space["ridge__alpha"]},
+        risk="naive",
+        n_trials=3,
+        progress=False,
+    ).fit(hostile_search.problem_)
+    np.testing.assert_allclose(naive.trials_["mean_loss"], naive.trials_["risk"])
