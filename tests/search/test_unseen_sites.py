@@ -73,7 +73,7 @@ def test_cost_in_fits(extra, fits):
             Counted.count += 1
             return super().fit(X, y)
 
-    LeaveSourcesOut(extra).losses(Counted(), data_of([4, 6, 3, 9, 2]), SQUARED).by_source
+    LeaveSourcesOut(extra).losses(Counted(), data_of([4, 6, 3, 9, 2]), SQUARED)
     assert Counted.count == fits
 
 
