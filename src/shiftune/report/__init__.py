@@ -2,6 +2,7 @@
 
 from shiftune.report.checks import Check, assumption_checks
 from shiftune.report.figures import forest, history
+from shiftune.report.label_worth import label_worth
 from shiftune.report.page import save_report
 
-__all__ = ["Check", "assumption_checks", "forest", "history", "save_report"]
+__all__ = ["Check", "assumption_checks", "forest", "history", "label_worth", "save_report"]

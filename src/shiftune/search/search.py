@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
+    import pandas as pd
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from optuna.samplers import BaseSampler
@@ -492,6 +493,15 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         self._check_fitted()
         return assumption_checks(self)
+
+    def label_worth(
+        self, counts: Sequence[int] = (10, 30, 100), *, level: float = 0.9
+    ) -> pd.DataFrame:
+        """Say what labelling rows of the target would buy; see `shiftune.report.label_worth`."""
+        from shiftune.report import label_worth
+
+        self._check_fitted()
+        return label_worth(self, counts, level=level)
 
     def report(
         self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None

@@ -1,0 +1,135 @@
+"""What labelling some rows of the target would buy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from shiftune.errors import ProblemError
+from shiftune.risk import Adjusted
+from shiftune.search.records import finished_trials, risk_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.risk import RiskEstimate
+    from shiftune.search import ShiftSearch
+
+    Floats = NDArray[np.float64]
+
+DRAWS = 200
+FEWEST_SOURCES = 3
+
+
+def label_worth(
+    search: ShiftSearch, counts: Sequence[int] = (10, 30, 100), *, level: float = 0.9
+) -> pd.DataFrame:
+    r"""Say what some labelled rows of the target would buy, before they are paid for.
+
+    Every source plays the target in turn: the others estimate the risk of each trial there, m of
+    its rows are labelled (drawn anew 200 times: the source's own value plus the chance that m
+    rows have, which is known from the losses), both are put together as `shiftune.risk.Adjusted`
+    does it, and the trial of lowest value is chosen. What sources say about themselves is drawn
+    towards their mean by as much of their differences as is chance.
+
+    Parameters
+    ----------
+    search : ShiftSearch
+        Fitted with ``risk="adjusted"``.
+    counts : numbers of labelled rows
+        0 is always there.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by the number of labels: ``risk``, the mean true risk of the model that would be
+        chosen; ``excess``, by how much it is above that of the best trial; ``half_width`` of the
+        interval of the chosen trial's risk.
+    """
+    risks = [risk for trial in finished_trials(search.study_) if (risk := risk_of(trial))]
+    _check(risks, counts)
+    k = len(risks[0].n) - risks[0].labelled_target
+    rule = search.risk if isinstance(search.risk, Adjusted) else Adjusted()
+    estimates = np.array([risk.estimates[:k] for risk in risks])
+    truth = _true_values(risks, estimates, k)
+    rng = np.random.default_rng(search.random_state)
+    rows = []
+    for m in sorted({0, *counts}):
+        own = m / (m + rule.sources_worth)
+        chosen, best = [], []
+        for j in range(k):
+            others = np.delete(estimates, j, axis=1).mean(axis=1)
+            noise = _chance_of_a_mean(risks, j, rng) / np.sqrt(m) if m else 0.0
+            said = (1 - own) * others[:, None] + own * (truth[:, [j]] + noise)
+            chosen.append(truth[np.argmin(said, axis=0), j].mean())
+            best.append(truth[:, j].min())
+        rows.append(
+            {
+                "labels": m,
+                "risk": float(np.mean(chosen)),
+                "excess": float(np.mean(chosen) - np.mean(best)),
+                "half_width": _half_width(search.risk_, k, own, m, level),
+            }
+        )
+    return pd.DataFrame(rows).set_index("labels")
+
+
+def _check(risks: Sequence[RiskEstimate], counts: Sequence[int]) -> None:
+    if any(risk.method != "adjusted" for risk in risks):
+        raise ProblemError(
+            "the worth of labels can be told after a search with risk='adjusted', whose estimate "
+            "knows how far sites differ"
+        )
+    if len(risks[0].n) - risks[0].labelled_target < FEWEST_SOURCES:
+        raise ProblemError(
+            f"fewer than {FEWEST_SOURCES} sources cannot tell how far one more site may differ"
+        )
+    if not counts or any(not isinstance(m, int | np.integer) or m < 0 for m in counts):
+        raise ProblemError(f"counts must be whole numbers >= 0, got {list(counts)!r}")
+
+
+def _true_values(risks: Sequence[RiskEstimate], estimates: Floats, k: int) -> Floats:
+    """Draw what sources say towards their mean, by the share of chance in their differences."""
+    mean = estimates.mean(axis=1, keepdims=True)
+    apart = estimates - mean
+    # Chance and differences that all trials have in common do not bear on the choice.
+    common = apart.mean(axis=0)
+    seen = np.mean((apart - common) ** 2) * k / (k - 1)
+    chance = np.mean([_chance_of_differences(risks, j) for j in range(k)])
+    real = max(0.0, 1 - chance / seen) if seen > 0 else 0.0
+    return np.asarray(mean + common + np.sqrt(real) * (apart - common))
+
+
+def _contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
+    """How blocks of source j's rows move its own estimate, for every trial, shape (T, b)."""
+    starts = np.cumsum(risks[0].cells) - risks[0].cells
+    rows = slice(starts[j], starts[j] + risks[0].cells[j])
+    share = risks[0].lam[j] * risks[0].n[j]
+    return np.asarray(np.array([risk.influence[rows] for risk in risks]) / share)
+
+
+def _chance_of_differences(risks: Sequence[RiskEstimate], j: int) -> float:
+    moved = _contributions(risks, j)
+    return float(np.mean(np.sum((moved - moved.mean(axis=0)) ** 2, axis=1)))
+
+
+def _chance_of_a_mean(risks: Sequence[RiskEstimate], j: int, rng: np.random.Generator) -> Floats:
+    """Draw the error of one row's loss at source j, alike for all trials, shape (T, draws)."""
+    moved = _contributions(risks, j) * np.sqrt(risks[0].n[j])
+    return np.asarray(moved @ rng.standard_normal((moved.shape[1], DRAWS)))
+
+
+def _half_width(risk: RiskEstimate, k: int, own: float, m: int, level: float) -> float:
+    """Half the interval with m labels: that of the sources shrinks, that of the rows comes in."""
+    already = float((risk.lam * risk.n)[k:].sum())  # labels that the search had
+    from_sources = risk.variance / (1 - already) ** 2
+    one_row = float(np.average(risk.divergences[:k], weights=risk.n[:k]))
+    variance = (1 - own) ** 2 * from_sources + (own**2 * one_row / m if m else 0.0)
+    return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(variance))
