@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from view import View
 
 from shiftune.risk import Adjusted
+from shiftune.risk.few_labels import trusting_labels
 
 LABELS = (10, 30, 100)
 DRAWS = 4
@@ -91,11 +92,13 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
                 "adjusted, no labels": without,
                 "labels alone": own,
                 "labels + half unseen": own + half,
-                "adjusted": np.array([risk([*s, row]).value for s, row in both]),
             }
+            risks = [risk([*s, row]) for s, row in both]
+            trusted = trusting_labels(risks, risk.sources_worth)
+            said["adjusted"] = np.array([found.value for found in trusted])
             said |= {
                 f"adjusted, sources worth {worth}": (worth * without + m * own) / (worth + m)
-                for worth in (20, 50, 200)
+                for worth in (20, 50, 100, 200)
             }
             rows += [
                 {"draw": draw, "labels": m, "estimator": name}

@@ -8,6 +8,7 @@ import pytest
 
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import Adjusted, RiskEstimate
+from shiftune.risk.few_labels import _with_share, sources_worth, trusting_labels
 
 
 def sites(rng, centres, n=300, noise=1.0, effects=None):
@@ -168,3 +169,59 @@ def test_mistakes(options, losses, said):
 def test_not_fitted():
     with pytest.raises(ProblemError, match="call fit first"):
         Adjusted()([np.ones(3)])
+
+
+class TestTrust:
+    """The share of the target's own rows, from what the sources show."""
+
+    def risks(self, effect, own_rows=20, k=10, seed=0):
+        """Twenty models whose risks differ between sites by `effect`; rows have variance 1."""
+        rng = np.random.default_rng(seed)
+        X = [rng.normal(size=(200, 1)) for _ in range(k)]
+        adjusted = Adjusted().fit(rng.normal(size=(200, 1)), X)
+        tilt = effect * rng.normal(size=(20, k + 1))
+        found = []
+        for model in range(20):
+            losses = [5 + tilt[model, j] + rng.normal(size=200) for j in range(k)]
+            losses.append(5 + tilt[model, k] + rng.normal(size=own_rows))
+            found.append(adjusted(losses))
+        return found
+
+    @pytest.mark.parametrize("effect", [0.5, 0.2])
+    def test_worth_of_the_sources(self, effect):
+        """V = 1 and T = effect^2, so m_0 = 1 / effect^2 with the prior's five sites aside."""
+        known = 15 / (10 * effect**2 + 5 / 100)
+        found = [sources_worth(self.risks(effect, seed=s), prior=100) for s in range(5)]
+        assert np.mean(found) == pytest.approx(known, rel=0.25)
+
+    def test_sites_that_are_alike_are_trusted(self):
+        assert sources_worth(self.risks(0.0), prior=100) > 200
+
+    def test_shares(self):
+        risks = self.risks(0.5)
+        trusted = trusting_labels(risks, 100)
+        share = 20 / (20 + sources_worth(risks, 100))
+        for before, after in zip(risks, trusted, strict=True):
+            from_sources = (before.value - before.estimates[-1] / 6) * 6 / 5
+            expected = (1 - share) * from_sources + share * before.estimates[-1]
+            assert after.value == pytest.approx(expected)
+            assert after.sources["share"].sum() == pytest.approx(1)
+
+    def test_variance_is_that_of_an_estimate_made_with_this_worth(self):
+        risks = self.risks(0.5)
+        worth = sources_worth(risks, 100)
+        rng = np.random.default_rng(0)
+        X = [rng.normal(size=(200, 1)) for _ in range(10)]
+        target, losses = rng.normal(size=(200, 1)), [rng.exponential(size=200) for _ in range(10)]
+        own = rng.exponential(size=20)
+        made = Adjusted(sources_worth=worth).fit(target, X)([*losses, own])
+        moved = _with_share(Adjusted().fit(target, X)([*losses, own]), 20 / (20 + worth))
+        assert moved.value == pytest.approx(made.value)
+        assert moved.variance == pytest.approx(made.variance)
+        assert moved.dof == pytest.approx(made.dof, rel=0.05)
+
+    def test_without_labels_nothing_changes(self):
+        rng = np.random.default_rng(1)
+        X, losses = sites(rng, (0.0, 1.0))
+        risk = Adjusted().fit(rng.normal(size=(50, 2)), X)(losses)
+        assert trusting_labels([risk], 100) == [risk]

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
 from shiftune.risk import Adjusted
-from shiftune.search.records import finished_trials, risk_of
+from shiftune.risk.few_labels import contributions, differences_between_sites, sources_worth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,16 +53,17 @@ def label_worth(
         chosen; ``excess``, by how much it is above that of the best trial; ``half_width`` of the
         interval of the chosen trial's risk.
     """
-    risks = [risk for trial in finished_trials(search.study_) if (risk := risk_of(trial))]
+    _, risks = search._judged()
     _check(risks, counts)
     k = len(risks[0].n) - risks[0].labelled_target
     rule = search.risk if isinstance(search.risk, Adjusted) else Adjusted()
+    worth = sources_worth(risks, rule.sources_worth)
     estimates = np.array([risk.estimates[:k] for risk in risks])
     truth = _true_values(risks, estimates, k)
     rng = np.random.default_rng(search.random_state)
     rows = []
     for m in sorted({0, *counts}):
-        own = m / (m + rule.sources_worth)
+        own = m / (m + worth)
         chosen, best = [], []
         for j in range(k):
             others = np.delete(estimates, j, axis=1).mean(axis=1)
@@ -101,28 +102,16 @@ def _true_values(risks: Sequence[RiskEstimate], estimates: Floats, k: int) -> Fl
     apart = estimates - mean
     # Chance and differences that all trials have in common do not bear on the choice.
     common = apart.mean(axis=0)
-    seen = np.mean((apart - common) ** 2) * k / (k - 1)
-    chance = np.mean([_chance_of_differences(risks, j) for j in range(k)])
-    real = max(0.0, 1 - chance / seen) if seen > 0 else 0.0
+    seen = differences_between_sites(estimates)
+    moved = [contributions(risks, j) for j in range(k)]
+    chance = np.mean([np.mean(np.sum((m - m.mean(axis=0)) ** 2, axis=1)) for m in moved])
+    real = max(0.0, 1 - float(chance) / seen) if seen > 0 else 0.0
     return np.asarray(mean + common + np.sqrt(real) * (apart - common))
-
-
-def _contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
-    """How blocks of source j's rows move its own estimate, for every trial, shape (T, b)."""
-    starts = np.cumsum(risks[0].cells) - risks[0].cells
-    rows = slice(starts[j], starts[j] + risks[0].cells[j])
-    share = risks[0].lam[j] * risks[0].n[j]
-    return np.asarray(np.array([risk.influence[rows] for risk in risks]) / share)
-
-
-def _chance_of_differences(risks: Sequence[RiskEstimate], j: int) -> float:
-    moved = _contributions(risks, j)
-    return float(np.mean(np.sum((moved - moved.mean(axis=0)) ** 2, axis=1)))
 
 
 def _chance_of_a_mean(risks: Sequence[RiskEstimate], j: int, rng: np.random.Generator) -> Floats:
     """Draw the error of one row's loss at source j, alike for all trials, shape (T, draws)."""
-    moved = _contributions(risks, j) * np.sqrt(risks[0].n[j])
+    moved = contributions(risks, j) * np.sqrt(risks[0].n[j])
     return np.asarray(moved @ rng.standard_normal((moved.shape[1], DRAWS)))
 
 

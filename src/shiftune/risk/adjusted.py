@@ -51,7 +51,8 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
     differ from the sources' as they differ from each other.
 
     Labelled rows of the target itself, if there are some, come in as its own mean loss, with the
-    share :math:`m / (m + m_0)` for m rows; the sources keep the rest.
+    share :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a search
+    :math:`m_0` is estimated from how far the sources differ (`shiftune.risk.few_labels`).
 
     Parameters
     ----------
@@ -59,8 +60,8 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         Share of the losses' variance that the columns are expected to explain, before any loss is
         seen: the penalty is :math:`\alpha = (1 - R^2) / R^2` per number in z.
     sources_worth : float
-        :math:`m_0`: of how many labelled rows of the target all sources together are worth, for
-        comparing models.
+        :math:`m_0` as long as nothing is known of how far the sources differ: of how many
+        labelled rows of the target all sources together are worth, for comparing models.
 
     Notes
     -----

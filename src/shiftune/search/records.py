@@ -11,6 +11,8 @@ from optuna.trial import TrialState
 from shiftune.risk.result import RiskEstimate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import optuna
 
 # User attributes of a trial.
@@ -33,12 +35,21 @@ def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
     return None if record is None else RiskEstimate.from_record(record)
 
 
-def table(trials: list[optuna.trial.FrozenTrial], tied: set[int]) -> pd.DataFrame:
-    """Return one row per trial; `tied` are the numbers of those that tie with the best."""
+def table(
+    trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate], tied: set[int]
+) -> pd.DataFrame:
+    """Return one row per trial.
+
+    Parameters
+    ----------
+    trials : the finished trials
+    risks : the estimated risks of those that have one, by their numbers
+    tied : numbers of those that tie with the best
+    """
     rows = []
     for trial in trials:
         row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
-        risk = risk_of(trial)
+        risk = risks.get(trial.number)
         if risk is not None:
             low, high = risk.interval()
             row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}

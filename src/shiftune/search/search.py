@@ -20,6 +20,7 @@ from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.site_weights import site_weights
 from shiftune.risk.adjusted import Adjusted
 from shiftune.risk.estimate import estimate
+from shiftune.risk.few_labels import trusting_labels
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
 from shiftune.search.fitting import (
@@ -378,14 +379,19 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.loss_ = loss
         self.best_index_ = best.number
         self.best_params_ = dict(best.params)
-        tied = zip(judged, tied_with_best(risks), strict=True)
-        self.trials_ = table(trials, {trial.number for trial, yes in tied if yes})
+        by_number = {trial.number: risk for trial, risk in zip(judged, risks, strict=True)}
+        tied = zip(by_number, tied_with_best(risks), strict=True)
+        self.trials_ = table(trials, by_number, {number for number, yes in tied if yes})
 
     def _judged(self) -> tuple[list[FrozenTrial], list[RiskEstimate]]:
         """Trials that have an estimated risk, and their risks."""
         found = [(trial, risk_of(trial)) for trial in finished_trials(self.study_)]
         judged = [(trial, risk) for trial, risk in found if risk is not None]
-        return [trial for trial, _ in judged], [risk for _, risk in judged]
+        risks = [risk for _, risk in judged]
+        if self._adjusts():
+            rule = self.risk if isinstance(self.risk, Adjusted) else Adjusted()
+            risks = trusting_labels(risks, rule.sources_worth)
+        return [trial for trial, _ in judged], risks
 
     def _winner(self, risks: Sequence[RiskEstimate], params: Sequence[Mapping[str, Any]]) -> int:
         return winner(risks, params, self._complexity() if self.select == "one_se" else None)

@@ -1,0 +1,109 @@
+"""How far to trust a few labelled rows of the target against all sources."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftune.risk.variance import combined_variance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.risk.result import RiskEstimate
+
+    Floats = NDArray[np.float64]
+
+# What is known of how far sites differ before a study's own sites are looked at counts as much as
+# this many sites.
+PRIOR_SITES = 5
+
+
+def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
+    r"""Tell of how many labelled rows of the target all sources together are worth.
+
+    .. math:: m_0 = \frac{V}{T}, \qquad
+              T = \frac{k\, \hat T + 5\, V / m_{\text{prior}}}{k + 5}
+
+    Models are compared by the differences of their risks. V is the variance of one row's loss
+    within a site, T that of the sites' own risks around their mean, both of what differs between
+    the models and averaged over them: the mean of m rows errs by V / m, that of the sources, for
+    one more site, by T.
+
+    Parameters
+    ----------
+    risks : estimates of several models on the same rows, by `Adjusted`
+    prior : float
+        Of :math:`m_0`.
+    """
+    k = len(risks[0].n) - risks[0].labelled_target
+    if len(risks) < 2 or k < 2:
+        return prior
+    moved = [contributions(risks, j) for j in range(k)]
+    n = risks[0].n[:k]
+    chance = np.array([np.mean(np.sum((m - m.mean(axis=0)) ** 2, axis=1)) for m in moved])
+    one_row = float(np.average(chance * n, weights=n))
+    seen = differences_between_sites(np.array([risk.estimates[:k] for risk in risks]))
+    if one_row == 0:
+        return prior
+    between = max(0.0, seen - float(chance.mean()))
+    return one_row / ((k * between + PRIOR_SITES * one_row / prior) / (k + PRIOR_SITES))
+
+
+def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
+    """Give the target's own rows the share that their number and noise earn them.
+
+    Estimates without labelled rows of the target are returned as they are.
+
+    Parameters
+    ----------
+    risks : the estimates of all trials of a study
+    prior : float
+        Worth of the sources with which they were made.
+    """
+    if not risks or not all(risk.labelled_target for risk in risks):
+        return list(risks)
+    m = int(risks[0].n[-1])
+    share = m / (m + sources_worth(risks, prior))
+    return [_with_share(risk, share) for risk in risks]
+
+
+def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
+    """How blocks of source j's rows move its own estimate, for every model, shape (T, b)."""
+    starts = np.cumsum(risks[0].cells) - risks[0].cells
+    rows = slice(starts[j], starts[j] + risks[0].cells[j])
+    share = risks[0].lam[j] * risks[0].n[j]
+    return np.asarray(np.array([risk.influence[rows] for risk in risks]) / share)
+
+
+def differences_between_sites(estimates: Floats) -> float:
+    """Variance between sites of what differs between models; estimates have shape (T, k)."""
+    apart = estimates - estimates.mean(axis=1, keepdims=True)
+    apart = apart - apart.mean(axis=0)
+    k = estimates.shape[1]
+    return float(np.mean(apart**2) * k / (k - 1))
+
+
+def _with_share(risk: RiskEstimate, share: float) -> RiskEstimate:
+    before = float(risk.lam[-1] * risk.n[-1])
+    change = np.append(np.full(len(risk.n) - 1, (1 - share) / (1 - before)), share / before)
+    lam = risk.lam * change
+    influence = risk.influence * np.repeat(change, risk.cells)
+    shares = (lam * risk.n)[:-1]
+    rows = float(np.sum(risk.influence**2))
+    sites = float(np.sum((risk.lam * risk.n)[:-1] ** 2)) + (1 - before) ** 2
+    besides = max(risk.variance - rows - (risk.between or 0.0) * sites, 0.0)
+    variance, dof = combined_variance(
+        influence,
+        risk.cells,
+        np.minimum(risk.ess, risk.cells),
+        between=risk.between or 0.0,
+        shares=shares,
+        besides=besides * float(change[0]) ** 2,
+    )
+    value = float((lam * risk.n) @ risk.estimates)
+    return replace(risk, value=value, variance=variance, dof=dof, lam=lam, influence=influence)
