@@ -2,9 +2,11 @@
 
     SHIFTUNE_DATA=FOLDER python benchmarks/arena all --out FOLDER [--seeds 4] [--jobs 2]
 
-Three steps, which can also be run one by one: ``losses`` computes the losses of all
-configurations of all cells, ``scores`` lets the estimators judge them, ``report`` makes tables,
-pictures and a page. What the folder has is not computed again, so each can be stopped and resumed.
+Steps, which can also be run one by one: ``losses`` computes the losses of all configurations of
+all cells, ``scores`` lets the estimators judge them, ``ratios`` compares density ratios and
+``training`` weights for training (both with the first seed and family and two targets per data
+set), ``report`` makes tables, pictures and a page. What the folder has is not computed again, so
+each can be stopped and resumed.
 The data sets are read from the folder that SHIFTUNE_DATA names; the peers need the extra ``arena``
 and are left out, with a word, where skada is not installed.
 """
@@ -21,9 +23,11 @@ from evaluate import gathered, scores
 from page import write_report
 from pools import FAMILIES
 from problems import GENERATED, real_datasets, targets
+from ratios import ratios
 from tqdm import tqdm
+from training import training
 
-STEPS = ("losses", "scores", "report")
+STEPS = ("losses", "scores", "ratios", "training", "report")
 
 
 def cells(args: argparse.Namespace) -> list[Cell]:
@@ -35,6 +39,14 @@ def cells(args: argparse.Namespace) -> list[Cell]:
         for family in (["constant"] if name.startswith("toy") else args.families)
         for target in targets(name, args.targets, seed)
     ]
+
+
+def two_per_data_set(asked: list[Cell]) -> list[Cell]:
+    """Return the first cells of every data set, for comparisons that cost more."""
+    found: dict[str, list[Cell]] = {}
+    for cell in asked:
+        found.setdefault(cell.dataset, []).append(cell)
+    return [cell for cells_of_one in found.values() for cell in cells_of_one[:2]]
 
 
 def each(jobs: int, work: list) -> None:
@@ -80,7 +92,14 @@ def main() -> None:
             args.jobs,
             [joblib.delayed(scores)(cell, losses, results, peers=peers) for cell in missing],
         )
-        gathered(results)
+    first = two_per_data_set(asked)
+    if "ratios" in steps:
+        missing = [c for c in first if not (results / f"{c.name}.ratios.csv").exists()]
+        each(args.jobs, [joblib.delayed(ratios)(cell, losses, results) for cell in missing])
+    if "training" in steps:
+        missing = [c for c in first if not (results / f"{c.name}.training.csv").exists()]
+        each(args.jobs, [joblib.delayed(training)(cell, results) for cell in missing])
+    gathered(results)
     if "report" in steps:
         write_report(results, args.page)
 

@@ -66,12 +66,8 @@ def compute(cell: Cell, folder: Path) -> float:
 
 def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
     rng = np.random.default_rng([cell.seed, 1])
-    site = np.repeat(np.arange(len(p.X)), [len(x) for x in p.X])
+    site, train = split_rows(p, rng)
     X, y = np.concatenate(p.X), np.concatenate(p.y)
-    train = np.zeros(len(X), dtype=bool)
-    for j in range(len(p.X)):
-        rows = np.flatnonzero(site == j)
-        train[rng.permutation(rows)[: round(TRAIN * len(rows))]] = True
     groups = min(GROUPS, len(p.X))
     group = rng.permutation(np.arange(len(p.X)) % groups)
     models = pool(cell.family, p.task, X.shape[1], cell.size, cell.seed)
@@ -89,10 +85,10 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
     for i, model in enumerate(models):
         try:
             fitted = clone(model).fit(X[train], y[train])
-            pooled_answers[i] = _answers(fitted, X[~train], classes)
-            target_answers[i] = _answers(fitted, p.X_target, classes)
-            pooled[i] = _losses_of(pooled_answers[i], y[~train], classes)
-            target[i] = _losses_of(target_answers[i], p.y_target, classes)
+            pooled_answers[i] = answers_of(fitted, X[~train], classes)
+            target_answers[i] = answers_of(fitted, p.X_target, classes)
+            pooled[i] = losses_of(pooled_answers[i], y[~train], classes)
+            target[i] = losses_of(target_answers[i], p.y_target, classes)
             for g in range(groups):
                 held = np.isin(site, np.flatnonzero(group == g))
                 seen = train & ~held
@@ -100,8 +96,8 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
                 rows = held | ~train
                 answers = np.empty((len(X), *shape), dtype=np.float32)
                 losses = np.empty(len(X))
-                answers[rows] = _answers(fitted, X[rows], classes)
-                losses[rows] = _losses_of(answers[rows], y[rows], classes)
+                answers[rows] = answers_of(fitted, X[rows], classes)
+                losses[rows] = losses_of(answers[rows], y[rows], classes)
                 left_out_answers[i, held] = answers[held]
                 left_out[i, held] = losses[held]
                 others[i, g] = losses[~train]
@@ -126,7 +122,17 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
     }
 
 
-def _answers(model, X: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+def split_rows(p: Problem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the site of every row of the sources, and whether it is trained on."""
+    site = np.repeat(np.arange(len(p.X)), [len(x) for x in p.X])
+    train = np.zeros(len(site), dtype=bool)
+    for j in range(len(p.X)):
+        rows = np.flatnonzero(site == j)
+        train[rng.permutation(rows)[: round(TRAIN * len(rows))]] = True
+    return site, train
+
+
+def answers_of(model, X: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     """Return predictions (n,), or probabilities of all classes of the sources (n, C)."""
     if classes is None:
         return model.predict(X)
@@ -135,7 +141,7 @@ def _answers(model, X: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     return answers
 
 
-def _losses_of(answers: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+def losses_of(answers: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     """Return squared errors, at most 100, or log losses, at most those of a chance of 1e-3."""
     if classes is None:
         return np.minimum((y - answers) ** 2, 100.0)

@@ -8,7 +8,7 @@ has to try them again in the dark.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,8 @@ class Estimator:
     judge: Callable[[View], Judged]
 
 
-def _of_risks(risks: Iterator[RiskEstimate]) -> Judged:
+def judged_by(risks: Iterable[RiskEstimate]) -> Judged:
+    """Read values and intervals from the estimates of all configurations."""
     found = [(risk.value, *risk.interval(LEVEL)) for risk in risks]
     return Judged(*np.array(found).T)
 
@@ -60,7 +61,7 @@ def package(losses: str, method: str, weights: str | None = None, power: float =
         given = {name: value for name, value in options.items() if name != "largest"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)
-            return _of_risks(
+            return judged_by(
                 estimate(view.by_site(row), w, method, **given) for row in getattr(view, losses)
             )
 
@@ -74,7 +75,7 @@ def adjusted(losses: str = "half", **options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)
             risk = Adjusted(**options).fit(view.problem.X_target, view.judged_X)
-        return _of_risks(risk(view.by_site(row)) for row in getattr(view, losses))
+        return judged_by(risk(view.by_site(row)) for row in getattr(view, losses))
 
     return judge
 
@@ -218,7 +219,7 @@ ESTIMATORS = [
         "half unseen, random effects",
         "sites",
         4,
-        lambda view: _of_risks(
+        lambda view: judged_by(
             estimate(
                 view.by_site(row),
                 [np.ones(len(x)) for x in view.judged_X],

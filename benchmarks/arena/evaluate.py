@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from cells import Cell
 from estimators import ESTIMATORS, Judged
-from problems import problem
+from problems import Problem, problem
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 from view import View
@@ -33,14 +33,6 @@ def scores(cell: Cell, folder: Path, out: Path, *, peers: bool) -> None:
         if len(target) < FEWEST_CONFIGURATIONS:
             return
         p = problem(cell.dataset, cell.target, cell.seed)
-        about = {
-            "dataset": cell.dataset,
-            "kind": p.kind,
-            "task": p.task,
-            "target": p.target,
-            "family": cell.family,
-            "seed": cell.seed,
-        }
         view = View(p, arrays)
         judged = {(e.name, e.group, e.fits): e.judge(view) for e in ESTIMATORS}
         if peers:
@@ -50,14 +42,32 @@ def scores(cell: Cell, folder: Path, out: Path, *, peers: bool) -> None:
             judged |= {(name, "peers", 0): Judged(values) for name, values in said.items()}
         truth = target.mean(axis=1)
         rows = [
-            about | {"estimator": name, "group": group, "fits": fits} | _scored(found, truth)
+            about(cell, p)
+            | {"estimator": name, "group": group, "fits": fits}
+            | scored(found, truth)
             for (name, group, fits), found in judged.items()
         ]
         _write(rows, out / f"{cell.name}.scores.csv")
-        _write([about | row for row in _with_labels(view, target)], out / f"{cell.name}.labels.csv")
+        _write(
+            [about(cell, p) | row for row in _with_labels(view, target)],
+            out / f"{cell.name}.labels.csv",
+        )
 
 
-def _scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
+def about(cell: Cell, p: Problem) -> dict[str, object]:
+    """Say which cell a row of a table is of."""
+    return {
+        "dataset": cell.dataset,
+        "kind": p.kind,
+        "task": p.task,
+        "target": p.target,
+        "family": cell.family,
+        "seed": cell.seed,
+    }
+
+
+def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
+    """Say what an estimator's choice is worth."""
     chosen = int(np.argmin(found.risks))
     nan = np.full(len(truth), np.nan)
     low, high = (nan if x is None else x for x in (found.low, found.high))
@@ -102,7 +112,7 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
             }
             rows += [
                 {"draw": draw, "labels": m, "estimator": name}
-                | {k: v for k, v in _scored(Judged(x), truth).items() if k in KEPT}
+                | {k: v for k, v in scored(Judged(x), truth).items() if k in KEPT}
                 for name, x in said.items()
             ]
     return rows
@@ -118,8 +128,8 @@ def _write(rows: list[dict[str, object]], path: Path) -> None:
 
 
 def gathered(out: Path) -> None:
-    """Join the cells' files to scores.csv and labels.csv."""
-    for kind in ("scores", "labels"):
+    """Join the cells' files to scores.csv and so on."""
+    for kind in ("scores", "labels", "training", "ratios"):
         files = sorted(out.glob(f"*.npz.{kind}.csv"))
         tables = [pd.read_csv(f) for f in files if f.stat().st_size > 1]
         if tables:
