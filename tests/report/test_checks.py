@@ -80,6 +80,7 @@ def stability(p_value, gain, p_level=(1.0, 1.0, 1.0), not_tested="", classes=())
     ("found", "level", "words"),
     [
         (stability(0.3, -0.01), "ok", "p = 0.3"),
+        (stability(0.01, 0.003, (1, 0.001, 1)), "ok", "too little to matter"),
         (stability(0.01, 0.03, (1, 0.001, 1)), "caution", "labels at 'C' lie 0.52 below"),
         (stability(0.01, 0.03), "caution", "at 'C' the inputs act differently"),
         (stability(1e-9, 0.2, (1, 1e-9, 1)), "problem", "20 % less squared error"),

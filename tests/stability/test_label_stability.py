@@ -24,12 +24,12 @@ def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
 
 
 def test_level_under_covariate_shift():
-    """25 runs at 5 %: more than 5 have a probability of 0.001. benchmarks/stability.py has more."""
-    found = [label_stability(sites(np.random.default_rng(run), k=3, n=80)) for run in range(25)]
-    assert sum(test.p_value < 0.05 for test in found) <= 5
-    assert sum(bool(test.moved()) for test in found) <= 5
+    """15 runs at 5 %: more than 4 have a probability of 0.001. benchmarks/stability.py has more."""
+    found = [label_stability(sites(np.random.default_rng(run), k=3, n=80)) for run in range(15)]
+    assert sum(test.p_value < 0.05 for test in found) <= 4
+    assert sum(bool(test.moved()) for test in found) <= 4
     # Not a test that never rejects: p values are spread out.
-    assert sum(test.p_value < 0.7 for test in found) >= 6
+    assert sum(test.p_value < 0.8 for test in found) >= 4
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_sites_that_cannot_be_asked(rng):
 
 def test_labels_that_do_not_vary(rng):
     found = label_stability(
-        [Site(s, rng.normal(size=(30, 2)), np.ones(30)) for s in "BC"], task="regression"
+        [Site(s, rng.normal(size=(30, 2)), np.full(30, 0.1)) for s in "BC"], task="regression"
     )
     assert (found.p_value, found.gain) == (1, 0)
 

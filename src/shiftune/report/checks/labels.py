@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 # estimators. Where the site explains a larger share of the error than that, what is not known of
 # the new site's labels is the larger part of what is not known.
 LARGE_GAIN = 0.1
+# A difference that explains less of the error than this does not matter beside that. Nor can it be
+# told from errors of the test's own models: labels drawn from one model for all sites of a real
+# table give p values below 5 % far too often, but gains below 1 % (benchmarks/stability.py).
+SMALL_GAIN = 0.01
 
 NAME = "same labels"
 
@@ -22,8 +26,8 @@ NAME = "same labels"
 def labels_check(found: LabelStability | None) -> Check:
     """Say whether p(y|x) moves between the labelled sites.
 
-    A caution: it does (5 % level), or no site can be compared with others. A problem: it does,
-    and a model that is told the site would make at least 10 % less squared error (Brier score).
+    A caution: it does (5 % level) and a model that is told the site makes at least 1 % less
+    squared error (Brier score), or no site can be compared with others. A problem: at least 10 %.
 
     Parameters
     ----------
@@ -54,6 +58,16 @@ def labels_check(found: LabelStability | None) -> Check:
         "sites_compared": float(compared),
         "sites_that_differ": float(len(moved)),
     }
+    if found.p_value < SIGNIFICANT and found.gain < SMALL_GAIN:
+        return Check(
+            NAME,
+            "ok",
+            f"The same inputs have slightly other labels at other sites ({compared} sites "
+            f"compared, {chance(found.p_value)}), but too little to matter: a model that is told "
+            "the site makes less than 1 % less squared error.",
+            "Nothing to do.",
+            figures,
+        )
     if found.p_value >= SIGNIFICANT:
         most = max(found.gain, 0.0) + 2 * found.gain_stderr
         return Check(
