@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pandas as pd
-from regret import NAIVE, PUBLISHED, Figure, by_cell, regret, relative
+from regret import NAIVE, PUBLISHED, Measured, by_cell, regret, relative
 from tables import coverage, excess, gap_closed, over_draws
 
 GUARDED = "VR"
@@ -48,9 +48,9 @@ def criteria(
         )
 
 
-def text(figure: Figure) -> str:
+def text(found: Measured) -> str:
     """Write a figure and its interval, to two decimals."""
-    return f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})"
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
 def _on_real_tables(trees: pd.DataFrame, default: str) -> Iterator[Criterion]:
@@ -95,7 +95,7 @@ def _on_generated(generated: pd.DataFrame, default: str) -> Iterator[Criterion]:
             ratio.low <= 1,
         )
         if HARDEST_TOY in gaps.index:
-            gap = Figure(*gaps.loc[HARDEST_TOY, ["closed", "low", "high"]].iloc[0].astype(float))
+            gap = Measured(*gaps.loc[HARDEST_TOY, ["closed", "low", "high"]].iloc[0].astype(float))
             yield Criterion(
                 f"{HARDEST_TOY}: at least half of the gap of {to} to the oracle closed",
                 text(gap),
@@ -107,7 +107,7 @@ def _of_intervals(scores: pd.DataFrame, kind: str, default: str) -> Iterator[Cri
     found = coverage(scores[scores["estimator"] == default])
     if found.empty:
         return
-    share = Figure(*found.loc[default])
+    share = Measured(*found.loc[default])
     demand = {
         "generated": f"generated problems: 90 % intervals cover at least {100 * LEAST_COVERED:g} %",
         "real": "real tables, all families: coverage of 90 % intervals",

@@ -10,6 +10,7 @@ import pandas as pd
 import pictures
 import tables
 from criteria import GUARDED, LEAST_COVERED, MOST_FITS, criteria, text
+from matplotlib.figure import Figure
 from regret import CAP, CELL, DRAWS, LEVEL, NAIVE, PUBLISHED, ratio_of_means
 from results import read
 
@@ -177,7 +178,7 @@ def _leave_one_out(scores: pd.DataFrame, default: str) -> str:
         if own["dataset"].nunique() < FEWEST_DATASETS:
             continue
         each = own.groupby("estimator", sort=False)[["group", "fits"]].first()
-        group = each.loc[default, "group"]
+        group = scores.loc[scores["estimator"] == default, "group"].iloc[0]
         lists = {
             f"all, at most {MOST_FITS} extra fits": each["fits"] <= MOST_FITS,
             "all without extra fits": each["fits"] == 0,
@@ -332,6 +333,6 @@ def _across(cells: pd.Series, *levels: str) -> pd.DataFrame:
     return table if table.dtypes.eq(float).all() else table.fillna("")
 
 
-def _picture(figure: pictures.Figure, place: Path, name: str) -> str:
+def _picture(figure: Figure, place: Path, name: str) -> str:
     save(figure, place / name)
     return f"![{name}]({place.name}/{name}.svg)"

@@ -18,6 +18,7 @@ LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#333
 MARKS = "oDs^vP*X"
 ROW = 0.205  # inches
 TICKS = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10]
+CLOSE_TICKS = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.7, 2, 2.5, 3]
 
 
 def forest(table: pd.DataFrame, default: str) -> Figure:
@@ -199,7 +200,8 @@ def _limits(values: Sequence[float], ends: pd.Series) -> tuple[float, float]:
 def _ratio_axis(ax: Axes, axis: str, low: float, high: float) -> None:
     ax.set(**{f"{axis}scale": "log", f"{axis}lim": (low, high)})
     ticks = getattr(ax, f"{axis}axis")
-    ticks.set_major_locator(FixedLocator([tick for tick in TICKS if low <= tick <= high]))
+    places = CLOSE_TICKS if high < 8 * low else TICKS
+    ticks.set_major_locator(FixedLocator([tick for tick in places if low <= tick <= high]))
     ticks.set_major_formatter("{x:g}")
     ticks.set_minor_locator(NullLocator())
     ticks.set_minor_formatter(NullFormatter())

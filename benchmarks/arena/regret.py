@@ -20,7 +20,7 @@ LEVEL = 0.9
 DRAWS = 2000
 
 
-class Figure(NamedTuple):
+class Measured(NamedTuple):
     """A measured number with its interval."""
 
     value: float
@@ -28,7 +28,7 @@ class Figure(NamedTuple):
     high: float
 
 
-NOTHING = Figure(np.nan, np.nan, np.nan)
+NOTHING = Measured(np.nan, np.nan, np.nan)
 
 
 def regret(frame: pd.DataFrame) -> pd.Series:
@@ -51,33 +51,33 @@ def over_datasets(wide: pd.DataFrame, *estimators: str) -> pd.DataFrame:
     return wide[columns].dropna().groupby(level="dataset").mean()
 
 
-def relative(wide: pd.DataFrame, estimator: str, to: str = NAIVE) -> Figure:
+def relative(wide: pd.DataFrame, estimator: str, to: str = NAIVE) -> Measured:
     """Return the ratio of two estimators' means over data sets, with its interval."""
     means = over_datasets(wide, estimator, to)
     return ratio_of_means(means[estimator], means[to])
 
 
-def ratio_of_means(over: pd.Series, under: pd.Series) -> Figure:
+def ratio_of_means(over: pd.Series, under: pd.Series) -> Measured:
     """Return mean(over) / mean(under) of paired values; 1 where both are 0."""
     if over.empty:
         return NOTHING
     a, b = over.to_numpy(float), under.to_numpy(float)
     drawn = resampled(len(a))
     value = _quotient(np.array([a.mean()]), np.array([b.mean()]))[0]
-    return _figure(value, _quotient(a[drawn].mean(axis=1), b[drawn].mean(axis=1)))
+    return _measured(value, _quotient(a[drawn].mean(axis=1), b[drawn].mean(axis=1)))
 
 
-def mean(values: pd.Series) -> Figure:
+def mean(values: pd.Series) -> Measured:
     """Return the mean, with its interval."""
     if values.empty:
         return NOTHING
     v = values.to_numpy(float)
-    return _figure(v.mean(), v[resampled(len(v))].mean(axis=1))
+    return _measured(v.mean(), v[resampled(len(v))].mean(axis=1))
 
 
-def geometric_mean(values: pd.Series) -> Figure:
+def geometric_mean(values: pd.Series) -> Measured:
     """Return the geometric mean, with its interval."""
-    return Figure(*np.exp(mean(np.log(values))))
+    return Measured(*np.exp(mean(np.log(values))))
 
 
 def resampled(n: int) -> np.ndarray:
@@ -85,10 +85,10 @@ def resampled(n: int) -> np.ndarray:
     return np.random.default_rng(0).integers(n, size=(DRAWS, n))
 
 
-def _figure(value: float, drawn: np.ndarray) -> Figure:
+def _measured(value: float, drawn: np.ndarray) -> Measured:
     # A quantile that is one of the draws: between infinite ones nothing can be interpolated.
     ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
-    return Figure(float(value), float(ends[0]), float(ends[1]))
+    return Measured(float(value), float(ends[0]), float(ends[1]))
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:

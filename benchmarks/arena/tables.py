@@ -78,7 +78,7 @@ def coverage(scores: pd.DataFrame) -> pd.DataFrame:
     bounded = scores.dropna(subset=["low", "high"])
     shares = covered(bounded).groupby([bounded["estimator"], bounded["dataset"]], sort=False).mean()
     found = {name: mean(own) for name, own in shares.groupby(level="estimator", sort=False)}
-    return _figures(found, "estimator")
+    return _measured(found, "estimator")
 
 
 def excess(losses: pd.DataFrame, estimator: str) -> pd.DataFrame:
@@ -185,7 +185,7 @@ def few_labels(labels: pd.DataFrame) -> pd.DataFrame:
     for count, rows in labels.groupby("labels"):
         wide = over_draws(rows)
         found |= {(count, name): relative(wide, name) for name in wide}
-    return _figures(found, ["labels", "estimator"])
+    return _measured(found, ["labels", "estimator"])
 
 
 def over_draws(labels: pd.DataFrame) -> pd.DataFrame:
@@ -223,7 +223,7 @@ def over_training_weights(relative_losses: pd.DataFrame) -> pd.DataFrame:
     """Return geometric means over data sets of what `training_weights` gives, with intervals."""
     groups = relative_losses.groupby(level=["weights", "chosen_by"], sort=False)
     found = {(*key, column): geometric_mean(own[column]) for key, own in groups for column in own}
-    return _figures(found, ["weights", "chosen_by", "of"])
+    return _measured(found, ["weights", "chosen_by", "of"])
 
 
 def by_ratio(ratios: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -237,10 +237,10 @@ def by_ratio(ratios: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     for name in wide.columns.drop(NAIVE):
         estimator, _, ratio = name.rpartition(", ")
         found[estimator, ratio] = relative(wide, name)
-    return _figures(found, ["estimator", "ratio"])
+    return _measured(found, ["estimator", "ratio"])
 
 
-def _figures(found: dict, names: str | list[str]) -> pd.DataFrame:
+def _measured(found: dict, names: str | list[str]) -> pd.DataFrame:
     table = pd.DataFrame(list(found.values()), columns=["value", "low", "high"])
     table.index = (
         pd.Index(list(found), name=names)
