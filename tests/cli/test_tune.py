@@ -39,7 +39,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
     best = read(out / "best.json")
     assert list(best["params"]) == ["alpha"]
     assert best["risk"]["low"] < best["risk"]["value"] < best["risk"]["high"]
-    assert best["risk"]["method"] == "variance_reduced"
+    assert best["risk"]["method"] == "adjusted"
     trials = pd.read_csv(out / "trials.csv")
     assert len(trials) == best["trials"] == 3
     assert trials["param_alpha"][best["best_trial"]] == pytest.approx(best["params"]["alpha"])

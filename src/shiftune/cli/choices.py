@@ -13,9 +13,9 @@ NOT_BY_NAME = ("lambda", "oracle")
 
 def risk_names() -> list[str]:
     """Return the risk estimators that need nothing but a name."""
-    from shiftune.risk import METHODS
+    from shiftune.risk import ESTIMATORS
 
-    return [name for name in METHODS if name not in NOT_BY_NAME]
+    return [name for name in ESTIMATORS if name not in NOT_BY_NAME]
 
 
 def loss_names(task: Task) -> list[str]:

@@ -14,6 +14,7 @@ from shiftune.errors import ProblemError
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import FAILURE, MEAN_LOSS, RISK, SECONDS, finished_trials
 from shiftune.search.trial import Outcome, reason
+from shiftune.search.uninterrupted import uninterrupted
 from shiftune.search.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
@@ -74,15 +75,17 @@ class Loop:
                         break
                     if end is not None and time.monotonic() >= end:
                         break
-                    asked = self._adopt(orphans.popleft()) if orphans else self._ask()
+                    with uninterrupted():
+                        asked = self._adopt(orphans.popleft()) if orphans else self._ask()
+                        under_way.append(asked)
                     if not asked.rejected:
                         self.workers.submit(asked.trial.number, asked.params)
-                    under_way.append(asked)
                 if not under_way:
                     return
                 outcome = self._outcome(under_way[0])
-                self._tell(under_way.popleft().trial, outcome)
-                finished += 1
+                with uninterrupted():
+                    self._tell(under_way.popleft().trial, outcome)
+                    finished += 1
                 progress.update(outcome.risk)
         except KeyboardInterrupt:
             self.interrupted = True
