@@ -154,6 +154,6 @@ def _with_labels(labels: pd.DataFrame, default: str) -> Iterator[Criterion]:
             ratio = relative(wide, default, without)
             yield Criterion(
                 f"{count} labels do not hurt: regret at most that without labels",
-                f"{text(ratio)} of it",
+                f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f}) of it",
                 ratio.value <= 1,
             )

@@ -72,7 +72,7 @@ def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
     nan = np.full(len(truth), np.nan)
     low, high = (nan if x is None else x for x in (found.low, found.high))
     return {
-        "value": found.risks[chosen],
+        "value": found.risks[chosen] if found.is_risk else np.nan,
         "loss": truth[chosen],
         "best": truth.min(),
         "median": np.median(truth),

@@ -123,7 +123,7 @@ def labels(table: pd.DataFrame, default: str) -> Figure:
             zorder=4 if name == default else 3,
         )
     ax.axhline(1, color=BLACK, lw=1, ls="--", zorder=1)
-    ax.text(len(counts) - 0.72, 1, NAIVE, va="bottom", ha="right", size=9)
+    ax.text(-0.38, 1, NAIVE, va="bottom", size=9)
     ax.set_xticks(range(len(counts)), [str(count) for count in counts])
     ax.set(
         xlim=(-0.4, len(counts) - 0.6),

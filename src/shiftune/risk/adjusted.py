@@ -46,9 +46,13 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
     with the same ones. No density ratio is needed, sources need to cover the target only
     together, and where nothing is learned from the columns it is the mean over the sites.
 
-    The interval is for one more site: besides the rows' chance it has the variance between the
-    sources, of what is left after the adjustment (:math:`\tau^2`). The target's own p(y|x) may
-    differ from the sources' as they differ from each other.
+    The interval is for one more site. Besides the chance of the rows it counts the variance
+    between the sources, of what is left after the adjustment (:math:`\tau^2`): the target's own
+    p(y|x) may differ from the sources' as they differ from each other. And it counts what the
+    penalty may have held back of :math:`g^\top \beta`, with g the gap of z between sources and
+    target, :math:`\sigma_\beta^2\, \alpha^2 p^2\, \lVert (Z^\top Z + \alpha p I)^{-1} g \rVert^2`,
+    which is small where sources and target are alike and large where it extrapolates;
+    :math:`\sigma_\beta^2` is that of the prior or what is seen in the losses, if that is more.
 
     Labelled rows of the target itself, if there are some, come in as its own mean loss, with the
     share :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a search
@@ -81,7 +85,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(self, *, explained: float = 0.05, sources_worth: float = 100.0) -> None:
+    def __init__(self, *, explained: float = 0.1, sources_worth: float = 100.0) -> None:
         self.explained = explained
         self.sources_worth = sources_worth
 
@@ -114,9 +118,10 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         say = self.n_ / (self.n_ + HALF_SAY)
         self.say_ = say / say.sum()
         base = np.repeat(self.say_ / self.n_, self.n_)
-        gap = Z_target.mean(axis=0) - base @ Z
-        self.Z_, self.solve_ = Z, inverse
-        self.coefficients_ = base + Z @ (inverse @ gap)
+        pull = inverse @ (Z_target.mean(axis=0) - base @ Z)
+        self.Z_, self.solve_, self.penalty_ = Z, inverse, penalty
+        self.held_back_ = penalty**2 * float(pull @ pull)
+        self.coefficients_ = base + Z @ pull
         self._point_out_extrapolation(moments.target_is_beyond_)
         starts = np.cumsum(self.n_) - self.n_
         self.gaps_ = Z_target.mean(axis=0) - np.add.reduceat(Z, starts) / self.n_[:, None]
@@ -186,9 +191,14 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             divergences = np.append(divergences, own.var())
             influence = np.append(influence, share / len(own) * (own - own.mean()))
             ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
-        chance_of_target = (1 - share) ** 2 * float(slope @ self.target_covariance_ @ slope)
+        besides = float(slope @ self.target_covariance_ @ slope) + self._held_back(slope, residuals)
         variance, dof = combined_variance(
-            influence, sample.n, ess, between=between, shares=shares, besides=chance_of_target
+            influence,
+            sample.n,
+            ess,
+            between=between,
+            shares=shares,
+            besides=(1 - share) ** 2 * besides,
         )
         return RiskEstimate(
             value=float((lam * sample.n) @ estimates),
@@ -208,3 +218,11 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             between=between,
             labelled_target=len(own) > 0,
         )
+
+    def _held_back(self, slope: Floats, residuals: Floats) -> float:
+        """Variance of what the penalty keeps the adjustment from seeing."""
+        if not len(slope):
+            return 0.0
+        prior = float(residuals.var()) / self.penalty_
+        seen = float(np.var(self.Z_ @ slope)) / len(slope)
+        return float(max(prior, seen) * self.held_back_)
