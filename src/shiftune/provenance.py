@@ -6,7 +6,10 @@ import hashlib
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PACKAGES = (
     "shiftune",
@@ -36,3 +39,13 @@ def made_with() -> dict[str, Any]:
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return {"code": digest.hexdigest()[:8], "versions": versions}
+
+
+def versions_in_words(versions: Mapping[str, str] | None = None) -> str:
+    """Write versions in a line; default: those of now.
+
+    >>> versions_in_words({"python": "3.11.9", "numpy": "1.26.4"})
+    'python 3.11.9, numpy 1.26.4'
+    """
+    found = made_with()["versions"] if versions is None else versions
+    return ", ".join(f"{name} {version}" for name, version in found.items())

@@ -150,9 +150,9 @@ def test_diagnose_shows_a_site_out_of_reach(visits, folder, run):
     args = ["--site", "ward", "--target", "A", "--label", "cost"]
     said = " ".join(run("diagnose", "visits.parquet", *args, "--drop", "ill").output.split())
     assert "overlaps well" in said
-    assert "left out: few target-like rows" in said
-    assert said.index("overlaps well") < said.index("left out: few")
-    assert "1 of 2 sources can speak about A" in said
+    assert "doubtful: few target-like rows" in said
+    assert said.index("overlaps well") < said.index("doubtful: few")
+    assert "1 of 2 sources overlaps with A" in said
 
 
 def test_a_space_file(visits, folder, tune, run):

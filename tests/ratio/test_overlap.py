@@ -93,7 +93,7 @@ class TestDiagnose:
         table = problem.diagnose(ratio)
         assert list(table.index) == ["near", "far", "partly"]
         assert table.loc["near", "verdict"] == "overlaps well"
-        assert table.loc["far", "verdict"].startswith("left out")
+        assert table.loc["far", "verdict"].startswith("doubtful")
         assert table.loc["far", "uncovered"] == 1.0
         assert table.loc["near", "ess_share"] > table.loc["partly", "ess_share"]
         assert 0.8 < table.loc["near", "mean_weight"] < 1.2

@@ -29,8 +29,7 @@ def hostile_table() -> pd.DataFrame:
     return df
 
 
-@pytest.fixture(scope="session")
-def hostile_search() -> ShiftSearch:
+def searched(**settings) -> ShiftSearch:
     problem = ShiftProblem.from_frame(hostile_table(), site="site", label="cost", target=SCRIPT)
     columns = make_column_transformer(
         (OneHotEncoder(sparse_output=False), ["ward"]), remainder="passthrough"
@@ -40,7 +39,18 @@ def hostile_search() -> ShiftSearch:
         "ridge__solver": CategoricalDistribution(["svd", "cholesky", IMAGE]),
     }
     model = make_pipeline(columns, Ridge())
-    return ShiftSearch(model, space, n_trials=14, progress=False).fit(problem)
+    return ShiftSearch(model, space, progress=False, **settings).fit(problem)
+
+
+@pytest.fixture(scope="session")
+def hostile_search() -> ShiftSearch:
+    return searched(n_trials=14)
+
+
+@pytest.fixture(scope="session")
+def weighted_search() -> ShiftSearch:
+    """The same with density ratios, by which the site 2024 is left out."""
+    return searched(n_trials=4, risk="variance_reduced")
 
 
 @pytest.fixture

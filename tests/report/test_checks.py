@@ -15,7 +15,7 @@ from shiftune.report.checks.agreement import agreement_check
 from shiftune.report.checks.influence import influence_check
 from shiftune.report.checks.labels import labels_check
 from shiftune.report.checks.overlap import overlap_check
-from shiftune.risk import estimate
+from shiftune.risk import Adjusted, estimate
 from shiftune.stability import LabelStability
 
 NAMES = ["B", "C", "D"]
@@ -24,6 +24,14 @@ NAMES = ["B", "C", "D"]
 def said(rng, scales=(1.0, 1.0, 1.0), weights=None, n=300, method="variance_reduced"):
     losses = [rng.exponential(scale, n) for scale in scales]
     return estimate(losses, weights or [np.ones(n)] * 3, method, names=NAMES)
+
+
+def adjusted(rng, scales, own=()):
+    rows = [rng.normal(size=(300, 1)) for _ in range(4)]
+    losses = [rng.exponential(scale, 300) for scale in scales]
+    more = [np.array(own)] if len(own) else []
+    estimator = Adjusted().fit(rows[0], rows[1:])
+    return estimator([*losses, *more], names=[*NAMES, *(["A"] if more else [])])
 
 
 # ---------------------------------------------------------------- overlap
@@ -62,6 +70,22 @@ def test_overlap_without_weights(rng):
     check = overlap_check(said(rng, method="naive"), 0.02, weighted=False)
     assert check.level == "ok"
     assert "without weights" in check.finding
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "level", "words"),
+    [
+        ([], "ok", "from all sources together; 2 %"),
+        (["D"], "ok", "By itself 'D' has few rows like the target's"),
+        (["B", "D"], "ok", "'B' and 'D' have each few rows"),
+        (NAMES, "caution", "no source has many rows"),
+    ],
+)
+def test_overlap_of_an_adjusted_estimate(doubtful, level, words, rng):
+    risk = adjusted(rng, (1, 1, 1))
+    check = overlap_check(risk, 0.02, weighted=False, doubtful=doubtful)
+    assert check.level == level
+    assert words in check.finding
 
 
 # ---------------------------------------------------------------- labels
@@ -112,6 +136,24 @@ def test_agreement(scales, level, rng):
     if level != "ok":
         assert check.figures["one_more_site_low"] >= 0
         assert f"{check.figures['one_more_site_high']:.4g}" in check.finding
+
+
+def test_agreement_where_the_interval_counts_the_differences(rng):
+    check = agreement_check(adjusted(rng, (1, 1, 2.5)))
+    assert check.level == "caution"
+    assert "which the interval counts" in check.finding
+    assert "instead of the interval" not in check.advice
+    assert agreement_check(adjusted(rng, (1, 1, 1))).level == "ok"
+
+
+def test_labelled_rows_of_the_target_are_no_source(rng):
+    risk = adjusted(rng, (1, 1, 1), own=[50.0, 60.0, 55.0, 52.0, 51.0])
+    assert risk.labelled_target
+    assert agreement_check(risk).level == "ok"
+    check = influence_check([risk], 0, lowest)
+    assert check.level == "ok"
+    assert "'A'" not in check.finding
+    assert overlap_check(risk, 0.0, weighted=False).figures["sources"] == 3
 
 
 def test_agreement_of_one(rng):
@@ -203,22 +245,29 @@ def fitted(rng, shift=0.0, **settings):
     return search.fit(problem)
 
 
-def test_a_search_that_is_in_order(rng):
-    checks = fitted(rng).checks()
+def test_a_search_that_is_in_order():
+    checks = fitted(np.random.default_rng(1)).checks()
     assert [check.name for check in checks] == [
         "overlap",
         "same labels",
         "risks agree",
         "no source decides alone",
     ]
-    assert [check.level for check in checks[:3]] == ["ok"] * 3
+    assert [check.level for check in checks] == ["ok"] * 4
     text = str(checks)
     assert text.count("Nothing to do.") >= 3
     assert max(map(len, text.splitlines())) <= 96
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"risk": "naive"}, {"select": "one_se", "complexity": len}]
+    "settings",
+    [
+        {},
+        {"risk": "naive"},
+        {"risk": "variance_reduced"},
+        {"risk": "random_effects"},
+        {"select": "one_se", "complexity": len},
+    ],
 )
 def test_a_site_with_other_labels_is_named(settings, rng):
     checks = {check.name: check for check in fitted(rng, shift=1.5, **settings).checks()}

@@ -26,8 +26,12 @@ def test_fitted(hostile_search):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     risk = hostile_search.risk_
     assert with_interval(risk.value, risk.interval()) in html
-    assert "left out" in html
+    assert "left out" not in html
     assert len(html) < 20_000
+
+
+def test_sites_that_were_left_out(weighted_search):
+    assert "left out: few target-like rows" in weighted_search._repr_html_()
 
 
 def test_not_fitted(hostile_search):

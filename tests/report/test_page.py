@@ -16,7 +16,8 @@ from shiftune.errors import ProblemError
 from shiftune.report import save_report
 from shiftune.report.comparison import Rival, as_given, naive_choice
 from shiftune.report.page import page
-from shiftune.report.tables import importances_of, overlap_of
+from shiftune.report.tables import importances_of, overlap_of, sources_with_intervals
+from shiftune.report.wording import with_interval
 from shiftune.risk.result import Uncertain
 from shiftune.search import ShiftSearch
 
@@ -118,8 +119,31 @@ class TestWhatItSays:
             assert float(text) == pytest.approx(number, abs=0.06 * (high - low))
         assert f"trial {hostile_search.best_index_}" in outline.text
 
-    def test_sites_that_were_left_out(self, outline):
-        assert "left out: " in outline.text
+    def test_the_default_in_words(self, outline, hostile_search):
+        target = hostile_search.problem_.target.name
+        assert "Half of what is said of each site is about models that were trained" in outline.text
+        assert f"adjusted for how their rows differ from those of {target}" in outline.text
+        assert "The interval is for one more site" in outline.text
+        assert "weighted by how typical" not in outline.text.partition("What each site says")[0]
+        assert "left out" not in outline.text
+        assert "doubtful: few target-like rows" in outline.text
+        own = sources_with_intervals(hostile_search.risk_).to_dict("index")["2024"]
+        said = with_interval(own["estimate"], (own["low"], own["high"]))
+        assert f"2024 {said} 25% {own['n']} " in outline.text
+
+    def test_density_ratios_in_words(self, weighted_search):
+        text = Outline(page(weighted_search)).text
+        assert "Each labelled row was weighted by how typical it is" in text
+        assert "trained without that site" not in text
+        assert "errors of the density ratios are not in them" in text
+        assert "left out: few target-like rows" in text
+        assert "Grey sites were left out" in text
+
+    def test_versions_are_there_once(self, outline, hostile_search):
+        assert outline.text.count("scikit-learn") == 1
+        given = Outline(page(hostile_search, settings={"versions": "as they were"})).text
+        assert "versions as they were" in given
+        assert "scikit-learn" not in given
 
     def test_failed_trials(self, outline, hostile_search):
         failed = (hostile_search.trials_["state"] == "FAIL").sum()
@@ -145,7 +169,7 @@ class TestWhatItSays:
         assert "Nothing was corrected" in text
         assert "naive choice" not in text
         assert naive.weights_ is None
-        assert len(overlap_of(naive)) == 4
+        assert len(overlap_of(naive).table) == 4
         assert importances_of(naive.study_) == {}
 
 

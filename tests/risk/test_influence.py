@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.risk import estimate, leave_one_source_out, without_source
+from shiftune.risk import Adjusted, estimate, leave_one_source_out, without_source
 
 
 @pytest.fixture
@@ -55,3 +55,17 @@ def test_one_source_alone(sample):
         without_source(risk, "B")
     with pytest.raises(ProblemError, match="there is no source 'X'"):
         without_source(risk, "X")
+
+
+def test_labelled_rows_of_the_target_keep_their_share(rng):
+    rows = [rng.normal(size=(50, 1)) for _ in range(4)]
+    losses = [rng.exponential(size=50) for _ in range(3)]
+    own = rng.exponential(size=20)
+    risk = Adjusted().fit(rows[0], rows[1:])([*losses, own], names=["B", "C", "D", "A"])
+    less = without_source(risk, "C")
+    shares, before = less.lam * less.n, risk.lam * risk.n
+    assert shares[1] == 0
+    assert shares[3] == before[3]
+    assert shares.sum() == pytest.approx(1)
+    assert less.value == pytest.approx(shares @ risk.estimates)
+    assert list(leave_one_source_out(risk).index) == ["B", "C", "D"]

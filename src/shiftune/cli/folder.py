@@ -12,7 +12,7 @@ import pandas as pd
 from shiftune.cli.records import records, risk_record
 from shiftune.errors import ProblemError
 from shiftune.models import save_model
-from shiftune.provenance import made_with
+from shiftune.provenance import made_with, versions_in_words
 from shiftune.search.records import finished_trials
 from shiftune.whole_files import whole_file
 
@@ -160,7 +160,7 @@ class ResultFolder:
             "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",
             "seed": str(settings["options"]["seed"]),
             "date": last["date"],
-            "versions": ", ".join(f"{name} {v}" for name, v in last["versions"].items()),
+            "versions": versions_in_words(last["versions"]),
         }
 
     @staticmethod

@@ -76,7 +76,7 @@ Risk = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="How the target's risk is estimated.",
+        help="How the target's risk is estimated; default: adjusted.",
         autocompletion=_risks,
         show_default=False,
     ),
@@ -94,7 +94,8 @@ Ratio = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="How density ratios are estimated: logistic is quick; auto looks closer, and slower.",
+        help="How density ratios are estimated, where they are needed: logistic is quick; auto "
+        "looks closer, and slower.",
     ),
 ]
 Task = Annotated[

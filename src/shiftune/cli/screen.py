@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftune.errors import DataWarning, OverlapWarning
+from shiftune.ratio.overlap import is_doubtful
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +115,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     grid.add_column("rows that count", justify="right")
     grid.add_column("out of reach", justify="right")
     grid.add_column("verdict", ratio=1)
-    out = overlap["verdict"].str.startswith("left out")
+    out = is_doubtful(overlap)
     ordered = overlap.assign(out=out).sort_values(["out", "ess_share"], ascending=[True, False])
     for name, row in ordered.head(MOST_SITES).iterrows():
         well = row["verdict"] == "overlaps well"
@@ -135,14 +136,18 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     left = len(overlap) - int(out.sum())
     console.print()
     console.print(
-        f"{left} of {len(overlap)} source{'s' * (len(overlap) > 1)} can speak about {target}."
+        f"{left} of {len(overlap)} source{'s' * (len(overlap) > 1)} overlap{'s' * (left == 1)} "
+        f"with {target}."
         if left
-        else f"No source overlaps with {target}: any estimate of the error there is a guess."
+        else f"No source by itself overlaps with {target}: any estimate of the error there has to "
+        "reach far."
     )
     console.print(
         Text(
             "Rows are a half of each source, kept for looking. Mean weight: 1 where a source "
-            "covers the target. Out of reach: target rows unlike any of the source's.",
+            "covers the target. Out of reach: target rows unlike any of the source's. The default "
+            "of shiftune tune adjusts all sources together; estimates with density ratios (--risk "
+            "variance_reduced, say) leave doubtful ones out.",
             style="dim",
         )
     )
@@ -184,11 +189,13 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     if risk["fallback"]:
         show_note(console, risk["fallback"])
     grid = _grid(("source", "left"), ("rows", "right"), ("says", "right"), ("share", "right"))
-    grid.add_column("left out because of", ratio=1)
+    if any(source["left_out"] for source in best["sources"]):
+        grid.add_column("left out because of", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
         says = f"{number(source['estimate'])} ± {number(source['stderr'], 2)}"
         share = f"{source['share']:.0%}"
-        grid.add_row(source["site"], str(source["n"]), says, share, source["left_out"])
+        reason = [source["left_out"]] if len(grid.columns) > 4 else []
+        grid.add_row(source["site"], str(source["n"]), says, share, *reason)
     console.print()
     console.print(grid)
     if len(best["sources"]) > MOST_SITES:

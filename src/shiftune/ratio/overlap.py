@@ -32,6 +32,8 @@ _MOST_ROWS = 2_000
 # source distributed like the target leaves up to 4 %.)
 SOME_OUT_OF_REACH = 0.1
 MANY_OUT_OF_REACH = 0.25
+# How the verdict on a source begins that density ratios leave nothing to say.
+DOUBTFUL = "doubtful"
 
 
 def diagnose(
@@ -50,14 +52,19 @@ def diagnose(
     -------
     DataFrame, one row per source, with the columns of `overlap`
     """
+    weights, rows = weights_to_look_at(problem, ratio, random_state=random_state)
+    return overlap(weights, problem.target.X, rows, problem.names, guard=guard)
+
+
+def weights_to_look_at(
+    problem: ShiftProblem, ratio: str | DensityRatio = "logistic", *, random_state: int = 0
+) -> tuple[list[NDArray[np.float64]], list[Features]]:
+    """Return the weights that `diagnose` looks at, and the rows they belong to, by source."""
     split = problem.split((0.5, 0.0, 0.5), random_state=random_state)
-    looked_at = split.validation[: len(problem.sources)]
+    rows = [site.X for site in split.validation[: len(problem.sources)]]
     estimator = clone(ratio_named(ratio, random_state))
     estimator.fit(problem.target.X, [site.X for site in split.density])
-    weights = estimator.weights([site.X for site in looked_at])
-    return overlap(
-        weights, problem.target.X, [site.X for site in looked_at], problem.names, guard=guard
-    )
+    return estimator.weights(rows), rows
 
 
 def overlap(
@@ -140,10 +147,21 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
     return np.array(shares)
 
 
+def is_doubtful(table: pd.DataFrame) -> pd.Series:
+    """Mark the sources that an estimate with density ratios would leave out.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `overlap` returns it.
+    """
+    return table["verdict"].str.startswith(DOUBTFUL)
+
+
 def _verdict(objection: str, ess_share: float, uncovered: float) -> str:
     """Speak in at most 50 characters: that is what pandas shows of a text."""
     if objection:
-        return f"left out: {objection}"
+        return f"{DOUBTFUL}: {objection}"
     if uncovered > MANY_OUT_OF_REACH:
         return f"covers part: {uncovered:.0%} of target rows out of reach"
     if ess_share < 0.1:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from shiftune.report.interactive import forest, history, parameter_slice
 from shiftune.report.interactive.sites import draw_shifts, draw_weights
 from shiftune.report.interactive.trials import draw_importances
-from shiftune.report.tables import importances_of, parameter_names, source_weights
+from shiftune.report.tables import importances_of, parameter_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from shiftune.report.tables import Overlap
     from shiftune.search import ShiftSearch
 
 
@@ -26,14 +27,14 @@ class Chart:
     figure: Any
 
 
-def charts_of(search: ShiftSearch, overlap: pd.DataFrame, shifts: pd.DataFrame) -> list[Chart]:
-    """Return the charts that can be drawn of a search: without weights, say, there is no picture.
+def charts_of(search: ShiftSearch, overlap: Overlap, shifts: pd.DataFrame) -> list[Chart]:
+    """Return the charts that can be drawn of a search: of two trials, say, no importances.
 
     Parameters
     ----------
     search : ShiftSearch
         Fitted.
-    overlap, shifts : DataFrame
+    overlap, shifts
         As `overlap_of` and `shifts_of` return them.
     """
     target = search.problem_.target.name
@@ -43,6 +44,7 @@ def charts_of(search: ShiftSearch, overlap: pd.DataFrame, shifts: pd.DataFrame) 
             f"Forest plot: what each source says about the risk at {target}.",
             forest(search.risk_),
         ),
+        Chart("weights", "Spread of the weights of every source.", draw_weights(overlap)),
         Chart(
             "shifts",
             f"How differently each column is distributed at {target}, by source.",
@@ -54,14 +56,6 @@ def charts_of(search: ShiftSearch, overlap: pd.DataFrame, shifts: pd.DataFrame) 
             history(search.trials_, chosen=search.best_index_),
         ),
     ]
-    if search.weights_ is not None:
-        found.append(
-            Chart(
-                "weights",
-                "Spread of the weights of every source.",
-                draw_weights(source_weights(search), overlap),
-            )
-        )
     shares = importances_of(search.study_)
     if shares:
         found.append(

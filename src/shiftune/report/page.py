@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
-import platform
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftune.errors import ProblemError
+from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
 from shiftune.report.checks import Check, assumption_checks
 from shiftune.report.comparison import as_given, naive_choice, risk_of_trial
 from shiftune.report.interactive.canvas import plotly
+from shiftune.report.method import how_estimated, taken_for_granted
 from shiftune.report.one_file import json_in_html, plotly_js, resource, script_hash
 from shiftune.report.parameters import parameters
 from shiftune.report.tables import overlap_of, shifts_of, sources_with_intervals
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    import pandas as pd
-
+    from shiftune.report.tables import Overlap
     from shiftune.search import ShiftSearch
 
 MOST_TIED = 10
@@ -42,6 +40,7 @@ SETTINGS = (
     "loss",
     "risk",
     "ratio",
+    "plan",
     "sampler",
     "n_trials",
     "shares",
@@ -49,7 +48,6 @@ SETTINGS = (
     "select",
     "random_state",
 )
-PACKAGES = ("shiftune", "scikit-learn", "optuna", "numpy", "pandas", "scipy")
 
 
 def save_report(
@@ -70,7 +68,8 @@ def save_report(
         Of the file; one that is there is replaced.
     settings : mapping, optional
         What the reader needs to do it again, in lines of name and text: the command, the data
-        file. Default: what the search knows of itself.
+        file. Default: what the search knows of itself. The versions of now are added where they
+        are not among them.
 
     Returns
     -------
@@ -125,9 +124,11 @@ def page(
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
             most_shifted=list(shifts.index[:3]),
             checks=checks,
-            settings=dict(settings) if settings is not None else _known_settings(search),
+            settings={
+                **(_known_settings(search) if settings is None else settings),
+                "versions": (settings or {}).get("versions") or versions_in_words(),
+            },
             exact_parameters=repr(search.best_params_),
-            versions=_versions(search),
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
             style=markup(resource("report.css")),
             program=markup(program),
@@ -175,7 +176,8 @@ def _answer(search: ShiftSearch) -> dict[str, Any]:
         "fallback": risk.fallback,
         "coverage": None if risk.fallback or risk.coverage >= 0.9 else f"{risk.coverage:.0%}",
         "corrected": search.risk not in ("naive", "oracle"),
-        "oracle": search.risk == "oracle",
+        "how_estimated": how_estimated(search),
+        "taken_for_granted": taken_for_granted(search),
         "mean_loss": None if mean_loss != mean_loss else mean_loss,
         "as_risk": lambda value: written_like(value, risk.interval()),
         "chosen": search.best_index_,
@@ -188,9 +190,9 @@ def _answer(search: ShiftSearch) -> dict[str, Any]:
     }
 
 
-def _sources(search: ShiftSearch, overlap: pd.DataFrame) -> dict[str, Any]:
+def _sources(search: ShiftSearch, overlap: Overlap) -> dict[str, Any]:
     said = sources_with_intervals(search.risk_).to_dict("index")
-    seen = overlap.to_dict("index")
+    seen = overlap.table.to_dict("index")
     rows = []
     for name in dict.fromkeys([*seen, *said]):
         # Few labelled rows of the target itself are judged too, and overlap by definition.
@@ -198,9 +200,8 @@ def _sources(search: ShiftSearch, overlap: pd.DataFrame) -> dict[str, Any]:
         if name in seen:
             look = seen[name]
             row |= {
-                "n": look["n"],
                 "mean_weight": number(look["mean_weight"]),
-                "ess": f"{look['ess']:.0f}",
+                "ess": f"{look['ess_share']:.0%}",
                 "uncovered": f"{look['uncovered']:.0%}",
                 "verdict": look["verdict"],
             }
@@ -208,11 +209,17 @@ def _sources(search: ShiftSearch, overlap: pd.DataFrame) -> dict[str, Any]:
             own = said[name]
             row["risk"] = with_interval(own["estimate"], (own["low"], own["high"]))
             row["share"] = f"{own['share']:.0%}"
-            row.setdefault("n", own["n"])
-            if own["share"] > 0:  # a fallback, or an own estimator, listens to it all the same
-                row["verdict"] = row["verdict"].replace("left out:", "overlaps badly:")
-        rows.append(row | {"out": row["verdict"].startswith("left out")})
-    return {"sources": rows, "diagnosed_only": search.weights_ is None}
+            row["n"] = own["n"]
+            # What an estimate fell back on may listen to it all the same.
+            row["out"] = own["left_out"] != "" and own["share"] == 0
+            if row["out"]:
+                row["verdict"] = f"left out: {own['left_out']}"
+        rows.append(row)
+    return {
+        "sources": rows,
+        "any_left_out": any(row.get("out") for row in rows),
+        "diagnosed_only": not overlap.used,
+    }
 
 
 def _ties(search: ShiftSearch) -> dict[str, Any]:
@@ -244,14 +251,6 @@ def _ties(search: ShiftSearch) -> dict[str, Any]:
 def _known_settings(search: ShiftSearch) -> dict[str, str]:
     told = {name: repr(getattr(search, name)) for name in SETTINGS}
     return told | {"data fingerprint": search.problem_.fingerprint()}
-
-
-def _versions(search: ShiftSearch) -> dict[str, str]:
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    library = sys.modules[type(_inner_model(search.estimator)).__module__.partition(".")[0]]
-    if library.__name__ not in ("sklearn", "__main__") and hasattr(library, "__version__"):
-        found[library.__name__] = str(library.__version__)
-    return {"Python": platform.python_version(), **found}
 
 
 def _inner_model(estimator: Any) -> Any:

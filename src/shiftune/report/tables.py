@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,8 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
-from shiftune.ratio import column_shifts, diagnose, overlap
+from shiftune.ratio import column_shifts, overlap
+from shiftune.ratio.overlap import weights_to_look_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from optuna import Study
 
-    from shiftune.problem import Site
     from shiftune.risk.result import RiskEstimate
     from shiftune.search import ShiftSearch
 
@@ -68,29 +69,36 @@ def needs_log_scale(risks: pd.Series) -> bool:
     return bool(risks.min() > 0 and risks.max() > 10 * risks.min())
 
 
-def judged_sources(search: ShiftSearch) -> tuple[Site, ...]:
-    """Return the validation rows of the sources, at which `search.weights_` are known."""
-    split = search._split(search.problem_)
-    return split.validation[: len(search.problem_.sources)]
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How typical the rows of the sources are of the target.
 
-
-def source_weights(search: ShiftSearch) -> dict[str, NDArray[np.float64]]:
-    """Return the density ratios that the search used, by source; empty where it used none."""
-    names = search.problem_.names
-    return dict(zip(names, search.weights_ or [], strict=False))
-
-
-def overlap_of(search: ShiftSearch) -> pd.DataFrame:
-    """Return the table of `shiftune.ratio.overlap`, with the weights that the search used.
-
-    A search that needs no weights (naive) is diagnosed with a logistic ratio.
+    Attributes
+    ----------
+    weights : dict from a source's name to an array of shape (n_j,)
+        Density ratios.
+    table : DataFrame
+        Of `shiftune.ratio.overlap`.
+    used : bool
+        Whether the search estimated with these weights; if not, they are for looking only.
     """
-    problem = search.problem_
+
+    weights: dict[str, NDArray[np.float64]]
+    table: pd.DataFrame
+    used: bool
+
+
+def overlap_of(search: ShiftSearch) -> Overlap:
+    """Look at the weights that the search used, or else at what `problem.diagnose()` looks at."""
+    problem, used = search.problem_, search.weights_ is not None
     if search.weights_ is None:
-        return diagnose(problem, random_state=search.random_state)
-    judged = judged_sources(search)
-    weights = list(source_weights(search).values())
-    return overlap(weights, problem.target.X, [site.X for site in judged], problem.names)
+        weights, rows = weights_to_look_at(problem, random_state=search.random_state)
+    else:
+        k = len(problem.sources)
+        weights = search.weights_[:k]
+        rows = [site.X for site in search._split(problem).validation[:k]]
+    table = overlap(weights, problem.target.X, rows, problem.names)
+    return Overlap(dict(zip(problem.names, weights, strict=True)), table, used)
 
 
 def shifts_of(search: ShiftSearch) -> pd.DataFrame:

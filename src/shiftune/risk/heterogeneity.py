@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Student's t with one or two degrees of freedom has no variance: from fewer rows than this there
 # is no telling how sure a source is of its own estimate.
 FEWEST_EFFECTIVE_ROWS = 4.0
+# Estimators in which all rows of a source speak alike about that source.
+UNWEIGHTED = ("naive", "adjusted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,14 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     without what normalising saves. With estimated weights the p value then falls below 5 % in at
     most about 5 % of cases (benchmarks/stability.py).
 
-    Sources without a say are not asked, nor are those with fewer than 4 effective rows. None
-    where fewer than two are left, or no loss varies.
+    Sources without a say are not asked, nor are those with fewer than 4 effective rows, nor the
+    target's own labelled rows. None where fewer than two are left, or no loss varies.
     """
     # An estimate that fell back is normalised already, or does not use the weights at all.
     scale = np.ones(len(risk.n)) if risk.fallback else risk.mean_weights
-    rows = risk.n.astype(float) if risk.method == "naive" else risk.ess
+    rows = risk.n.astype(float) if risk.method in UNWEIGHTED else risk.ess
     asked = (risk.lam > 0) & (rows >= FEWEST_EFFECTIVE_ROWS) & (scale > 0)
+    asked[len(risk.source_names) :] = False
     if asked.sum() < 2 or not risk.divergences[asked].any():
         return None
     n, ess, mean_weights = risk.n[asked], rows[asked], scale[asked]

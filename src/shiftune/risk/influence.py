@@ -23,9 +23,10 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
 
     .. math:: \hat f_{-j} = \frac{\hat f - s_j m_j}{1 - s_j}, \qquad s_j = \lambda_j n_j :
 
-    the other sources keep their weights relative to each other. For "naive", "unbiased" and the
-    published "variance_reduced" that is the estimate computed anew. The model is the same: it has
-    still been trained on the source.
+    the other sources keep their weights relative to each other (and labelled rows of the target,
+    where there are some, their share). For "naive", "unbiased" and the published
+    "variance_reduced" that is the estimate computed anew. The model is the same: it has still been
+    trained on the source.
 
     Parameters
     ----------
@@ -46,9 +47,17 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     share = float(risk.lam[j] * risk.n[j])
     if share >= ALL:
         raise ProblemError(f"the estimate rests on {name!r} alone; without it there is none")
-    others = np.arange(len(risk.n)) != j
-    lam = np.where(others, risk.lam, 0.0) / (1 - share)
-    influence = np.where(np.repeat(others, risk.cells), risk.influence, 0.0) / (1 - share)
+    own = risk.lam[-1] * risk.n[-1] if risk.labelled_target and name != risk.names[-1] else 0.0
+    rest = 1 - share - own
+    if rest <= 1 - ALL:  # nothing but the target's own rows is left
+        own, rest = 0.0, 1 - share
+    scale = np.full(len(risk.n), (1 - own) / rest)
+    if own:
+        scale[-1] = 1.0
+    scale[j] = 0.0
+    lam = scale * risk.lam
+    influence = np.repeat(scale, risk.cells) * risk.influence
+    without = risk.value - share * risk.estimates[j] - own * risk.estimates[-1]
     shares = (lam * risk.n)[: len(risk.n) - risk.labelled_target]
     variance, dof = combined_variance(
         influence,
@@ -60,7 +69,7 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     left_out = tuple("set aside" if i == j else said for i, said in enumerate(risk.left_out))
     return replace(
         risk,
-        value=float(risk.value - share * risk.estimates[j]) / (1 - share),
+        value=float((1 - own) / rest * without + own * risk.estimates[-1]),
         variance=variance,
         dof=dof,
         lam=lam,
@@ -74,7 +83,7 @@ def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row per source that has a say
+    DataFrame, one row per source that has a say (labelled rows of the target are no source)
         share in the estimate; without, the estimate without it (NaN where there is none); change,
         how far the source moves the estimate; change_in_stderr, the same in standard errors of
         the estimate.
@@ -86,8 +95,9 @@ def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
     >>> leave_one_source_out(risk)["without"].round(2).to_dict()
     {'B': 6.0, 'C': 4.75, 'D': 2.75}
     """
-    names = [name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0]
-    share = pd.Series(risk.lam * risk.n, index=risk.names)[names]
+    share = pd.Series(risk.lam * risk.n, index=risk.names)[list(risk.source_names)]
+    share = share[share > 0]
+    names = list(share.index)
     without = [np.nan if share[name] >= ALL else without_source(risk, name).value for name in names]
     table = pd.DataFrame({"share": share, "without": without}, index=pd.Index(names, name="site"))
     table["change"] = risk.value - table["without"]

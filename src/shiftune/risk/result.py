@@ -139,6 +139,11 @@ class RiskEstimate(Uncertain):
         )
 
     @property
+    def source_names(self) -> tuple[str, ...]:
+        """The names without the target's own, whose few labelled rows come last."""
+        return self.names[: len(self.names) - self.labelled_target]
+
+    @property
     def coverage(self) -> float:
         r"""Share of the target that the sources cover, :math:`\sum_j \lambda_j n_j \bar w_j`.
 
@@ -172,10 +177,10 @@ class RiskEstimate(Uncertain):
             variance, dof = pooled_variance(influence, self.cells, effective)
             return Uncertain(self.value - other.value, variance, dof)
         # The sites differ less in which model is better than in how hard they are for both.
-        k = len(self.n) - self.labelled_target
-        shares, n = (self.lam * self.n)[:k], self.n[:k]
-        divergences = squares_by_source(influence, self.cells)[:k] / shares**2 * n
-        between = variance_between((self.estimates - other.estimates)[:k], divergences, n)
+        speak = (self.lam > 0) & (np.arange(len(self.n)) < len(self.n) - self.labelled_target)
+        shares, n = (self.lam * self.n)[speak], self.n[speak]
+        divergences = squares_by_source(influence, self.cells)[speak] / shares**2 * n
+        between = variance_between((self.estimates - other.estimates)[speak], divergences, n)
         variance, dof = combined_variance(
             influence, self.cells, effective, between=between, shares=shares
         )

@@ -21,7 +21,8 @@ def agreement_check(risk: RiskEstimate) -> Check:
     """Say whether the sources differ about the chosen model's risk by more than chance.
 
     A caution: they do (Cochran's Q, 5 % level), or fewer than two can be compared. A problem: they
-    do, and at least three quarters of the differences (I^2) are not chance.
+    do, at least three quarters of the differences (I^2) are not chance, and the interval does not
+    count them.
     """
     found = heterogeneity_of(risk)
     if found is None:
@@ -53,6 +54,21 @@ def agreement_check(risk: RiskEstimate) -> Check:
             "Nothing to do.",
             figures,
         )
+    finding = (
+        f"The {found.k} sources disagree about the risk by more than chance "
+        f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real "
+        "(that is I²). "
+    )
+    if risk.between is not None:
+        return Check(
+            NAME,
+            "caution",
+            f"{finding}From site to site the risk varies by about {figures['tau']:.4g} (standard "
+            "deviation), which the interval counts: it is for one more site.",
+            "Take the interval seriously. Labels of the target narrow it, and so does knowing why "
+            "sites differ: see 'same labels'; search.plot_sources() shows who disagrees.",
+            figures,
+        )
     otherwise = (
         "other inputs are harder (an estimate with weights takes care of that)"
         if risk.method == "naive"
@@ -61,10 +77,8 @@ def agreement_check(risk: RiskEstimate) -> Check:
     return Check(
         NAME,
         "problem" if found.i_squared >= HIGH else "caution",
-        f"The {found.k} sources disagree about the risk by more than chance "
-        f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real "
-        "(that is I²). "
-        f"Going by them, the risk of one more site may be anything from {low:.4g} to {high:.4g}.",
+        f"{finding}Going by them, the risk of one more site may be anything from {low:.4g} to "
+        f"{high:.4g}.",
         "Take that range instead of the interval of the risk. Either the same inputs have other "
         f"labels (see 'same labels'), or {otherwise}; search.plot_sources() shows who disagrees.",
         figures,

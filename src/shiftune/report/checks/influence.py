@@ -49,7 +49,7 @@ def influence_check(
     table = leave_one_source_out(risk)
     heaviest = str(table["share"].idxmax())
     share = float(table["share"].max())
-    effective = float(1 / np.sum(table["share"] ** 2))
+    effective = float(table["share"].sum() ** 2 / np.sum(table["share"] ** 2))
     if share >= ALL:
         return Check(
             NAME,
@@ -116,12 +116,14 @@ def influence_check(
             figures,
         )
     if effective < NEARER_TO_ONE:
+        advice = f"Make sure that {heaviest!r} is like the target in what is not in the table, too"
+        if risk.method == "variance_reduced":
+            advice += "; risk='unbiased' gives the others more of a say"
         return Check(
             NAME,
             "caution",
             f"{finding}. {heaviest!r} has {percent(share)} of the say.",
-            f"Make sure that {heaviest!r} is like the target in what is not in the table, too; "
-            "risk='unbiased' gives the others more of a say.",
+            f"{advice}.",
             figures,
         )
     return Check(NAME, "ok", f"{finding}.", "Nothing to do.", figures)

@@ -8,6 +8,8 @@ from shiftune.ratio.overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.report.checks.check import Check, listed, percent, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shiftune.report.checks.check import Level
     from shiftune.risk.result import RiskEstimate
 
@@ -17,13 +19,20 @@ COVERED = 0.9
 NAME = "overlap"
 
 
-def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) -> Check:
+def overlap_check(
+    risk: RiskEstimate,
+    out_of_reach: float,
+    *,
+    weighted: bool,
+    doubtful: Sequence[str] = (),
+) -> Check:
     """Say who covers the target, and how much of it nobody covers.
 
     A problem: no source overlaps enough, so that the estimate fell back, or more than a quarter
     of the target's rows are out of reach of all sources that speak (`ratio.overlap`). A caution:
     more than a tenth of them are, or the weights say that the sources stand for less than 90 % of
-    the target, or one source of several is left to speak.
+    the target, or one source of several is left to speak, or, for an estimate without weights,
+    no source overlaps by itself.
 
     Parameters
     ----------
@@ -33,13 +42,16 @@ def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) ->
         Share of target rows unlike any row of the sources that have a say.
     weighted : bool
         Whether the estimate weighs rows by how typical they are of the target.
+    doubtful : sequence of names
+        Sources that hardly overlap with the target by themselves (`ratio.diagnose`).
     """
-    speak = [name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0]
+    names, few = list(risk.source_names), list(doubtful)
+    speak = [name for name, lam in zip(names, risk.lam, strict=False) if lam > 0]
     silent = [name for name, said in zip(risk.names, risk.left_out, strict=True) if said]
     rows = float(risk.ess[risk.lam > 0].sum())
     coverage = risk.coverage if weighted and not risk.fallback else 1.0
     figures = {
-        "sources": float(len(risk.names)),
+        "sources": float(len(names)),
         "sources_that_speak": float(len(speak)),
         "effective_rows": rows,
         "coverage": coverage,
@@ -59,6 +71,13 @@ def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) ->
             figures,
         )
     who = "The estimate takes the sources as they come, without weights"
+    if risk.method == "adjusted":
+        who = "The estimate is adjusted to the target's rows from all sources together"
+    if not weighted and few:
+        everyone = len(few) == len(names)
+        who += ". By itself "
+        who += "no source has" if everyone else f"{listed(few)} {verb(few, 'has', 'have each')}"
+        who += " many rows like the target's" if everyone else " few rows like the target's"
     if weighted:
         who = f"{listed(speak)} {verb(speak, 'overlaps', 'overlap')} with the target"
         if silent:
@@ -75,7 +94,14 @@ def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) ->
             "there. Find out what is special about those rows; add a source that has such rows, "
             "or label some of them."
         )
-    elif weighted and len(speak) == 1 < len(risk.names):
+    elif not weighted and few and len(few) == len(names):
+        level = "caution"
+        advice = (
+            "The estimate has to reach beyond what every single source shows. problem.diagnose() "
+            "has the figures; drop columns that tell the sites apart but do not matter, or label "
+            "some rows of the target."
+        )
+    elif weighted and len(speak) == 1 < len(names):
         level = "caution"
         advice = (
             f"All rests on {speak[0]!r}. problem.diagnose() says why the others are left out; drop "

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from shiftune.errors import ProblemError
 from shiftune.problem import pooled
-from shiftune.ratio.overlap import uncovered_shares
+from shiftune.ratio.overlap import is_doubtful, uncovered_shares
 from shiftune.report.checks.agreement import agreement_check
 from shiftune.report.checks.check import Check, Checks
 from shiftune.report.checks.influence import influence_check
 from shiftune.report.checks.labels import labels_check
 from shiftune.report.checks.overlap import overlap_check
+from shiftune.report.tables import overlap_of
 from shiftune.stability import LabelStability, label_stability
 
 if TYPE_CHECKING:
@@ -48,10 +49,13 @@ def assumption_checks(search: ShiftSearch) -> Checks:
     trials, risks = search._judged()
     params = [trial.params for trial in trials]
     chosen = [trial.number for trial in trials].index(search.best_index_)
-    weighted = search.weights_ is not None
+    seen = overlap_of(search)
+    doubtful = list(seen.table.index[is_doubtful(seen.table)])
     return Checks(
         [
-            overlap_check(risk, _out_of_reach(problem, risk), weighted=weighted),
+            overlap_check(
+                risk, _out_of_reach(problem, risk), weighted=seen.used, doubtful=doubtful
+            ),
             labels_check(_label_stability(problem, search.random_state)),
             agreement_check(risk),
             influence_check(risks, chosen, lambda others: search._winner(others, params)),

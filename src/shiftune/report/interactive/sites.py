@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.ratio.overlap import is_doubtful
 from shiftune.report.interactive.canvas import (
     BLUE,
     GREY,
@@ -24,7 +24,6 @@ from shiftune.report.tables import (
     forest_scale,
     overlap_of,
     shifts_of,
-    source_weights,
     sources_with_intervals,
     weight_quantiles,
 )
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from shiftune.report.tables import Overlap
     from shiftune.risk.result import RiskEstimate
     from shiftune.search import ShiftSearch
 
@@ -122,23 +121,22 @@ def weights(search: ShiftSearch) -> Any:
     """Draw how the weights of every source are spread, and how many rows they leave effective.
 
     Boxes hold the middle half of a source's rows, whiskers 90 % of them; the diamond is the mean
-    weight, which is 1 where source and target overlap and the ratio is right.
+    weight, which is 1 where source and target overlap and the ratio is right. Where the search
+    estimates without weights, they are those that ``problem.diagnose()`` looks at.
 
     Returns
     -------
     plotly.graph_objects.Figure
     """
-    return draw_weights(source_weights(search), overlap_of(search))
+    return draw_weights(overlap_of(search))
 
 
-def draw_weights(by_source: Mapping[str, NDArray[np.float64]], table: pd.DataFrame) -> Any:
-    """Draw `weights` from the weights of every source and the table of `overlap_of`."""
-    names = list(by_source)[::-1]
-    if not names:
-        raise ProblemError("this search used no density ratios, so there are no weights to draw")
-    spread = weight_quantiles([by_source[name] for name in names], names, SMALLEST_WEIGHT)
-    table = table.loc[names]
-    out = table["verdict"].str.startswith("left out")
+def draw_weights(overlap: Overlap) -> Any:
+    """Draw `weights` from what `overlap_of` returns."""
+    names = list(overlap.weights)[::-1]
+    spread = weight_quantiles([overlap.weights[name] for name in names], names, SMALLEST_WEIGHT)
+    table = overlap.table.loc[names]
+    out = is_doubtful(table)
     place = np.arange(1, len(names) + 1)
     figure = canvas(height=80 + ROW * len(names))
     for part, color in ((~out, BLUE), (out, GREY)):

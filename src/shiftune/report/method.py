@@ -1,0 +1,84 @@
+"""How the risk was estimated, and what that takes for granted, in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shiftune.report.wording import count
+from shiftune.search.unseen_sites import LeaveSourcesOut
+
+if TYPE_CHECKING:
+    from shiftune.search import ShiftSearch
+
+
+def how_estimated(search: ShiftSearch) -> str:
+    """Say where the estimated risk of a fitted search comes from."""
+    risk, target = search.risk_, search.problem_.target.name
+    if search.risk == "oracle":
+        return f"This was estimated with the labels of {target} itself, as experiments can."
+    said = []
+    plan = search._plan()
+    if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and _several_groups(search, plan):
+        part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
+        said.append(
+            f"{part} of what is said of each site is about models that were trained without that "
+            f"site, as this one was trained without {target}."
+        )
+    if search.risk == "naive":
+        said.append(
+            "This is the mean over rows of the sources that the model was not trained on. Nothing "
+            f"was corrected for {target} being different."
+        )
+    elif search._adjusts():
+        said.append(
+            f"What the sites say was adjusted for how their rows differ from those of {target}."
+        )
+    else:
+        said.append(
+            f"Each labelled row was weighted by how typical it is of {target}; sites close to it "
+            "speak louder."
+        )
+    if risk.labelled_target:
+        own = count(int(risk.n[-1]), "labelled row")
+        said.append(f"{target}'s own {own} have {risk.lam[-1] * risk.n[-1]:.0%} of the say.")
+    if risk.between is not None:
+        said.append(
+            "The interval is for one more site: besides the chance in the rows it counts how much "
+            "the sites differ from each other."
+        )
+    return " ".join(said)
+
+
+def taken_for_granted(search: ShiftSearch) -> str:
+    """Say what has to hold for the interval to be right."""
+    risk, target = search.risk_, search.problem_.target.name
+    if search.risk == "oracle":
+        return "The intervals are about chance in the rows that were judged."
+    if search.risk == "naive":
+        return (
+            "The intervals are about chance in the rows that were judged, not about "
+            f"{target} being different."
+        )
+    if risk.between is not None:
+        said = (
+            f"{target} may differ from the sites in who comes, and in what becomes of the same "
+            "case as far as the sites differ in that from each other. Where it is unlike all of "
+            f"them, its true risk can lie outside the interval, and only labels from {target} can "
+            "show it."
+        )
+    else:
+        said = (
+            "The sites may differ in who comes, but the same case must have the same outcome "
+            "everywhere. Where that fails, no weighting repairs it, and only labels from "
+            f"{target} can show it."
+        )
+    if search.weights_ is not None:
+        said += (
+            " The intervals take the weights as given; errors of the density ratios are not in "
+            "them."
+        )
+    return said
+
+
+def _several_groups(search: ShiftSearch, plan: LeaveSourcesOut) -> bool:
+    return min(plan.extra_fits, len(search.problem_.sources)) > 1
