@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shiftune.report.tables import completed
-from shiftune.search.records import finished_trials, risk_of
 from shiftune.search.selection import gap
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ def naive_choice(search: ShiftSearch) -> Rival | None:
 
 def risk_of_trial(search: ShiftSearch, number: int) -> RiskEstimate:
     """Return the estimate of a completed trial."""
-    (trial,) = [t for t in finished_trials(search.study_) if t.number == number]
-    risk = risk_of(trial)
-    assert risk is not None
+    trials, risks = search._judged()
+    (risk,) = [risk for trial, risk in zip(trials, risks, strict=True) if trial.number == number]
     return risk

@@ -72,6 +72,13 @@ def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEst
     return [_with_share(risk, share) for risk in risks]
 
 
+def shared_alike(risk: RiskEstimate, like: RiskEstimate) -> RiskEstimate:
+    """Give the target's own rows, if there are any, the share that they have in another estimate."""
+    if not (risk.labelled_target and like.labelled_target):
+        return risk
+    return _with_share(risk, float(like.lam[-1] * like.n[-1]))
+
+
 def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
     """How blocks of source j's rows move its own estimate, for every model, shape (T, b)."""
     starts = np.cumsum(risks[0].cells) - risks[0].cells

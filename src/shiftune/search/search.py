@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -20,7 +21,7 @@ from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.site_weights import site_weights
 from shiftune.risk.adjusted import Adjusted
 from shiftune.risk.estimate import estimate
-from shiftune.risk.few_labels import trusting_labels
+from shiftune.risk.few_labels import shared_alike, trusting_labels
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
 from shiftune.search.fitting import (
@@ -473,7 +474,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # said when the search began
             context = self._context(self.problem_, self.loss_, self._split(self.problem_))
-        return run_trial(context, {})
+        outcome = run_trial(context, {})
+        if outcome.risk is None:
+            return outcome
+        return replace(outcome, risk=shared_alike(outcome.risk, self.risk_))
 
     def plot_history(self, ax: Axes | None = None) -> Axes:
         """Draw risk and interval of every trial; see `shiftune.report.history`."""
