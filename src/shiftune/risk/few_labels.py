@@ -73,7 +73,7 @@ def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEst
 
 
 def shared_alike(risk: RiskEstimate, like: RiskEstimate) -> RiskEstimate:
-    """Give the target's own rows, if there are any, the share that they have in another estimate."""
+    """Give the target's own rows, if there are any, the share they have in another estimate."""
     if not (risk.labelled_target and like.labelled_target):
         return risk
     return _with_share(risk, float(like.lam[-1] * like.n[-1]))
