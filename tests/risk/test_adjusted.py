@@ -171,6 +171,18 @@ def test_not_fitted():
         Adjusted()([np.ones(3)])
 
 
+def test_one_row_of_every_site():
+    """Rows and sites cannot be told apart, but what differs is counted. s.e. of .02."""
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = [rng.normal(size=(1, 1)) for _ in range(20)]
+        risk = Adjusted().fit(rng.normal(size=(50, 1)), X)([3 + rng.normal(size=1) for _ in X])
+        low, high = risk.interval(0.9)
+        covered += low <= 3 <= high
+    assert covered / 200 > 0.9
+
+
 class TestTrust:
     """The share of the target's own rows, from what the sources show."""
 

@@ -60,15 +60,13 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     >>> variance_between(np.array([1.0, 3.0]), np.array([0.01, 0.01]), np.array([100, 100])) > 1.9
     True
     """
-    asked = n > 1
-    m, div, rows = estimates[asked], divergences[asked], n[asked]
-    if len(m) < 2:
+    if len(n) < 2:
         return 0.0
-    if not div.any():
-        return float(m.var(ddof=1))
-    one = np.ones(len(m))
-    variances = steadied(rows, div, one, one, Guard().prior_rows) / (rows - 1)
-    return heterogeneity(m, variances).tau_squared
+    if not divergences.any():  # one row of each, or no error anywhere: all that differs counts
+        return float(estimates.var(ddof=1))
+    one = np.ones(len(n))
+    variances = steadied(n, divergences, one, one, Guard().prior_rows) / np.maximum(n - 1, 1)
+    return heterogeneity(estimates, variances).tau_squared
 
 
 def combined_variance(
