@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from shiftune.risk.variance import combined_variance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,20 +94,6 @@ def differences_between_sites(estimates: Floats) -> float:
 
 def _with_share(risk: RiskEstimate, share: float) -> RiskEstimate:
     before = float(risk.lam[-1] * risk.n[-1])
-    change = np.append(np.full(len(risk.n) - 1, (1 - share) / (1 - before)), share / before)
-    lam = risk.lam * change
-    influence = risk.influence * np.repeat(change, risk.cells)
-    shares = (lam * risk.n)[:-1]
-    rows = float(np.sum(risk.influence**2))
-    sites = float(np.sum((risk.lam * risk.n)[:-1] ** 2)) + (1 - before) ** 2
-    besides = max(risk.variance - rows - (risk.between or 0.0) * sites, 0.0)
-    variance, dof = combined_variance(
-        influence,
-        risk.cells,
-        np.minimum(risk.ess, risk.cells),
-        between=risk.between or 0.0,
-        shares=shares,
-        besides=besides * float(change[0]) ** 2,
-    )
-    value = float((lam * risk.n) @ risk.estimates)
-    return replace(risk, value=value, variance=variance, dof=dof, lam=lam, influence=influence)
+    change = np.full(len(risk.n), (1 - share) / (1 - before))
+    change[-1] = share / before
+    return risk.with_shares(change)

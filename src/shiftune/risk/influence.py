@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import ProblemError
-from shiftune.risk.variance import combined_variance
 
 if TYPE_CHECKING:
     from shiftune.risk.result import RiskEstimate
@@ -55,27 +54,8 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     if own:
         scale[-1] = 1.0
     scale[j] = 0.0
-    lam = scale * risk.lam
-    influence = np.repeat(scale, risk.cells) * risk.influence
-    without = risk.value - share * risk.estimates[j] - own * risk.estimates[-1]
-    shares = (lam * risk.n)[: len(risk.n) - risk.labelled_target]
-    variance, dof = combined_variance(
-        influence,
-        risk.cells,
-        np.minimum(risk.ess, risk.cells),
-        between=risk.between or 0.0,
-        shares=shares,
-    )
     left_out = tuple("set aside" if i == j else said for i, said in enumerate(risk.left_out))
-    return replace(
-        risk,
-        value=float((1 - own) / rest * without + own * risk.estimates[-1]),
-        variance=variance,
-        dof=dof,
-        lam=lam,
-        influence=influence,
-        left_out=left_out,
-    )
+    return replace(risk.with_shares(scale), left_out=left_out)
 
 
 def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from shiftune.errors import ProblemError
 from shiftune.risk.variance import (
     combined_variance,
     pooled_variance,
+    sites_factor,
     squares_by_source,
     variance_between,
 )
@@ -190,6 +191,33 @@ class RiskEstimate(Uncertain):
     def row_variance(self) -> float:
         """Variance by the chance of the rows alone, for comparisons within one study."""
         return float(np.sum(self.influence**2))
+
+    def with_shares(self, change: Floats) -> RiskEstimate:
+        r"""Return the estimate with every source's share multiplied by a factor, shape (k,).
+
+        The shares that result must add up to 1. What the sources say stays as it is.
+
+        >>> from shiftune.risk import estimate
+        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
+        >>> risk.with_shares(np.array([0.0, 2.0])).value
+        4.0
+        """
+        lam, k = self.lam * change, len(self.n) - self.labelled_target
+        influence = self.influence * np.repeat(change, self.cells)
+        before, after = (self.lam * self.n)[:k], (lam * self.n)[:k]
+        between = self.between or 0.0
+        besides = self.variance - self.row_variance - between * sites_factor(before)
+        scale = (after.sum() / before.sum()) ** 2 if before.sum() > 0 else 0.0
+        variance, dof = combined_variance(
+            influence,
+            self.cells,
+            np.minimum(self.ess, self.cells),
+            between=between,
+            shares=after,
+            besides=max(besides, 0.0) * scale,
+        )
+        value = float((lam * self.n) @ self.estimates)
+        return replace(self, value=value, variance=variance, dof=dof, lam=lam, influence=influence)
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.
