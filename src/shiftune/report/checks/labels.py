@@ -59,12 +59,13 @@ def labels_check(found: LabelStability | None) -> Check:
         "sites_that_differ": float(len(moved)),
     }
     if found.p_value < SIGNIFICANT and found.gain < SMALL_GAIN:
+        most_of_all = f"; {listed(moved)} most of all" if moved else ""
         return Check(
             NAME,
             "ok",
             f"The same inputs have slightly other labels at other sites ({compared} sites "
-            f"compared, {chance(found.p_value)}), but too little to matter: a model that is told "
-            "the site makes less than 1 % less squared error.",
+            f"compared, {chance(found.p_value)}{most_of_all}), but too little to matter: a model "
+            "that is told the site makes less than 1 % less squared error.",
             "Nothing to do.",
             figures,
         )
