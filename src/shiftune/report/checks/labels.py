@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LARGE_GAIN = 0.1
 # A difference that explains less of the error than this does not matter beside that. Nor can it be
 # told from errors of the test's own models: labels drawn from one model for all sites of a real
-# table give p values below 5 % far too often, but gains below 1 % (benchmarks/stability.py).
+# table give p values below 5 % too often, but gains below 1 % (benchmarks/stability.py).
 SMALL_GAIN = 0.01
 
 NAME = "same labels"
