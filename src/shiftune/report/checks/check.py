@@ -39,10 +39,13 @@ class Check:
     def __str__(self) -> str:
         lines = [f"{self.level.upper():8} {self.name}"]
         for said, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
+            together = said.replace(" %", "\N{NO-BREAK SPACE}%")  # with its number, on one line
             lines.append(
-                textwrap.fill(said, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+                textwrap.fill(
+                    together, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)
+                )
             )
-        return "\n".join(lines)
+        return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 class Checks(list[Check]):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LARGE_GAIN = 0.1
 # A difference that explains less of the error than this does not matter beside that. Nor can it be
 # told from errors of the test's own models: labels drawn from one model for all sites of a real
-# table give p values below 5 % far too often, but gains below 1 % (benchmarks/stability.py).
+# table give p values below 5 % too often, but gains below 1 % (benchmarks/stability.py).
 SMALL_GAIN = 0.01
 
 NAME = "same labels"
@@ -59,12 +59,13 @@ def labels_check(found: LabelStability | None) -> Check:
         "sites_that_differ": float(len(moved)),
     }
     if found.p_value < SIGNIFICANT and found.gain < SMALL_GAIN:
+        most_of_all = f"; {listed(moved)} most of all" if moved else ""
         return Check(
             NAME,
             "ok",
             f"The same inputs have slightly other labels at other sites ({compared} sites "
-            f"compared, {chance(found.p_value)}), but too little to matter: a model that is told "
-            "the site makes less than 1 % less squared error.",
+            f"compared, {chance(found.p_value)}{most_of_all}), but too little to matter: a model "
+            "that is told the site makes less than 1 % less squared error.",
             "Nothing to do.",
             figures,
         )
