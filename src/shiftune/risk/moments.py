@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 20_000_000
 # Products of more columns than this would be hundreds, most of them noise.
 MOST_MULTIPLIED = 20
+# A value this many standard deviations from the sources' mean counts as no farther: squares of a
+# few wild rows would otherwise decide.
+FARTHEST = 4.0
+SMALLEST_SPREAD = 1e-9
 
 
 class Moments:
@@ -30,7 +34,8 @@ class Moments:
     Columns are encoded as for density ratios (`shiftune.ratio.encoding.RatioEncoder`: categories
     as 0/1, missing values marked, wild values tamed). Means of these numbers are the means,
     variances and correlations of the columns. All are scaled to mean 0 and standard deviation 1
-    over the rows of the sources; numbers that never differ there are dropped.
+    over the rows of the sources, before and after they are multiplied; numbers that never differ
+    there are dropped.
 
     Attributes
     ----------
@@ -50,9 +55,13 @@ class Moments:
         """Learn the encoding and the scales."""
         self._encoder = RatioEncoder().fit([target, *sources])
         Z = np.concatenate([self._encoder.transform(X) for X in sources])
-        rows, columns = Z.shape
         low, high = np.quantile(self._encoder.transform(target), [0.25, 0.75], axis=0)
         self.target_is_beyond_ = bool(np.any((low > Z.max(axis=0)) | (high < Z.min(axis=0))))
+        self._center, spread = Z.mean(axis=0), Z.std(axis=0)
+        self._differs = spread > SMALLEST_SPREAD
+        self._spread = spread[self._differs]
+        Z = self._scaled(Z)
+        rows, columns = Z.shape
         # The square of a 0/1 column is the column.
         self._squared = np.array([len(np.unique(z[:1000])) > 2 for z in Z.T], dtype=bool)
         self._with_squares = rows * 2 * columns <= MOST_NUMBERS
@@ -62,14 +71,18 @@ class Moments:
         )
         W = self._expanded(Z)
         mean, scale = W.mean(axis=0), W.std(axis=0)
-        self._kept = scale > 1e-9
+        self._kept = scale > SMALLEST_SPREAD
         self._mean, self._scale = mean[self._kept], scale[self._kept]
         return self
 
     def transform(self, X: Features) -> Floats:
         """Return the numbers of every row, shape (n, p)."""
-        W = self._expanded(self._encoder.transform(X))[:, self._kept]
+        W = self._expanded(self._scaled(self._encoder.transform(X)))[:, self._kept]
         return np.asarray((W - self._mean) / self._scale)
+
+    def _scaled(self, Z: Floats) -> Floats:
+        centred = Z[:, self._differs] - self._center[self._differs]
+        return np.asarray(np.clip(centred / self._spread, -FARTHEST, FARTHEST))
 
     def _expanded(self, Z: Floats) -> Floats:
         parts = [Z]
