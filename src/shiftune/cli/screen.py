@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from shiftune.cli.question import Undertaking
+    from shiftune.demo import Answer
     from shiftune.tables import SiteTable
 
 # Columns of a table with more are not all listed.
@@ -205,6 +206,38 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code: load it only if you trust its origin")
+
+
+def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
+    """Show what several estimators came to, beside what is true."""
+    grid = _grid(
+        ("estimator", "left"),
+        ("says", "right"),
+        ("95% interval", "right"),
+        (f"truth at {target}", "right"),
+        ("lies in it", "left"),
+    )
+    for answer in answers:
+        risk = answer.search.risk_
+        low, high = risk.interval()
+        grid.add_row(
+            answer.method,
+            f"{risk.value:.3f}",
+            f"{low:.3f} to {high:.3f}",
+            f"{answer.truth:.3f}",
+            Text("yes", style="green") if low <= answer.truth <= high else Text("no", style="red"),
+        )
+    console.print()
+    console.print(grid)
+    console.print(
+        Text(
+            f"\nLog loss, less is better. The truth is that of the chosen model on 20,000 other "
+            f"patients of {target}. naive: the mean over the sources; unbiased and "
+            "variance_reduced: the paper's; adjusted: the default; oracle: tuned with the labels "
+            f"of {target}, which nobody has. One draw of hospitals, so chance has a say too.",
+            style="dim",
+        )
+    )
 
 
 def show_models(console: Console) -> None:
