@@ -173,15 +173,14 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
 
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show the winner, what every source says of it, and where the files are."""
+    from shiftune.report.wording import loss_in_words, number
+
     risk = best["risk"]
-    loss = best["loss"] if best["loss"].endswith("loss") else f"{best['loss']} loss"
-    params = ", ".join(
-        f"{name} = {number(value) if isinstance(value, float) else value}"
-        for name, value in best["params"].items()
-    )
+    loss = loss_in_words(best["loss"])
+    params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
     grid = _labelled(
-        (f"Expected {loss} at {best['target']}", Text(number(risk["value"]), style="bold")),
-        (f"{risk['level']:.0%} interval", f"{number(risk['low'])} to {number(risk['high'])}"),
+        (f"Expected {loss} at {best['target']}", Text(_if_known(risk["value"]), style="bold")),
+        (f"{risk['level']:.0%} interval", f"{_if_known(risk['low'])} to {_if_known(risk['high'])}"),
         ("Estimator", risk["method"]),
         (f"Best of {best['trials']} trials", f"number {best['best_trial']}: {params}"),
     )
@@ -193,7 +192,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     if any(source["left_out"] for source in best["sources"]):
         grid.add_column("left out because of", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
-        says = f"{number(source['estimate'])} ± {number(source['stderr'], 2)}"
+        says = f"{_if_known(source['estimate'])} ± {_if_known(source['stderr'], 2)}"
         share = f"{source['share']:.0%}"
         reason = [source["left_out"]] if len(grid.columns) > 4 else []
         grid.add_row(source["site"], str(source["n"]), says, share, *reason)
@@ -262,18 +261,10 @@ def show_models(console: Console) -> None:
     )
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many digits, without powers of ten where they can be avoided.
+def _if_known(value: float | None, digits: int = 4) -> str:
+    from shiftune.report.wording import number
 
-    None is a number that is not known.
-
-    >>> number(17843.2), number(0.123456, 2), number(3e-9)
-    ('17840', '0.12', '3e-09')
-    """
-    if value is None:
-        return "?"
-    rounded = f"{value:.{digits}g}"
-    return f"{float(rounded):.0f}" if 10**digits <= abs(value) < 1e8 else rounded
+    return "?" if value is None else number(value, digits)
 
 
 def show_note(console: Console, text: str) -> None:
