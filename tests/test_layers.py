@@ -30,6 +30,7 @@ BESIDE = {
     "datasets": ["errors", "problem"],
     "paper": [*ORDER, "datasets"],
     "testing": [*ORDER, "datasets"],
+    "demo": [*ORDER, "datasets"],
     "cli": [*ORDER, "demo", "paper"],
 }
 # problem.diagnose(), search.plot_*(), search.checks(), search.report() and notebooks look down the
@@ -69,12 +70,3 @@ def test_importing_changes_no_global_setting():
         "assert state == np.random.get_state()[1].sum()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_demonstration_runs():
-    done = subprocess.run(
-        [sys.executable, "-m", "shiftune", "demo"], check=True, capture_output=True, text=True
-    )
-    assert "64.2703" in done.stdout
-    assert "4.2002" in done.stdout
-    assert "left out: no target-like rows" in done.stdout

@@ -44,7 +44,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert len(trials) == best["trials"] == 3
     assert trials["param_alpha"][best["best_trial"]] == pytest.approx(best["params"]["alpha"])
     assert trials["risk"].min() == pytest.approx(best["risk"]["value"])
-    assert "Expected squared loss at A" in said
+    assert "Expected squared error at A" in said
     settings = read(out / "settings.json")
     assert settings["options"]["seed"] == 0
     assert settings["runs"][0]["versions"]["python"].startswith("3.")
@@ -263,3 +263,13 @@ def test_ready_space_of_the_model_is_tuned(visits, folder, tune):
     space = spaces.elastic_net()
     assert isinstance(space["alpha"], FloatDistribution)
     assert set(read(folder / "run" / "best.json")["params"]) == set(space)
+
+
+def test_no_more_neighbours_than_the_smallest_training_set_has(visits, folder, tune):
+    """A model that leaves the large ward out has 9 rows of the small one to learn from."""
+    small = visits["ward"].eq("C").to_numpy().nonzero()[0][20:]
+    visits.drop(columns="ill").drop(index=small).to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", model="knn", trials=12)
+    trials = pd.read_csv("run/trials.csv")
+    assert (trials["state"] == "COMPLETE").all()
+    assert trials["param_n_neighbors"].max() <= 9

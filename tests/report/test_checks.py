@@ -77,8 +77,8 @@ def test_overlap_without_weights(rng):
     [
         ([], "ok", "from all sources together; 2 %"),
         (["D"], "ok", "By itself 'D' has few rows like the target's"),
-        (["B", "D"], "ok", "'B' and 'D' have each few rows"),
-        (NAMES, "caution", "no source has many rows"),
+        (["B", "D"], "ok", "By themselves 'B' and 'D' have few rows"),
+        (NAMES, "caution", "By themselves 'B', 'C' and 'D' have few rows"),
     ],
 )
 def test_overlap_of_an_adjusted_estimate(doubtful, level, words, rng):

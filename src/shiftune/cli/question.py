@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from shiftune.cli.choices import loss_names, risk_names
 from shiftune.models import (
     KNOWN,
@@ -19,11 +21,13 @@ from shiftune.problem import PAPER_SHARES
 from shiftune.problem.reading import known
 from shiftune.search import ShiftSearch
 from shiftune.search.settings import check_settings, loss_for
+from shiftune.search.unseen_sites import LeaveSourcesOut
 from shiftune.tables import SiteTable, read_file, site_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shiftune.problem import ShiftProblem
     from shiftune.problem.labels import Task
 
 
@@ -87,13 +91,12 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
     task = table.problem.task
     if q.loss is not None:
         known(q.loss, loss_names(task), f"loss for {task}")
-    labelled = sum(len(site) for site in table.problem.sources)
     model = ready_model(
         q.model,
         task,
         table.kinds,
         table.spellings,
-        training_rows=int(PAPER_SHARES[1] * labelled) - len(table.problem.sources),
+        training_rows=_fewest_training_rows(table.problem),
     )
     space = model.space
     if isinstance(q.space, Path):
@@ -131,6 +134,15 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         "data": table.problem.fingerprint(),
     }
     return Undertaking(q, table, model, search, options)
+
+
+def _fewest_training_rows(problem: ShiftProblem) -> int:
+    """Rows that any model of a trial is trained on at least: some leave a group of sources out."""
+    # Rounding may cost every source a row.
+    rows = [max(int(PAPER_SHARES[1] * len(site)) - 1, 0) for site in problem.sources]
+    by_name = dict(zip(problem.names, rows, strict=True))
+    groups = LeaveSourcesOut().groups(np.repeat(problem.names, rows))
+    return sum(rows) - max((sum(by_name[name] for name in group) for group in groups), default=0)
 
 
 def question_again(data: Path, options: Mapping[str, Any]) -> Question:

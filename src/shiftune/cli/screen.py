@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from shiftune.cli.question import Undertaking
+    from shiftune.demo import Answer
     from shiftune.tables import SiteTable
 
 # Columns of a table with more are not all listed.
@@ -172,15 +173,14 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
 
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show the winner, what every source says of it, and where the files are."""
+    from shiftune.report.wording import loss_in_words, number
+
     risk = best["risk"]
-    loss = best["loss"] if best["loss"].endswith("loss") else f"{best['loss']} loss"
-    params = ", ".join(
-        f"{name} = {number(value) if isinstance(value, float) else value}"
-        for name, value in best["params"].items()
-    )
+    loss = loss_in_words(best["loss"])
+    params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
     grid = _labelled(
-        (f"Expected {loss} at {best['target']}", Text(number(risk["value"]), style="bold")),
-        (f"{risk['level']:.0%} interval", f"{number(risk['low'])} to {number(risk['high'])}"),
+        (f"Expected {loss} at {best['target']}", Text(_if_known(risk["value"]), style="bold")),
+        (f"{risk['level']:.0%} interval", f"{_if_known(risk['low'])} to {_if_known(risk['high'])}"),
         ("Estimator", risk["method"]),
         (f"Best of {best['trials']} trials", f"number {best['best_trial']}: {params}"),
     )
@@ -192,7 +192,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     if any(source["left_out"] for source in best["sources"]):
         grid.add_column("left out because of", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
-        says = f"{number(source['estimate'])} ± {number(source['stderr'], 2)}"
+        says = f"{_if_known(source['estimate'])} ± {_if_known(source['stderr'], 2)}"
         share = f"{source['share']:.0%}"
         reason = [source["left_out"]] if len(grid.columns) > 4 else []
         grid.add_row(source["site"], str(source["n"]), says, share, *reason)
@@ -205,6 +205,38 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code: load it only if you trust its origin")
+
+
+def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
+    """Show what several estimators came to, beside what is true."""
+    grid = _grid(
+        ("estimator", "left"),
+        ("says", "right"),
+        ("95% interval", "right"),
+        (f"truth at {target}", "right"),
+        ("lies in it", "left"),
+    )
+    for answer in answers:
+        risk = answer.search.risk_
+        low, high = risk.interval()
+        grid.add_row(
+            answer.method,
+            f"{risk.value:.3f}",
+            f"{low:.3f} to {high:.3f}",
+            f"{answer.truth:.3f}",
+            Text("yes", style="green") if low <= answer.truth <= high else Text("no", style="red"),
+        )
+    console.print()
+    console.print(grid)
+    console.print(
+        Text(
+            f"\nLog loss, less is better. The truth is that of the chosen model on 20,000 other "
+            f"patients of {target}. naive: the mean over the sources; unbiased and "
+            "variance_reduced: the paper's; adjusted: the default; oracle: tuned with the labels "
+            f"of {target}, which nobody has. One draw of hospitals, so chance has a say too.",
+            style="dim",
+        )
+    )
 
 
 def show_models(console: Console) -> None:
@@ -229,18 +261,10 @@ def show_models(console: Console) -> None:
     )
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many digits, without powers of ten where they can be avoided.
+def _if_known(value: float | None, digits: int = 4) -> str:
+    from shiftune.report.wording import number
 
-    None is a number that is not known.
-
-    >>> number(17843.2), number(0.123456, 2), number(3e-9)
-    ('17840', '0.12', '3e-09')
-    """
-    if value is None:
-        return "?"
-    rounded = f"{value:.{digits}g}"
-    return f"{float(rounded):.0f}" if 10**digits <= abs(value) < 1e8 else rounded
+    return "?" if value is None else number(value, digits)
 
 
 def show_note(console: Console, text: str) -> None:

@@ -1,6 +1,7 @@
 """Problems to try things on: generated ones whose truth is known, and the paper's patients."""
 
 from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
+from shiftune.datasets.hospitals import hospitals
 from shiftune.datasets.patients import load_gvhd, load_parkinson
 
-__all__ = ["GaussianSites", "gaussian_sites", "load_gvhd", "load_parkinson"]
+__all__ = ["GaussianSites", "gaussian_sites", "hospitals", "load_gvhd", "load_parkinson"]

@@ -96,7 +96,7 @@ def labels_check(found: LabelStability | None) -> Check:
         NAME,
         "problem" if found.gain >= LARGE_GAIN else "caution",
         finding,
-        "The target may differ as well, and no weighting repairs that: its true risk can lie "
+        "The target may differ as well, and no correction repairs that: its true risk can lie "
         "outside the interval. Look for what differs (how labels are made, instruments, a missing "
         f"column) and add it as a column; {without}label some rows of the target and give them as "
         "labelled_target.",

@@ -74,10 +74,8 @@ def overlap_check(
     if risk.method == "adjusted":
         who = "The estimate is adjusted to the target's rows from all sources together"
     if not weighted and few:
-        everyone = len(few) == len(names)
-        who += ". By itself "
-        who += "no source has" if everyone else f"{listed(few)} {verb(few, 'has', 'have each')}"
-        who += " many rows like the target's" if everyone else " few rows like the target's"
+        alone = verb(few, f"By itself {listed(few)} has", f"By themselves {listed(few)} have")
+        who += f". {alone} few rows like the target's"
     if weighted:
         who = f"{listed(speak)} {verb(speak, 'overlaps', 'overlap')} with the target"
         if silent:

@@ -1,0 +1,41 @@
+"""The demonstration shows all its parts and leaves a report."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import shiftune.report
+from shiftune import demo
+from shiftune.cli import app
+
+
+def test_the_demonstration(tmp_path, monkeypatch):
+    def save_report(search, path, *, settings=None):
+        assert search.risk == "adjusted"
+        path.parent.mkdir()
+        path.write_text("the report")
+        return path
+
+    monkeypatch.setattr(shiftune.report, "save_report", save_report)
+    monkeypatch.setattr(demo, "MOST_TREES", 25)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    done = CliRunner().invoke(app, ["demo", "--trials", "1"])
+    assert done.exit_code == 0, done.output
+    assert "5 of 7 sources overlap with A" in done.output
+    lines = [line.split() for line in done.output.splitlines() if line.strip()]
+    rows = {line[0]: line for line in lines if line[-1] in ("yes", "no")}
+    assert list(rows) == list(demo.METHODS)
+    # The same model was fitted for all; what differs is the split, and what is said of it.
+    assert all(0.4 < float(row[-2]) < 0.9 for row in rows.values())
+    assert (tmp_path / "shiftune-demo" / "report.html").read_text() == "the report"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_model_is_one_that_is_there(monkeypatch, installed):
+    monkeypatch.setattr(demo, "find_spec", lambda name: object() if installed else None)
+    model, space = demo.demo_model(demo.demo_problem(20))
+    assert type(model[-1]).__name__.startswith("LGBM" if installed else "HistGradient")
+    trees = "model__n_estimators" if installed else "model__max_iter"
+    assert space[trees].high == demo.MOST_TREES
