@@ -579,6 +579,14 @@ class TestStorage:
         again = make(Ridge(), ALPHA, storage=path, n_trials=6).fit(toy.problem)
         np.testing.assert_allclose(params_of(again), params_of(whole))
 
+    def test_the_lock_of_a_killed_writer_does_not_hold_for_long(self, toy, tmp_path, monkeypatch):
+        monkeypatch.setattr("shiftune.search.storage.STALE_LOCK", 3)
+        path = tmp_path / "study.journal"
+        (tmp_path / "study.journal.lock").symlink_to(path)
+        begun = time.monotonic()
+        make(Ridge(), ALPHA, storage=path, n_trials=1).fit(toy.problem)
+        assert time.monotonic() - begun < 15
+
     @pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"x": 1}\n'])
     def test_a_file_that_is_no_journal(self, toy, tmp_path, content):
         path = tmp_path / "mine.csv"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import optuna
 from optuna.storages import BaseStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from shiftune.errors import ProblemError
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 STUDY_NAME = "shiftune"
 IDENTITY = "shiftune_identity"
+# Seconds after which the lock of a writer that was killed is broken. A record takes milliseconds;
+# with Optuna's 30 s, going on with a killed run seems to hang.
+STALE_LOCK = 5
 
 
 def open_study(
@@ -116,4 +119,5 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
         raise ProblemError(
             f"the storage {text!r} cannot be written ({error.strerror}); give another path"
         ) from error
-    return JournalStorage(JournalFileBackend(text))
+    lock = JournalFileSymlinkLock(text, grace_period=STALE_LOCK)
+    return JournalStorage(JournalFileBackend(text, lock_obj=lock))

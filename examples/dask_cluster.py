@@ -1,0 +1,24 @@
+"""Trials on a Dask cluster: here of two processes, with an address of any size.
+
+Needs Dask: pip install 'shiftune[dask]'
+"""
+
+from distributed import Client, LocalCluster
+from hospitals import visits
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from shiftune import ShiftProblem, ShiftSearch, spaces
+
+if __name__ == "__main__":
+    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
+    space = spaces.hist_gradient_boosting()
+    del space["max_iter"]
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        search = ShiftSearch(model, space, n_trials=6, executor=client.get_executor)
+        search.fit(problem)
+    print(search.risk_)
+    print(search.trials_[["risk", "seconds"]])

@@ -1,0 +1,38 @@
+"""Another Optuna sampler, a define-by-run space, and Optuna's own study afterwards."""
+
+import optuna
+from hospitals import visits
+from optuna.samplers import TPESampler
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from shiftune import ShiftProblem, ShiftSearch
+
+
+def space(trial):
+    """Ask the trial for what the model is given."""
+    names = {"penalised": "lbfgs", "sparse": "liblinear"}
+    kind = trial.suggest_categorical("kind", list(names))
+    C = trial.suggest_float("C", 1e-3, 10, log=True)
+    return {
+        "logisticregression__C": C / 2 if kind == "sparse" else C,
+        "logisticregression__solver": names[kind],
+    }
+
+
+if __name__ == "__main__":
+    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    columns = make_column_transformer((OneHotEncoder(), ["ward"]), remainder=numbers)
+    model = make_pipeline(columns, LogisticRegression())
+    search = ShiftSearch(
+        model, space, sampler=TPESampler(seed=0), n_trials=10, storage="study.journal"
+    )
+    search.fit(problem)
+    print(search.risk_, search.best_params_)
+
+    study = search.study_  # an ordinary Optuna study; `optuna-dashboard study.journal` shows it
+    print(optuna.importance.get_param_importances(study))

@@ -1,0 +1,39 @@
+"""A search that is killed, and goes on where it was."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hospitals import visits
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from shiftune import ShiftProblem, ShiftSearch, spaces
+
+JOURNAL = Path("study.journal")
+
+
+def search(n_trials):
+    """Search, or go on; trials of earlier runs are counted."""
+    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
+    space = spaces.hist_gradient_boosting()
+    del space["max_iter"]
+    found = ShiftSearch(model, space, n_trials=n_trials, storage=JOURNAL)
+    return found.fit(problem)
+
+
+if __name__ == "__main__":
+    if "--begin" in sys.argv:
+        search(n_trials=1000)
+        sys.exit()
+    JOURNAL.unlink(missing_ok=True)
+    process = subprocess.Popen([sys.executable, __file__, "--begin"])
+    while not (JOURNAL.exists() and JOURNAL.read_text().count('"risk_variance"') >= 2):
+        time.sleep(0.2)
+    process.kill()  # as hard as it gets
+    process.wait()
+
+    result = search(n_trials=6)
+    print(result.trials_[["state", "risk", "stderr"]])
+    print(result.risk_)
