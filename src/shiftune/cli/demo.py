@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shiftune.cli.app import checked_jobs, command
+from shiftune.cli.app import checked_jobs, command, command_line
 from shiftune.cli.options import Jobs
 
 
@@ -48,5 +48,5 @@ def demo(
     console.print("\n3. What each says of its choice, and what is true")
     show_answers(console, found, TARGET)
     (default,) = [answer for answer in found if answer.method == "adjusted"]
-    path = default.search.report(out / "report.html")
+    path = default.search.report(out / "report.html", settings={"command": command_line()})
     console.print(f"\nThe report of the default: {path}")

@@ -184,7 +184,7 @@ def draw_weights(overlap: Overlap) -> Any:
         y=1,
         yref="paper",
         yanchor="bottom",
-        text="ESS",
+        text="count",
         showarrow=False,
     )
     figure.add_vline(x=1, line={"color": GREY, "width": 1, "dash": "dot"})
