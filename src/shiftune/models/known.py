@@ -103,6 +103,10 @@ def _calibrated(classifier: Any) -> Any:
     return CalibratedClassifierCV(classifier, cv=3, ensemble=False)
 
 
+# Trials run side by side in processes of their own; threads of several models on the same cores
+# wait for each other, and on small tables already those of a single one.
+ONE_THREAD = {"n_jobs": 1}
+
 KNOWN: dict[str, KnownModel] = {
     "lightgbm": KnownModel(
         "boosted trees, LightGBM",
@@ -110,7 +114,7 @@ KNOWN: dict[str, KnownModel] = {
         "LGBMRegressor",
         "LGBMClassifier",
         spaces.lightgbm,
-        {"verbosity": -1},
+        {"verbosity": -1, **ONE_THREAD},
     ),
     "xgboost": KnownModel(
         "boosted trees, XGBoost",
@@ -118,7 +122,7 @@ KNOWN: dict[str, KnownModel] = {
         "XGBRegressor",
         "XGBClassifier",
         spaces.xgboost,
-        {},
+        ONE_THREAD,
         wrapper=(NumberedClasses, "classifier__"),
     ),
     "hist_gradient_boosting": KnownModel(
