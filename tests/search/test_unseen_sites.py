@@ -64,7 +64,7 @@ def test_sites_keep_their_order():
     assert [len(own) for own in losses] == [3, 9, 5, 2]
 
 
-@pytest.mark.parametrize(("extra", "fits"), [(0, 1), (1, 1), (3, 4), (4, 5), (9, 6)])
+@pytest.mark.parametrize(("extra", "fits"), [(0, 1), (2, 3), (3, 4), (4, 5), (9, 6)])
 def test_cost_in_fits(extra, fits):
     class Counted(Sites):
         count = 0
@@ -105,7 +105,9 @@ def test_sites_without_which_there_is_one_class():
 LOG = loss_named("log_loss")
 
 
-@pytest.mark.parametrize(("options", "said"), [((-1,), "extra_fits"), ((4, 1.5), "unseen")])
+@pytest.mark.parametrize(
+    ("options", "said"), [((-1,), "extra_fits"), ((1,), "extra_fits"), ((4, 1.5), "unseen")]
+)
 def test_mistakes(options, said):
     with pytest.raises(ProblemError, match=said):
         LeaveSourcesOut(*options)

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from shiftune.errors import ProblemError
 from shiftune.risk import Adjusted
 from shiftune.risk.few_labels import contributions, differences_between_sites, sources_worth
+from shiftune.risk.variance import squares_by_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,9 @@ def label_worth(
     its rows are labelled (drawn anew 200 times: the source's own value plus the chance that m
     rows have, which is known from the losses), both are put together as `shiftune.risk.Adjusted`
     does it, and the trial of lowest value is chosen. What sources say about themselves is drawn
-    towards their mean by as much of their differences as is chance.
+    towards their mean by as much of their differences as is chance. It is a rough figure, and
+    rather too low where the target's rows are unlike the sources': what an adjustment misses is
+    not in it.
 
     Parameters
     ----------
@@ -118,7 +121,8 @@ def _chance_of_a_mean(risks: Sequence[RiskEstimate], j: int, rng: np.random.Gene
 def _half_width(risk: RiskEstimate, k: int, own: float, m: int, level: float) -> float:
     """Half the interval with m labels: that of the sources shrinks, that of the rows comes in."""
     already = float((risk.lam * risk.n)[k:].sum())  # labels that the search had
-    from_sources = risk.variance / (1 - already) ** 2
+    by_labels = float(squares_by_source(risk.influence, risk.cells)[k:].sum())
+    from_sources = (risk.variance - by_labels) / (1 - already) ** 2
     one_row = float(np.average(risk.divergences[:k], weights=risk.n[:k]))
     variance = (1 - own) ** 2 * from_sources + (own**2 * one_row / m if m else 0.0)
     return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(variance))

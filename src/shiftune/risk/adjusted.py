@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,9 +13,10 @@ from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.problem.columns import align, as_features
 from shiftune.ratio.guard import Guard
 from shiftune.risk.moments import Moments
+from shiftune.risk.one_more_site import OneMoreSite
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, read_sample
-from shiftune.risk.variance import combined_variance, variance_between
+from shiftune.risk.variance import variance_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
 HALF_SAY = 10.0
 # Leverage of a row beyond which its residual is not blown up further.
 MOST_LEVERAGE = 0.9
+# Where sites differ in their columns as much as that, what they say tells nothing of how they
+# differ besides, and no factor can mend it.
+MOST_STRETCH = 10.0
+# Share of the target's rows with a value that the sources do not show, of which nobody need speak.
+MOST_BEYOND = 0.1
+# Directions in which the variance of the adjustment is kept.
+MOST_REACH = 64
+# As how many labelled rows of the target the sources' rows count for the variance of one of them.
+PRIOR_ROWS = 10
 
 
 class Adjusted(BaseEstimator):  # type: ignore[misc]
@@ -69,7 +80,8 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    The constants come from `benchmarks/arena`; what was tried besides is there.
+    `explained`, `sources_worth` and the say of the sources come from `benchmarks/arena`; what was
+    tried besides is there.
 
     Examples
     --------
@@ -111,36 +123,48 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             raise ProblemError("the target and every source need at least one row")
         moments = Moments().fit(target, sources)
         Z = np.concatenate([moments.transform(X) for X in sources])
-        Z_target = moments.transform(target)
-        p = Z.shape[1]
-        penalty = (1 - self.explained) / self.explained * p
-        inverse = np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
-        say = self.n_ / (self.n_ + HALF_SAY)
-        self.say_ = say / say.sum()
-        base = np.repeat(self.say_ / self.n_, self.n_)
-        pull = inverse @ (Z_target.mean(axis=0) - base @ Z)
-        self.Z_, self.solve_, self.penalty_ = Z, inverse, penalty
-        self.held_back_ = penalty**2 * float(pull @ pull)
-        self.coefficients_ = base + Z @ pull
-        self._point_out_extrapolation(moments.target_is_beyond_)
-        starts = np.cumsum(self.n_) - self.n_
-        self.gaps_ = Z_target.mean(axis=0) - np.add.reduceat(Z, starts) / self.n_[:, None]
-        self.target_covariance_ = np.atleast_2d(np.cov(Z_target.T, bias=True)) / len(target)
-        leverage = np.einsum("ip,pq,iq->i", Z, inverse, Z) + np.repeat(1 / self.n_, self.n_)
-        self.blow_up_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+        self._learn(Z, moments.transform(target), moments.beyond_)
         return self
 
-    def _point_out_extrapolation(self, beyond: bool) -> None:
+    def _learn(self, Z: Floats, Z_target: Floats, beyond: float) -> None:
+        rows, p = Z.shape
+        k, starts = len(self.n_), np.cumsum(self.n_) - self.n_
+        penalty = (1 - self.explained) / self.explained * p
+        self.Z_, self.solve_ = Z, np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
+        say = self.n_ / (self.n_ + HALF_SAY)
+        self.say_ = say / say.sum()
+        sums = np.add.reduceat(Z, starts)
+        self.gaps_ = Z_target.mean(axis=0) - sums / self.n_[:, None]
+        move = self.solve_ @ (self.say_ @ self.gaps_)
+        self.coefficients_ = np.repeat(self.say_ / self.n_, self.n_) + Z @ move
+        self._point_out_extrapolation(beyond)
+        leverage = np.sum((Z @ self.solve_) * Z, axis=1) + np.repeat(1 / self.n_, self.n_)
+        self.blow_up_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+        # How deviations of the sites enter the estimate, and what the sources say.
+        self.pull_ = np.add.reduceat(self.coefficients_, starts)
+        said = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
+        left = float(np.sum((said - said.mean(axis=0)) ** 2))
+        self.stretch_ = min((k - 1) / left, MOST_STRETCH) if k > 1 and left > 0 else 1.0
+        # What the penalty holds back, and the chance of the target's rows, as squares of numbers.
+        held_back = penalty**2 * float(move @ move)
+        of_slopes = np.cov(Z_target.T, bias=True).reshape(p, p) / len(Z_target)
+        of_slopes = of_slopes + held_back * (Z.T @ Z) / rows / max(p, 1)
+        values, vectors = np.linalg.eigh(of_slopes)
+        largest = slice(max(p - MOST_REACH, 0), p)
+        self.reach_ = np.sqrt(values[largest].clip(0))[:, None] * vectors[:, largest].T
+        self.noise_ = (held_back / penalty if p else 0.0) + beyond**2
+
+    def _point_out_extrapolation(self, beyond: float) -> None:
         rows = int(self.n_.sum())
         effective = 1 / float(self.coefficients_ @ self.coefficients_)
-        if beyond or effective < min(Guard().min_ess, rows / 4):
+        if beyond > MOST_BEYOND or effective < min(Guard().min_ess, rows / 4):
             warnings.warn(
-                "the target's rows lie beyond what the sources show, so the adjusted estimate "
-                f"extrapolates (of {rows} rows it rests on {effective:.1f}) and says little; see "
-                "problem.diagnose() for who is near the target, and look for sites that are more "
-                "like it",
+                f"the target lies beyond what the sources show ({beyond:.0%} of its rows have a "
+                "value that no source comes near), so the adjusted estimate says little about it; "
+                "see problem.diagnose() for who is near the target, and look for sites that are "
+                "more like it",
                 OverlapWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def __call__(
@@ -180,26 +204,29 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         centred = residuals - sources.rows(sources.means(residuals))
         estimates = sources.means(sources.L) + self.gaps_ @ slope
         divergences = sources.means(centred**2)
-        between = variance_between(estimates, divergences, self.n_)
-        shares = (1 - share) * self.say_
-        influence = (1 - share) * self.coefficients_ * centred * self.blow_up_
+        kept = 1 - share
+        influence = kept * self.coefficients_ * centred * self.blow_up_
+        moved = centred / sources.rows(self.n_)
         c = np.abs(self.coefficients_)
         ess = sources.sums(c) ** 2 / sources.sums(c**2)
-        lam = shares / self.n_
+        lam = kept * self.say_ / self.n_
+        site = OneMoreSite(
+            between=self.stretch_ * variance_between(estimates, divergences, self.n_),
+            pull=kept * self.pull_,
+            stretch=self.stretch_,
+            own=moved,
+            reach=kept * self.reach_ @ slope,
+            noise=kept**2 * self.noise_,
+        )
         if len(own):
+            one_row = float(np.average(divergences, weights=self.n_))
+            deviations = _steadied(own, one_row) / len(own)
             estimates = np.append(estimates, own.mean())
             divergences = np.append(divergences, own.var())
-            influence = np.append(influence, share / len(own) * (own - own.mean()))
+            influence = np.append(influence, share * deviations)
             ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
-        besides = float(slope @ self.target_covariance_ @ slope) + self._held_back(slope, residuals)
-        variance, dof = combined_variance(
-            influence,
-            sample.n,
-            ess,
-            between=between,
-            shares=shares,
-            besides=(1 - share) ** 2 * besides,
-        )
+            site = replace(site, own=np.append(moved, deviations))
+        variance, dof = site.variance(influence, sample.n, sample.n, ess)
         return RiskEstimate(
             value=float((lam * sample.n) @ estimates),
             variance=variance,
@@ -215,14 +242,19 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             left_out=("",) * len(sample.n),
             influence=influence,
             cells=sample.n.copy(),
-            between=between,
+            one_more_site=site,
             labelled_target=len(own) > 0,
+            nonnegative=bool(sample.L.min() >= 0),
         )
 
-    def _held_back(self, slope: Floats, residuals: Floats) -> float:
-        """Variance of what the penalty keeps the adjustment from seeing."""
-        if not len(slope):
-            return 0.0
-        prior = float(residuals.var()) / self.penalty_
-        seen = float(np.var(self.Z_ @ slope)) / len(slope)
-        return float(max(prior, seen) * self.held_back_)
+
+def _steadied(own: Floats, one_row: float) -> Floats:
+    """Deviations of the target's few losses from their mean, with a variance that can be believed.
+
+    Their own is mixed with that of the sources' rows as if seen on ten rows.
+    """
+    m, centred = len(own), own - own.mean()
+    variance = (m * own.var() + PRIOR_ROWS * one_row) / (m + PRIOR_ROWS)
+    if own.var() > 0:
+        return np.asarray(centred * np.sqrt(variance / own.var()))
+    return np.asarray(np.sqrt(variance) * np.where(np.arange(m) % 2, -1.0, 1.0))

@@ -234,4 +234,5 @@ def _estimated(
         left_out=("",) * len(sample.n),
         influence=influence,
         cells=sample.n.copy(),
+        nonnegative=bool(sample.L.min() >= 0),
     )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # What is known of how far sites differ before a study's own sites are looked at counts as much as
 # this many sites.
 PRIOR_SITES = 5
+# What the sources' rows show of a row's variance counts as much as this many rows of the target.
+PRIOR_ROWS = 10
 
 
 def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
@@ -26,10 +28,10 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     .. math:: m_0 = \frac{V}{T}, \qquad
               T = \frac{k\, \hat T + 5\, V / m_{\text{prior}}}{k + 5}
 
-    Models are compared by the differences of their risks. V is the variance of one row's loss
-    within a site, T that of the sites' own risks around their mean, both of what differs between
-    the models and averaged over them: the mean of m rows errs by V / m, that of the sources, for
-    one more site, by T.
+    Models are compared by the differences of their risks. V is the variance of one row's loss at
+    the target (with the sources' as a prior of ten rows), T that of the sites' own risks around
+    their mean, both of what differs between the models and averaged over them: the mean of m rows
+    errs by V / m, that of the sources, for one more site, by T.
 
     Parameters
     ----------
@@ -40,15 +42,17 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     k = len(risks[0].n) - risks[0].labelled_target
     if len(risks) < 2 or k < 2:
         return prior
-    moved = [contributions(risks, j) for j in range(k)]
-    n = risks[0].n[:k]
-    chance = np.array([np.mean(np.sum((m - m.mean(axis=0)) ** 2, axis=1)) for m in moved])
-    one_row = float(np.average(chance * n, weights=n))
-    seen = differences_between_sites(np.array([risk.estimates[:k] for risk in risks]))
+    n = risks[0].n
+    chance = np.array([_chance(risks, j) for j in range(len(n))])
+    one_row = float(np.average((chance * n)[:k], weights=n[:k]))
+    if risks[0].labelled_target:
+        one_row = (n[-1] * (chance * n)[-1] + PRIOR_ROWS * one_row) / (n[-1] + PRIOR_ROWS)
     if one_row == 0:
         return prior
-    between = max(0.0, seen - float(chance.mean()))
-    return one_row / ((k * between + PRIOR_SITES * one_row / prior) / (k + PRIOR_SITES))
+    stretch = 1.0 if risks[0].one_more_site is None else risks[0].one_more_site.stretch
+    seen = differences_between_sites(np.array([risk.estimates[:k] for risk in risks]))
+    between = stretch * max(0.0, seen - float(chance[:k].mean()))
+    return float(one_row / ((k * between + PRIOR_SITES * one_row / prior) / (k + PRIOR_SITES)))
 
 
 def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
@@ -80,8 +84,13 @@ def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
     """How blocks of source j's rows move its own estimate, for every model, shape (T, b)."""
     starts = np.cumsum(risks[0].cells) - risks[0].cells
     rows = slice(starts[j], starts[j] + risks[0].cells[j])
-    share = risks[0].lam[j] * risks[0].n[j]
-    return np.asarray(np.array([risk.influence[rows] for risk in risks]) / share)
+    return np.array([risk.one_more_site.own[rows] for risk in risks if risk.one_more_site])
+
+
+def _chance(risks: Sequence[RiskEstimate], j: int) -> float:
+    """Variance of source j's estimate by its rows, of what differs between the models."""
+    moved = contributions(risks, j)
+    return float(np.mean(np.sum((moved - moved.mean(axis=0)) ** 2, axis=1)))
 
 
 def differences_between_sites(estimates: Floats) -> float:

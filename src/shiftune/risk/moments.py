@@ -39,8 +39,9 @@ class Moments:
 
     Attributes
     ----------
-    target_is_beyond_ : bool
-        Whether in some column the middle half of the target's rows lies outside all sources' rows.
+    beyond_ : float
+        Share of the target's rows with a value that is tamed, or that differs from the only one of
+        all sources; less the share of such rows in the sources.
 
     Examples
     --------
@@ -55,15 +56,15 @@ class Moments:
         """Learn the encoding and the scales."""
         self._encoder = RatioEncoder().fit([target, *sources])
         Z = np.concatenate([self._encoder.transform(X) for X in sources])
-        low, high = np.quantile(self._encoder.transform(target), [0.25, 0.75], axis=0)
-        self.target_is_beyond_ = bool(np.any((low > Z.max(axis=0)) | (high < Z.min(axis=0))))
         self._center, spread = Z.mean(axis=0), Z.std(axis=0)
         self._differs = spread > SMALLEST_SPREAD
-        self._spread = spread[self._differs]
+        self._all_spreads, self._spread = spread, spread[self._differs]
+        own, tamed = self._tamed(self._encoder.transform(target)), self._tamed(Z)
+        self.beyond_ = max(0.0, float(own.mean() - tamed.mean()))
         Z = self._scaled(Z)
         rows, columns = Z.shape
         # The square of a 0/1 column is the column.
-        self._squared = np.array([len(np.unique(z[:1000])) > 2 for z in Z.T], dtype=bool)
+        self._squared = np.any((Z.min(axis=0) != Z) & (Z.max(axis=0) != Z), axis=0)
         self._with_squares = rows * 2 * columns <= MOST_NUMBERS
         products = columns * (columns - 1) // 2
         self._with_products = (
@@ -79,6 +80,12 @@ class Moments:
         """Return the numbers of every row, shape (n, p)."""
         W = self._expanded(self._scaled(self._encoder.transform(X)))[:, self._kept]
         return np.asarray((W - self._mean) / self._scale)
+
+    def _tamed(self, Z: Floats) -> NDArray[np.bool_]:
+        """Which rows have a value that is far from all sources."""
+        away = np.abs(Z - self._center)
+        limit = np.where(self._differs, FARTHEST * self._all_spreads, SMALLEST_SPREAD)
+        return np.asarray(np.any(away > limit, axis=1))
 
     def _scaled(self, Z: Floats) -> Floats:
         centred = Z[:, self._differs] - self._center[self._differs]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shiftune.errors import ProblemError
-from shiftune.ratio.guard import effective_rows
+from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.risk.lambdas import steadied
+from shiftune.risk.one_more_site import OneMoreSite
 from shiftune.risk.result import RiskEstimate
-from shiftune.risk.variance import combined_variance, pooled_variance, variance_between
+from shiftune.risk.variance import pooled_variance, variance_between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +52,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
         left_out=("",) * len(sample.n),
         influence=influence,
         cells=sample.n.copy(),
+        nonnegative=bool(sample.L.min() >= 0),
     )
 
 
@@ -72,13 +75,15 @@ def random_effects(
     estimates = _means(sample, sums)
     divergences = _divergences(sample, sums, estimates)
     between = variance_between(estimates[speaks], divergences[speaks], sample.n[speaks])
-    precision = np.where(speaks, 1 / (divergences / sample.n + between + _tiny(estimates)), 0.0)
+    one = np.ones(int(speaks.sum()))
+    steady = steadied(sample.n[speaks], divergences[speaks], one, one, Guard().prior_rows)
+    precision = np.zeros(len(sample.n))
+    precision[speaks] = 1 / (steady / sample.n[speaks] + between)
     shares = precision / precision.sum()
-    centred = sample.w * (sample.L - sample.rows(estimates))
-    influence = sample.rows(shares / np.where(sums > 0, sums, 1.0)) * centred
-    variance, dof = combined_variance(
-        influence, sample.n, ess, between=between, shares=shares[speaks]
-    )
+    own = sample.w * (sample.L - sample.rows(estimates)) / sample.rows(np.where(sums > 0, sums, 1))
+    influence = sample.rows(shares) * own
+    site = OneMoreSite(between, shares, 1.0, own, np.empty(0), 0.0)
+    variance, dof = site.variance(influence, sample.n, sample.n, ess)
     return RiskEstimate(
         value=float(shares @ estimates),
         variance=variance,
@@ -94,7 +99,8 @@ def random_effects(
         left_out=reasons,
         influence=influence,
         cells=sample.n.copy(),
-        between=between,
+        one_more_site=site,
+        nonnegative=bool(sample.L.min() >= 0),
     )
 
 
@@ -108,8 +114,3 @@ def _divergences(sample: Sample, sums: Floats, estimates: Floats) -> Floats:
     """Variance of one row's contribution to its source's normalised mean, times n."""
     relative = sample.w * sample.rows(sample.n / np.where(sums > 0, sums, 1.0))
     return sample.means((relative * (sample.L - sample.rows(estimates))) ** 2)
-
-
-def _tiny(estimates: Floats) -> float:
-    """Below any variance that matters; sources without any error do not divide by 0."""
-    return 1e-12 * float(np.max(estimates**2)) + 1e-300

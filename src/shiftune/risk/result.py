@@ -11,13 +11,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
-from shiftune.risk.variance import (
-    combined_variance,
-    pooled_variance,
-    sites_factor,
-    squares_by_source,
-    variance_between,
-)
+from shiftune.risk.one_more_site import OneMoreSite
+from shiftune.risk.variance import pooled_variance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,11 +88,13 @@ class RiskEstimate(Uncertain):
         Why something else was computed than what was asked for; empty otherwise.
     cells : array of shape (k,)
         Entries of `influence` that belong to each source: n, or fewer once `condensed`.
-    between : float or None
-        Variance of the sources' true values, :math:`\tau^2`; None where the estimator takes them
-        to be the same.
+    one_more_site : OneMoreSite or None
+        What the variance counts besides the chance of the rows; None where the estimator takes
+        the sources' true values to be the same.
     labelled_target : bool
         Whether the last source is the target itself, with its few labelled rows.
+    nonnegative : bool
+        Whether no loss is below 0; the risk then is not, and neither is its interval.
     """
 
     method: str
@@ -112,14 +109,25 @@ class RiskEstimate(Uncertain):
     influence: Floats
     cells: NDArray[np.intp]
     fallback: str = ""
-    between: float | None = None
+    one_more_site: OneMoreSite | None = None
     labelled_target: bool = False
+    nonnegative: bool = False
 
     def __post_init__(self) -> None:
         for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
             values.flags.writeable = False
         for values in (self.ess, self.influence, self.cells):
             values.flags.writeable = False
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval that covers the truth with probability `level`, from Student's t."""
+        low, high = Uncertain.interval(self, level)
+        return (max(low, 0.0), max(high, 0.0)) if self.nonnegative else (low, high)
+
+    @property
+    def between(self) -> float | None:
+        """Variance between the sites; None where the estimate does not count it."""
+        return None if self.one_more_site is None else self.one_more_site.between
 
     @property
     def sources(self) -> pd.DataFrame:
@@ -174,17 +182,12 @@ class RiskEstimate(Uncertain):
             )
         influence = self.influence - other.influence
         effective = np.minimum(self.ess, self.cells)
-        if self.between is None or other.between is None:
+        one, two = self.one_more_site, other.one_more_site
+        if one is None or two is None:
             variance, dof = pooled_variance(influence, self.cells, effective)
-            return Uncertain(self.value - other.value, variance, dof)
-        # The sites differ less in which model is better than in how hard they are for both.
-        speak = (self.lam > 0) & (np.arange(len(self.n)) < len(self.n) - self.labelled_target)
-        shares, n = (self.lam * self.n)[speak], self.n[speak]
-        divergences = squares_by_source(influence, self.cells)[speak] / shares**2 * n
-        between = variance_between((self.estimates - other.estimates)[speak], divergences, n)
-        variance, dof = combined_variance(
-            influence, self.cells, effective, between=between, shares=shares
-        )
+        else:
+            apart = one.minus(two, self.estimates - other.estimates, self.cells, self.n)
+            variance, dof = apart.variance(influence, self.cells, self.n, effective)
         return Uncertain(self.value - other.value, variance, dof)
 
     @property
@@ -204,20 +207,22 @@ class RiskEstimate(Uncertain):
         """
         lam, k = self.lam * change, len(self.n) - self.labelled_target
         influence = self.influence * np.repeat(change, self.cells)
-        before, after = (self.lam * self.n)[:k], (lam * self.n)[:k]
-        between = self.between or 0.0
-        besides = self.variance - self.row_variance - between * sites_factor(before)
-        scale = (after.sum() / before.sum()) ** 2 if before.sum() > 0 else 0.0
-        variance, dof = combined_variance(
-            influence,
-            self.cells,
-            np.minimum(self.ess, self.cells),
-            between=between,
-            shares=after,
-            besides=max(besides, 0.0) * scale,
+        effective = np.minimum(self.ess, self.cells)
+        site = None if self.one_more_site is None else self.one_more_site.scaled(change[:k])
+        variance, dof = (
+            pooled_variance(influence, self.cells, effective)
+            if site is None
+            else site.variance(influence, self.cells, self.n, effective)
         )
-        value = float((lam * self.n) @ self.estimates)
-        return replace(self, value=value, variance=variance, dof=dof, lam=lam, influence=influence)
+        return replace(
+            self,
+            value=float((lam * self.n) @ self.estimates),
+            variance=variance,
+            dof=dof,
+            lam=lam,
+            influence=influence,
+            one_more_site=site,
+        )
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.
@@ -235,9 +240,19 @@ class RiskEstimate(Uncertain):
         starts = np.cumsum(blocks) - blocks
         dealt = zip(starts, self.cells, blocks, strict=True)
         place = np.concatenate([start + np.arange(cells) % b for start, cells, b in dealt])
-        sums: Floats = np.bincount(place, self.influence, int(blocks.sum())).astype(float)
         scale = np.where(blocks < self.cells, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0)
-        return replace(self, influence=sums * np.repeat(scale, blocks), cells=blocks)
+
+        def dealt_out(rows: Floats) -> Floats:
+            sums = np.bincount(place, rows, int(blocks.sum())).astype(float)
+            return np.asarray(sums * np.repeat(scale, blocks))
+
+        site = self.one_more_site
+        return replace(
+            self,
+            influence=dealt_out(self.influence),
+            cells=blocks,
+            one_more_site=None if site is None else replace(site, own=dealt_out(site.own)),
+        )
 
     def to_record(self) -> dict[str, Any]:
         """Return the estimate as text and numbers that JSON can hold."""
@@ -247,8 +262,9 @@ class RiskEstimate(Uncertain):
             "dof": self.dof,
             "method": self.method,
             "fallback": self.fallback,
-            "between": self.between,
+            "one_more_site": None if self.one_more_site is None else self.one_more_site.to_record(),
             "labelled_target": self.labelled_target,
+            "nonnegative": self.nonnegative,
             "names": list(self.names),
             "left_out": list(self.left_out),
             "influence": b64encode(self.influence.astype("<f4").tobytes()).decode(),
@@ -268,6 +284,8 @@ class RiskEstimate(Uncertain):
         influence = np.frombuffer(b64decode(values.pop("influence")), dtype="<f4").astype(float)
         values |= {name: np.array(values[name]) for name in _BY_SOURCE}
         values |= {name: tuple(values[name]) for name in ("names", "left_out")}
+        if values.get("one_more_site") is not None:
+            values["one_more_site"] = OneMoreSite.from_record(values["one_more_site"])
         return cls(**values, influence=influence)
 
     def __reduce__(self) -> tuple[type[RiskEstimate], tuple[Any, ...]]:

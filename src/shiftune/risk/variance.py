@@ -95,12 +95,7 @@ def combined_variance(
         :math:`s_j` of the sources; less than 1 in all where the target has a say of its own.
     """
     rows, rows_dof = pooled_variance(influence, cells, effective)
-    sites = between * sites_factor(shares)
+    sites = between * float(shares @ shares + shares.sum() ** 2)
     total = rows + sites + besides
     spread = rows**2 / rows_dof + sites**2 / max(len(shares) - 1, 1)
     return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0
-
-
-def sites_factor(shares: Floats) -> float:
-    r"""By how much :math:`\tau^2` counts: :math:`\sum_j s_j^2 + (\sum_j s_j)^2`."""
-    return float(shares @ shares + shares.sum() ** 2)

@@ -355,7 +355,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Callable[..., RiskEstimate]:
         if self._adjusts():
             adjusted = Adjusted() if self.risk == "adjusted" else clone(self.risk)
-            sources = [site.X for site in judged[: len(problem.sources)]]
+            few = problem.labelled_target
+            sources = [site.X for site in judged if few is None or site.name != few.name]
             return cast("Adjusted", adjusted.fit(problem.target.X, sources))
         if callable(self.risk):
             return self.risk

@@ -33,7 +33,8 @@ class LeaveSourcesOut:
     Parameters
     ----------
     extra_fits : int
-        Groups, hence further fits of every trial; at most one per source. 0 is `PooledFit`.
+        Groups, hence further fits of every trial; at most one per source. 0 is `PooledFit`. Rows
+        of a class that only their own group has keep the loss of the model that knows it.
     unseen : float
         u, from 0 to 1.
 
@@ -45,8 +46,11 @@ class LeaveSourcesOut:
     """
 
     def __init__(self, extra_fits: int = 4, unseen: float = 0.5) -> None:
-        if not isinstance(extra_fits, int | np.integer) or extra_fits < 0:
-            raise ProblemError(f"extra_fits must be a whole number >= 0, got {extra_fits!r}")
+        if not isinstance(extra_fits, int | np.integer) or extra_fits < 0 or extra_fits == 1:
+            raise ProblemError(
+                f"extra_fits must be 0 or a whole number >= 2 (one group would leave nobody), got "
+                f"{extra_fits!r}"
+            )
         if not 0 <= unseen <= 1:
             raise ProblemError(f"unseen lies between 0 and 1, got {unseen!r}")
         self.extra_fits = int(extra_fits)
