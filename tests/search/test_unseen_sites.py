@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
@@ -190,3 +192,15 @@ def test_few_labels_count_alike_in_all_that_is_compared():
     assert own != pytest.approx(20 / 120)  # what the sources are worth is estimated
     assert search.default_risk().sources["share"]["target"] == pytest.approx(own)
     assert search.trials_["risk"][search.best_index_] == search.risk_.value
+
+
+def test_a_split_without_a_source_leaves_the_labels_the_targets_own():
+    problem = hospitals(np.random.default_rng(5), few=12)
+
+    def without_one(given):
+        split = given.split((0.0, 0.7, 0.3), random_state=0, target_trains=False)
+        return replace(split, validation=split.validation[1:])
+
+    search = ShiftSearch(Ridge(), ALPHA, n_trials=2, shares=without_one).fit(problem)
+    assert search.risk_.names == ("h1", "h2", "h3", "h4", "target")
+    assert search.risk_.labelled_target
