@@ -6,7 +6,7 @@ Steps, which can also be run one by one: ``losses`` computes the losses of all c
 all cells, ``scores`` lets the estimators judge them, ``ratios`` compares density ratios and
 ``training`` weights for training (both with the first seed and family and two targets per data
 set), ``report`` makes tables, pictures and a page. What the folder has is not computed again, so
-each can be stopped and resumed.
+each can be stopped and resumed; scores of other code than the present one are left aside.
 The data sets are read from the folder that SHIFTUNE_DATA names; the peers need the extra ``arena``
 and are left out, with a word, where skada is not installed.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import joblib
 from cells import Cell, compute
-from evaluate import gathered, scores
+from evaluate import file_of, gathered, scores
 from page import write_report
 from pools import FAMILIES
 from problems import GENERATED, real_datasets, targets
@@ -86,7 +86,7 @@ def main() -> None:
         missing = [
             cell
             for cell in asked
-            if (losses / cell.name).exists() and not (results / f"{cell.name}.scores.csv").exists()
+            if (losses / cell.name).exists() and not file_of(cell, results, "scores").exists()
         ]
         each(
             args.jobs,
@@ -94,10 +94,10 @@ def main() -> None:
         )
     first = two_per_data_set(asked)
     if "ratios" in steps:
-        missing = [c for c in first if not (results / f"{c.name}.ratios.csv").exists()]
+        missing = [c for c in first if not file_of(c, results, "ratios").exists()]
         each(args.jobs, [joblib.delayed(ratios)(cell, losses, results) for cell in missing])
     if "training" in steps:
-        missing = [c for c in first if not (results / f"{c.name}.training.csv").exists()]
+        missing = [c for c in first if not file_of(c, results, "training").exists()]
         each(args.jobs, [joblib.delayed(training)(cell, results) for cell in missing])
     gathered(results)
     if "report" in steps:

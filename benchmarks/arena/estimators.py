@@ -8,8 +8,10 @@ has to try them again in the dark.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 from pseudo_targets import chosen_by_pseudo_targets
@@ -72,12 +74,14 @@ def package(losses: str, method: str, weights: str | None = None, power: float =
     return judge
 
 
-def adjusted(losses: str = "half", **options):
-    """Let `shiftune.risk.Adjusted` judge."""
+def adjusted(losses: str = "half", constants: Mapping[str, float] | None = None, **options):
+    """Let `shiftune.risk.Adjusted` judge, with other constants ("module.NAME") where given."""
 
     def judge(view: View) -> Judged:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), ExitStack() as changed:
             warnings.simplefilter("ignore", OverlapWarning)
+            for name, value in (constants or {}).items():
+                changed.enter_context(patch(f"shiftune.risk.{name}", value))
             risk = Adjusted(**options).fit(view.problem.X_target, view.judged_X)
         return judged_by(risk(view.by_site(row)) for row in getattr(view, losses))
 
@@ -250,5 +254,20 @@ ESTIMATORS = [
     *(
         Estimator(f"adjusted, explained {r:g}", "adjusted", 4, adjusted(explained=r))
         for r in (0.01, 0.03, 0.2)
+    ),
+    Estimator(
+        "adjusted, sources by rows",
+        "adjusted",
+        4,
+        adjusted(constants={"adjusted.HALF_SAY": 1e6}),
+    ),
+    Estimator(
+        "adjusted, sources alike", "adjusted", 4, adjusted(constants={"adjusted.HALF_SAY": 0.0})
+    ),
+    Estimator(
+        "adjusted, values to 10 sd", "adjusted", 4, adjusted(constants={"moments.FARTHEST": 10.0})
+    ),
+    Estimator(
+        "adjusted, no products", "adjusted", 4, adjusted(constants={"moments.MOST_MULTIPLIED": 0})
     ),
 ]

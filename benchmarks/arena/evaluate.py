@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 from view import View
 
+import shiftune
 from shiftune.risk import Adjusted
 from shiftune.risk.few_labels import trusting_labels
 
@@ -47,11 +49,14 @@ def scores(cell: Cell, folder: Path, out: Path, *, peers: bool) -> None:
             | scored(found, truth)
             for (name, group, fits), found in judged.items()
         ]
-        _write(rows, out / f"{cell.name}.scores.csv")
-        _write(
-            [about(cell, p) | row for row in _with_labels(view, target)],
-            out / f"{cell.name}.labels.csv",
-        )
+        few = [about(cell, p) | row for row in _with_labels(view, target)]
+        _write(few, file_of(cell, out, "labels"))
+        _write(rows, file_of(cell, out, "scores"))
+
+
+def file_of(cell: Cell, out: Path, kind: str) -> Path:
+    """Return where a cell's scores are kept, for the code as it is now."""
+    return out / f"{cell.name}.{version()}.{kind}.csv"
 
 
 def about(cell: Cell, p: Problem) -> dict[str, object]:
@@ -127,10 +132,22 @@ def _write(rows: list[dict[str, object]], path: Path) -> None:
     part.rename(path)
 
 
+def version() -> str:
+    """Digest of the code that judges: scores of other code are not mixed with its own."""
+    code = hashlib.sha256()
+    package = Path(shiftune.__file__).parent
+    for folder in (package / "ratio", package / "risk"):
+        for path in sorted(folder.glob("*.py")):
+            code.update(path.read_bytes())
+    for name in ("estimators.py", "pseudo_targets.py", "view.py", "evaluate.py"):
+        code.update((Path(__file__).parent / name).read_bytes())
+    return code.hexdigest()[:8]
+
+
 def gathered(out: Path) -> None:
-    """Join the cells' files to scores.csv and so on."""
+    """Join the cells' files, of the code as it is now, to scores.csv and so on."""
     for kind in ("scores", "labels", "training", "ratios"):
-        files = sorted(out.glob(f"*.npz.{kind}.csv"))
+        files = sorted(out.glob(f"*.npz.{version()}.{kind}.csv"))
         tables = [pd.read_csv(f) for f in files if f.stat().st_size > 1]
         if tables:
             pd.concat(tables).to_csv(out / f"{kind}.csv", index=False, float_format="%.6g")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from cells import Cell
 from estimators import judged_by
-from evaluate import about, scored
+from evaluate import about, file_of, scored
 from problems import problem
 from threadpoolctl import threadpool_limits
 from view import View
@@ -49,4 +49,4 @@ def ratios(cell: Cell, folder: Path, out: Path) -> None:
             | scored(judged, truth)
             for name, judged in found.items()
         ]
-        pd.DataFrame(rows).to_csv(out / f"{cell.name}.ratios.csv", index=False)
+        pd.DataFrame(rows).to_csv(file_of(cell, out, "ratios"), index=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from cells import Cell, answers_of, losses_of, split_rows
+from evaluate import file_of
 from pools import pool
 from problems import problem
 from sklearn.base import clone
@@ -61,4 +62,4 @@ def training(cell: Cell, out: Path) -> None:
                 }
                 for estimator, values in said.items()
             ]
-        pd.DataFrame(rows).to_csv(out / f"{cell.name}.training.csv", index=False)
+        pd.DataFrame(rows).to_csv(file_of(cell, out, "training"), index=False)
