@@ -37,6 +37,8 @@ default_role = "code"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+highlight_language = "none"  # of blocks that name no language: what a command prints
+
 html_theme = "furo"
 html_title = f"shiftune {release}"
 html_static_path = ["_static"]
