@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint format bench paper clean
+.PHONY: demo test test-oldest lint format docs build bench paper clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -20,6 +20,16 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
+# The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
+# versions warn about things of their own, so warnings are no errors here.
+OLDEST := .venv-oldest
+test-oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-oldest.txt -e ".[report]" pytest pytest-xdist hypothesis psutil densratio
+	$(OLDEST)/bin/python -m pytest -q -W default tests/problem tests/ratio tests/risk tests/models \
+		tests/search/test_search.py tests/search/test_unseen_sites.py tests/report/test_page.py
+
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -28,6 +38,15 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# What is built here is not in git; open docs/_build/html/index.html.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html
+
+build: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
+	$(BIN)/python -m build
 
 bench: $(READY)
 	$(BIN)/python benchmarks/core.py
@@ -48,4 +67,4 @@ paper: $(READY)
 	$(BIN)/shiftune reproduce page $(PAPER) --out docs/paper.md
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

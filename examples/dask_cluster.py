@@ -4,13 +4,15 @@ Needs Dask: pip install 'shiftune[dask]'
 """
 
 from distributed import Client, LocalCluster
-from hospitals import visits
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.datasets import hospitals
 
 if __name__ == "__main__":
-    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    problem = ShiftProblem.from_frame(
+        hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
+    )
     model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
     space = spaces.hist_gradient_boosting()
     del space["max_iter"]

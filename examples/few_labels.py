@@ -1,12 +1,13 @@
 """What labelling some rows of the target would buy; then a search that has them."""
 
-from hospitals import visits
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.datasets import hospitals
 
 if __name__ == "__main__":
-    df = visits()
+    df = hospitals(150)
+    df["readmitted"] = df["readmitted"].where(df["hospital"] != "A")  # nothing is known of A
     model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=20)
     space = spaces.hist_gradient_boosting()
     del space["max_iter"]
@@ -16,9 +17,9 @@ if __name__ == "__main__":
     print(search.label_worth())  # before anybody has been paid for labelling
 
     # Somebody looks up 30 rows of A. Those with a label are used, the others stay the target.
-    truth = visits(hidden=False)
+    answers = hospitals(150)["readmitted"]  # here they are known
     looked_up = df.index[df["hospital"] == "A"][:30]
-    df.loc[looked_up, "readmitted"] = truth.loc[looked_up, "readmitted"]
+    df.loc[looked_up, "readmitted"] = answers[looked_up]
     problem = ShiftProblem.from_frame(
         df, site="hospital", label="readmitted", target="A", target_labels="use"
     )

@@ -3,16 +3,18 @@
 Needs LightGBM: pip install 'shiftune[lightgbm]'
 """
 
-from hospitals import visits
 from lightgbm import LGBMClassifier
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.datasets import hospitals
 
 if __name__ == "__main__":
-    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    problem = ShiftProblem.from_frame(
+        hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
+    )
 
     # Columns of pandas' type "category" are read by LightGBM itself.
     # One thread each: many small fits in a row are slower with more.

@@ -1,7 +1,6 @@
 """Another Optuna sampler, a define-by-run space, and Optuna's own study afterwards."""
 
 import optuna
-from hospitals import visits
 from optuna.samplers import TPESampler
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
@@ -10,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune.datasets import hospitals
 
 
 def space(trial):
@@ -24,7 +24,9 @@ def space(trial):
 
 
 if __name__ == "__main__":
-    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    problem = ShiftProblem.from_frame(
+        hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
+    )
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
     columns = make_column_transformer((OneHotEncoder(), ["ward"]), remainder=numbers)
     model = make_pipeline(columns, LogisticRegression())

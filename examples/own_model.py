@@ -1,45 +1,61 @@
 """A model of one's own: whatever keeps scikit-learn's conventions can be tuned."""
 
 import numpy as np
-from hospitals import visits
-from optuna.distributions import CategoricalDistribution, FloatDistribution
-from sklearn.base import BaseEstimator, RegressorMixin
+import pandas as pd
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune.datasets import hospitals
 
 
-class SmoothedWardMean(RegressorMixin, BaseEstimator):
-    """Mean of the label by ward, drawn towards the overall mean, times a power of the age."""
+class RatesByGroup(ClassifierMixin, BaseEstimator):
+    """Rate of the second class by group and band of a number, drawn towards that of all rows."""
 
-    def __init__(self, prior_rows=10.0, power=0.0, centre="mean"):
+    def __init__(self, group="ward", number="age", bands=3, prior_rows=10.0):
+        self.group = group
+        self.number = number
+        self.bands = bands
         self.prior_rows = prior_rows
-        self.power = power
-        self.centre = centre
 
     def fit(self, X, y):
-        """Learn the means."""
-        scaled = y / (X["age"] / 60) ** self.power
-        self.overall_ = getattr(np, self.centre)(scaled)
-        groups = scaled.groupby(X["ward"], observed=True)
-        self.means_ = (groups.sum() + self.prior_rows * self.overall_) / (
-            groups.count() + self.prior_rows
+        """Count."""
+        self.classes_ = np.unique(y)
+        inner = np.linspace(0, 1, self.bands + 1)[1:-1]
+        self.edges_ = np.quantile(X[self.number], inner)
+        second = pd.Series(np.asarray(y) == self.classes_[1], index=X.index, dtype=float)
+        self.overall_ = second.mean()
+        found = second.groupby(self._cells(X)).agg(["sum", "count"])
+        self.rates_ = (found["sum"] + self.prior_rows * self.overall_) / (
+            found["count"] + self.prior_rows
         )
         return self
 
+    def predict_proba(self, X):
+        """Return the rates, shape (n, 2); that of all rows for groups never seen."""
+        rates = self._cells(X).map(self.rates_).fillna(self.overall_).to_numpy(dtype=float)
+        return np.column_stack([1 - rates, rates])
+
     def predict(self, X):
-        """Predict the label."""
-        means = X["ward"].astype(str).map(self.means_).astype(float).fillna(self.overall_)
-        return (means * (X["age"] / 60) ** self.power).to_numpy()
+        """Return the likelier class."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _cells(self, X):
+        band = np.searchsorted(self.edges_, X[self.number])
+        return X[self.group].astype(str) + "/" + band.astype(str)
 
 
 if __name__ == "__main__":
-    problem = ShiftProblem.from_frame(visits("days"), site="hospital", label="days", target="A")
+    problem = ShiftProblem.from_frame(
+        hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
+    )
     space = {
+        "group": CategoricalDistribution(["ward", "emergency"]),
+        "number": CategoricalDistribution(["age", "severity", "lactate"]),
+        "bands": IntDistribution(1, 10),
         "prior_rows": FloatDistribution(0.1, 1000, log=True),
-        "power": FloatDistribution(0, 3),
-        "centre": CategoricalDistribution(["mean", "median"]),
     }
-    search = ShiftSearch(SmoothedWardMean(), space, loss="absolute", n_trials=15)
+    search = ShiftSearch(RatesByGroup(), space, n_trials=12)
     search.fit(problem)
     print(search.risk_)
     print(search.best_params_)

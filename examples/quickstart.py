@@ -1,21 +1,26 @@
-"""From a table with a site column to a model, its error at the new site, and a report."""
+"""From a table with a site column to a model, its error at the new site, and a report.
 
-from hospitals import visits
+The report needs two packages more: pip install 'shiftune[report]'
+"""
+
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.datasets import hospitals
 
 if __name__ == "__main__":
-    df = visits()  # hospital A has no labels
-    problem = ShiftProblem.from_frame(df, site="hospital", label="readmitted", target="A")
+    df = hospitals(150)  # generated; yours comes from pandas.read_csv
+    # A's labels are known here, and kept aside; A of your table has none.
+    problem = ShiftProblem.from_frame(
+        df, site="hospital", label="readmitted", target="A", target_labels="oracle"
+    )
     print(problem)
     print(problem.diagnose()[["mean_weight", "uncovered", "verdict"]])
 
-    search = ShiftSearch(
-        HistGradientBoostingClassifier(categorical_features="from_dtype"),
-        spaces.hist_gradient_boosting(),
-        n_trials=8,
-    )
+    model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
+    space = spaces.hist_gradient_boosting()
+    del space["max_iter"]
+    search = ShiftSearch(model, space, n_trials=8)
     search.fit(problem)
     print(search.risk_)  # log loss at A, with its interval
     print(search.best_params_)

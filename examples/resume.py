@@ -5,17 +5,19 @@ import sys
 import time
 from pathlib import Path
 
-from hospitals import visits
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.datasets import hospitals
 
 JOURNAL = Path("study.journal")
 
 
 def search(n_trials):
     """Search, or go on; trials of earlier runs are counted."""
-    problem = ShiftProblem.from_frame(visits(), site="hospital", label="readmitted", target="A")
+    problem = ShiftProblem.from_frame(
+        hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
+    )
     model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
     space = spaces.hist_gradient_boosting()
     del space["max_iter"]

