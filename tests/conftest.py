@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pandas as pd
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Run in the background of a shell, the tests and the processes that they start, and interrupt,
+    # would not hear an interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
