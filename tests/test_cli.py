@@ -70,11 +70,14 @@ def test_stopped_and_resumed(tmp_path):
     command = [sys.executable, "-m", "shiftune", "reproduce", "toy", "--seeds", "200", "--out", "x"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "x" / "runs.csv"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline and not (runs.exists() and runs.read_text().count("\n") > 3):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "run the same command again" in said
     assert "Traceback" not in said

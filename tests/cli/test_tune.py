@@ -201,13 +201,16 @@ def test_ctrl_c_keeps_what_is_done(visits, folder, tune):
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     journal = folder / "run" / "study.journal"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline and process.poll() is None:
         if journal.exists() and journal.read_text().count("seconds") > 3:
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, said
     assert "run the same command again" in said
     assert "Traceback" not in said
