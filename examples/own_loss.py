@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
 from shiftune.datasets import hospitals
@@ -16,6 +17,7 @@ def cost(labels, probabilities, classes):
 
 
 if __name__ == "__main__":
+    threadpool_limits(1)  # many small fits in a row are fastest with one thread each
     problem = ShiftProblem.from_frame(
         hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
     )

