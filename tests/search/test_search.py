@@ -324,7 +324,9 @@ class TestWinner:
 
     def test_one_se_prefers_the_simplest(self, toy):
         narrow = {"theta": FloatDistribution(-1, 2)}
-        best = make(space=narrow, n_trials=60, loss="half_squared").fit(toy.problem)
+        best = make(space=narrow, risk="variance_reduced", n_trials=60, loss="half_squared").fit(
+            toy.problem
+        )
         simple = clone(best).set_params(select="one_se", complexity=lambda p: -p["theta"])
         simple.fit(toy.problem)
         assert simple.best_params_["theta"] > best.best_params_["theta"]
