@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import IntDistribution
+from threadpoolctl import threadpool_limits
 
 from shiftune.datasets import hospitals
 from shiftune.errors import OverlapWarning
@@ -76,7 +77,9 @@ def answers(
             progress=progress,
             random_state=SEED,
         )
-        with warnings.catch_warnings():
+        # Threads that wait for each other cost more than they save on 2,000 rows, and on a busy
+        # machine a hundred times as much.
+        with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore", OverlapWarning)  # the table of overlap says it
             search.fit(problem)
         chances = search.predict_proba(unseen[list(problem.columns)])
@@ -87,15 +90,12 @@ def answers(
 
 def demo_model(problem: ShiftProblem) -> tuple[Any, Space]:
     """Return LightGBM, or scikit-learn's boosting where that is not installed, with few trees."""
-    name, trees, one_thread = "hist_gradient_boosting", "max_iter", {}
+    name, trees = "hist_gradient_boosting", "max_iter"
     if find_spec("lightgbm") is not None:
-        # Threads that wait for each other cost more than they save on 2,000 rows, and on a busy
-        # machine a hundred times as much.
-        name, trees, one_thread = "lightgbm", "n_estimators", {"n_jobs": 1}
+        name, trees = "lightgbm", "n_estimators"
     kinds: dict[str, ColumnKind] = {
         column: "category" if column == "ward" else "number" for column in problem.columns
     }
     ready = ready_model(name, problem.task, kinds)
-    ready.pipeline.set_params(**{ready.prefix + key: value for key, value in one_thread.items()})
     ready.space[trees] = IntDistribution(20, MOST_TREES, log=True)
     return ready.pipeline, ready.in_pipeline(ready.space)
