@@ -6,10 +6,18 @@ from shiftune.problem import ShiftProblem
 
 if TYPE_CHECKING:
     from shiftune.models import load_model
-    from shiftune.search import ShiftSearch, spaces
+    from shiftune.search import LeaveSourcesOut, PooledFit, ShiftSearch, spaces
 
 __version__ = "0.1.0"
-__all__ = ["ShiftProblem", "ShiftSearch", "__version__", "load_model", "spaces"]
+__all__ = [
+    "LeaveSourcesOut",
+    "PooledFit",
+    "ShiftProblem",
+    "ShiftSearch",
+    "__version__",
+    "load_model",
+    "spaces",
+]
 
 
 def __dir__() -> list[str]:
@@ -18,7 +26,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Load what brings Optuna and scikit-learn when it is first asked for."""
-    if name in ("ShiftSearch", "spaces"):
+    if name in ("LeaveSourcesOut", "PooledFit", "ShiftSearch", "spaces"):
         import shiftune.search
 
         return getattr(shiftune.search, name)

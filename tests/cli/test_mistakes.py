@@ -27,7 +27,7 @@ def flat(done):
     [
         (["--site", "Ward"], "there is no column 'Ward'; did you mean 'ward'?"),
         (["--label", "costs"], "there is no column 'costs'; did you mean 'cost'?"),
-        (["--target", "a"], "there is no site 'a'; there are 'A', 'B', 'C'"),
+        (["--target", "a"], "there is no site 'a'; did you mean 'A'?"),
         (["--model", "lihgtgbm"], "there is no model 'lihgtgbm'; did you mean 'lightgbm'?"),
         (["--model", "logistic"], "is for classification, and this is regression"),
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),

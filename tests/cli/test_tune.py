@@ -15,6 +15,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from shiftune import ShiftProblem, ShiftSearch, load_model
+from shiftune.cli.folder import ResultFolder
 from shiftune.models import KNOWN, read_space, ready_model
 from shiftune.search import spaces
 
@@ -276,3 +277,21 @@ def test_no_more_neighbours_than_the_smallest_training_set_has(visits, folder, t
     trials = pd.read_csv("run/trials.csv")
     assert (trials["state"] == "COMPLETE").all()
     assert trials["param_n_neighbors"].max() <= 9
+
+
+def test_without_the_packages_of_the_report(visits, folder, tune, monkeypatch):
+    """Everything else is there, and a sentence says what is missing."""
+    monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    said = tune("visits.csv", "--out", "run").output
+    assert "no report was written" in said
+    assert (folder / "run" / "best.json").exists()
+    assert not (folder / "run" / "report.html").exists()
+
+
+def test_a_report_of_a_changed_table(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run")
+    changed = visits.drop(columns="ill").assign(cost=lambda d: d["cost"] + 1)
+    changed.to_csv("visits.csv", index=False)
+    assert "--data" in run("report", "run", code=2).output

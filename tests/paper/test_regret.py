@@ -24,11 +24,15 @@ METHODS = ("unbiased", "variance_reduced")
 pytestmark = pytest.mark.xdist_group("regret")
 
 
+# In one worker: the study takes a minute and need not be made by each.
+once = pytest.mark.xdist_group("regret study")
+
+
 @pytest.fixture(scope="module")
 def study() -> pd.DataFrame:
-    known = regret_study(range(40), ns=(100, 3000), Bs=(5, 10))
+    known = regret_study(range(30), ns=(100, 3000), Bs=(5, 10))
     estimated = regret_study(
-        range(20), ns=(3000,), Bs=(5, 10), methods=METHODS[1:], ratios=("logistic",)
+        range(12), ns=(3000,), Bs=(5, 10), methods=METHODS[1:], ratios=("logistic",)
     )
     return pd.concat([known, estimated], ignore_index=True)
 
@@ -141,6 +145,7 @@ def test_bad_arguments(change, said):
 # ---------------------------------------------------------------- the study
 
 
+@once
 def test_bounds_hold_at_the_promised_rate(study):
     """With true variances; the interval must reach 1 - delta, and the share itself here does."""
     found = coverage(study)
@@ -149,7 +154,7 @@ def test_bounds_hold_at_the_promised_rate(study):
     assert (exact["holds"] >= exact["promised"]).all()
     assert found["holds"].between(found["low"], found["high"]).all()
     assert set(found.loc[found["ratio"] == "logistic", "claim"]) == {"plug-in"}
-    assert (exact["runs"] == 40).all()
+    assert (exact["runs"] == 30).all()
 
 
 def test_lemma_b_fails_where_sites_hardly_overlap():
@@ -166,6 +171,7 @@ def test_lemma_b_fails_where_sites_hardly_overlap():
     assert found.loc["theorem", "holds"] >= 0.9
 
 
+@once
 def test_regret_shrinks_with_rows_and_with_trials(study):
     """In the mean for variance reduced, in the median for unbiased.
 
@@ -194,6 +200,7 @@ def test_slope_of_an_exact_power_law():
     np.testing.assert_allclose(along_n["slope_stderr"], 0, atol=1e-6)
 
 
+@once
 def test_workers_find_the_same(study):
     parallel = regret_study([0, 1], ns=(100,), Bs=(5, 10), methods=METHODS[1:], n_jobs=2)
     same = study[(study["seed"] < 2) & (study["n"] == 100) & (study["ratio"] == "known")]
@@ -201,6 +208,7 @@ def test_workers_find_the_same(study):
     pd.testing.assert_frame_equal(parallel, same, rtol=1e-6)
 
 
+@once
 def test_an_empty_study_and_an_unknown_budget_are_refused(study):
     with pytest.raises(ProblemError, match="empty"):
         regret_study([])
@@ -208,6 +216,7 @@ def test_an_empty_study_and_an_unknown_budget_are_refused(study):
         coverage(study, B=7)
 
 
+@once
 def test_figure_shows_every_budget(study):
     pytest.importorskip("matplotlib")
     left, right = figure(study).axes

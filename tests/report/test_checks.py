@@ -27,11 +27,11 @@ def said(rng, scales=(1.0, 1.0, 1.0), weights=None, n=300, method="variance_redu
 
 
 def adjusted(rng, scales, own=()):
-    rows = [rng.normal(size=(300, 1)) for _ in range(4)]
+    rows = [rng.normal(size=(300, 1)) for _ in range(1 + len(scales))]
     losses = [rng.exponential(scale, 300) for scale in scales]
     more = [np.array(own)] if len(own) else []
     estimator = Adjusted().fit(rows[0], rows[1:])
-    return estimator([*losses, *more], names=[*NAMES, *(["A"] if more else [])])
+    return estimator([*losses, *more], names=[*NAMES[: len(scales)], *(["A"] if more else [])])
 
 
 # ---------------------------------------------------------------- overlap
@@ -284,3 +284,9 @@ def test_an_oracle_assumes_nothing(rng):
 def test_before_fit():
     with pytest.raises(ProblemError, match="has not been fitted"):
         ShiftSearch(Ridge(), {}).checks()
+
+
+def test_two_sources_hardly_tell_how_far_a_third_may_differ(rng):
+    check = agreement_check(adjusted(rng, (1, 1)))
+    assert check.level == "caution"
+    assert "so few sites" in check.finding

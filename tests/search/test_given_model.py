@@ -43,3 +43,9 @@ def test_a_model_that_only_works_when_tuned():
     search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=1, progress=False).fit(toy)
     with pytest.raises(ProblemError, match=r"as it was given cannot be judged: .*alpha"):
         search.default_risk()
+
+
+@pytest.mark.parametrize("model", ["lightgbm", Ridge])
+def test_a_name_or_a_class_is_no_model(model):
+    with pytest.raises(ProblemError, match="must be a scikit-learn model"):
+        ShiftSearch(model, SPACE).fit(toy_problem(1.0, n=100).problem)

@@ -654,7 +654,8 @@ DRIVER = textwrap.dedent(
     if __name__ == "__main__":
         search = ShiftSearch(
             Slow(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=14,
-            ratio="ulsif", storage=sys.argv[1], n_jobs=int(sys.argv[2]), progress=False,
+            risk="variance_reduced", ratio="ulsif", storage=sys.argv[1], n_jobs=int(sys.argv[2]),
+            progress=False,
         )
         search.fit(toy_problem(1.0, n=300, random_state=1).problem)
         print(search.trials_.to_json())
@@ -774,7 +775,9 @@ class Sleepy(RegressorMixin, BaseEstimator):
 class TestWorkers:
     def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
         space = {"nap": CategoricalDistribution([0.0, 60.0])}
-        search = make(Sleepy(), space, n_trials=4, trial_timeout=1.0).fit(toy.problem)
+        search = make(Sleepy(), space, risk="variance_reduced", n_trials=4, trial_timeout=1.0).fit(
+            toy.problem
+        )
         slow = search.trials_[search.trials_["param_nap"] == 60.0]
         assert 0 < len(slow) < 4
         assert slow["failure"].str.contains("longer than").all()
@@ -783,7 +786,9 @@ class TestWorkers:
     def test_a_killed_worker_costs_nothing_but_time(self, toy):
         """Some worker of the pool is killed in the middle; the trials are the same as ever."""
         space = {"nap": FloatDistribution(0.2, 0.4)}
-        alone = make(Sleepy(), space, n_trials=8, n_jobs=2, sampler="gp_lcb").fit(toy.problem)
+        alone = make(
+            Sleepy(), space, risk="variance_reduced", n_trials=8, n_jobs=2, sampler="gp_lcb"
+        ).fit(toy.problem)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         killed = []
 
@@ -799,7 +804,9 @@ class TestWorkers:
 
         thread = threading.Thread(target=kill_one)
         thread.start()
-        search = make(Sleepy(), space, n_trials=8, n_jobs=2, sampler="gp_lcb").fit(toy.problem)
+        search = make(
+            Sleepy(), space, risk="variance_reduced", n_trials=8, n_jobs=2, sampler="gp_lcb"
+        ).fit(toy.problem)
         thread.join()
         assert killed
         np.testing.assert_array_equal(params_of(search), params_of(alone))
@@ -810,7 +817,7 @@ class TestWorkers:
     def test_on_a_dask_cluster_with_a_worker_killed(self, toy):
         distributed = pytest.importorskip("distributed")
         space = {"nap": FloatDistribution(0.2, 0.4)}
-        alone = make(Sleepy(), space, n_trials=8).fit(toy.problem)
+        alone = make(Sleepy(), space, risk="variance_reduced", n_trials=8).fit(toy.problem)
         with (
             distributed.LocalCluster(
                 n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0"
@@ -828,7 +835,9 @@ class TestWorkers:
 
             thread = threading.Thread(target=kill_one)
             thread.start()
-            search = make(Sleepy(), space, n_trials=8, executor=client.get_executor)
+            search = make(
+                Sleepy(), space, risk="variance_reduced", n_trials=8, executor=client.get_executor
+            )
             search.fit(toy.problem)
             thread.join()
             observer.close()

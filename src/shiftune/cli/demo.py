@@ -28,7 +28,9 @@ def demo(
     of the default goes to DIR.
     """
     checked_jobs(jobs)
+    from shiftune.cli.folder import ResultFolder
     from shiftune.cli.screen import screen, show_answers, show_overlap
+    from shiftune.cli.tune import NO_REPORT
     from shiftune.demo import TARGET, answers, demo_problem
 
     console = screen()
@@ -48,5 +50,8 @@ def demo(
     console.print("\n3. What each says of its choice, and what is true")
     show_answers(console, found, TARGET)
     (default,) = [answer for answer in found if answer.method == "adjusted"]
+    if not ResultFolder.can_report():
+        typer.echo(NO_REPORT, err=True)
+        return
     path = default.search.report(out / "report.html", settings={"command": command_line()})
     console.print(f"\nThe report of the default: {path}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -137,6 +138,11 @@ class ResultFolder:
         }
         self._write_json(BEST, best)
         return best
+
+    @staticmethod
+    def can_report() -> bool:
+        """Whether the packages that a report needs are installed."""
+        return all(find_spec(package) for package in ("jinja2", "plotly"))
 
     def write_report(self, done: Undertaking) -> Path:
         """Write the report of a fitted search."""

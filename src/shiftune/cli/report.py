@@ -53,6 +53,11 @@ def report(
     again = undertaken(
         question_again(table, settings["options"]), trials=1, jobs=1, storage=result.journal
     )
+    if settings["options"]["data"] != again.options["data"]:
+        raise ProblemError(
+            f"{table} is not the table of this result, or has changed since; say where the old one "
+            "is with --data"
+        )
     result.check(again)
     with notes_for_warnings():
         again.search.set_params(progress=False).fit(again.table.problem)

@@ -152,6 +152,9 @@ def tune(
         raise typer.Exit(STOPPED)
 
 
+NO_REPORT = "no report was written, which needs more packages: pip install 'shiftune[report]'"
+
+
 def _default_folder(data: Path, target: str, model: str) -> Path:
     stem = data.name.split(".", maxsplit=1)[0]
     return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{target}-{model}"))
@@ -171,7 +174,10 @@ def _searched(undertaking: Undertaking, folder: ResultFolder, new: bool) -> dict
                 folder.discard()
             raise
         best = folder.write(undertaking)
-        folder.write_report(undertaking)
+        if folder.can_report():
+            folder.write_report(undertaking)
+        else:
+            typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
     return best
 
 

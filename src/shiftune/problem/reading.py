@@ -232,7 +232,9 @@ def known(name: Any, choices: list[Any], what: str) -> Any:
     if name in choices:
         return name
     texts = [str(choice) for choice in choices]
-    near = difflib.get_close_matches(str(name), texts, n=1)
+    lower = {text.lower(): text for text in reversed(texts)}
+    alike = difflib.get_close_matches(str(name).lower(), lower, n=1)
+    near = difflib.get_close_matches(str(name), texts, n=1) or [lower[text] for text in alike]
     if near and near[0] == str(name):
         hint = f"did you mean {choices[texts.index(near[0])]!r}, which is no text?"
     elif near:

@@ -222,11 +222,14 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             one_row = float(np.average(divergences, weights=self.n_))
             deviations = _steadied(own, one_row) / len(own)
             estimates = np.append(estimates, own.mean())
-            divergences = np.append(divergences, own.var())
+            divergences = np.append(divergences, np.mean((deviations * len(own)) ** 2))
             influence = np.append(influence, share * deviations)
             ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
             site = replace(site, own=np.append(moved, deviations))
         variance, dof = site.variance(influence, sample.n, sample.n, ess)
+        if divergences.any():  # of a single row nothing is known but what the others show
+            one_row = float(np.average(divergences, weights=sample.n * (divergences > 0)))
+            divergences = np.where(sample.n == 1, one_row, divergences)
         return RiskEstimate(
             value=float((lam * sample.n) @ estimates),
             variance=variance,

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Of a site that is asked how sites differ.
+FEWEST_ROWS = 5
+
 
 def pooled_variance(
     influence: Floats, cells: NDArray[np.intp], effective: Floats
@@ -48,7 +51,8 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     ----------
     estimates, divergences, n : arrays of shape (k,)
         What each site says, the variance of one row's contribution, and the rows. Variances of
-        small sites are steadied as those of the guard are.
+        small sites are steadied as those of the guard are, and sites of fewer than five rows are
+        not asked where others can be: a row or two, moved far, say nothing of how sites differ.
 
     Returns
     -------
@@ -62,6 +66,9 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     """
     if len(n) < 2:
         return 0.0
+    large = n >= FEWEST_ROWS
+    if 2 <= large.sum() < len(n):
+        return variance_between(estimates[large], divergences[large], n[large])
     if not divergences.any():  # one row of each, or no error anywhere: all that differs counts
         return float(estimates.var(ddof=1))
     one = np.ones(len(n))

@@ -39,7 +39,7 @@ from shiftune.search.progress import Progress
 from shiftune.search.records import FAILURE, finished_trials, risk_of, table
 from shiftune.search.samplers import sampler_named
 from shiftune.search.selection import tied_with_best, winner
-from shiftune.search.settings import check_settings, loss_for
+from shiftune.search.settings import check_model, check_settings, hint, loss_for
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Outcome, TrialContext, run_trial
@@ -236,6 +236,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_target : array or DataFrame of shape (n_T, d)
             the rows of the target.
         """
+        check_model(self.estimator)
         problem = problem_from(X, y, groups, X_target, self.estimator)
         loss = loss_for(self, problem)
         check_settings(self)
@@ -372,7 +373,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             shown = "".join(f"\n  {reason}" for reason in list(reasons)[:3])
             raise ProblemError(
                 f"all {len(trials)} trials failed, so there is nothing to choose from; "
-                f"the first reasons:{shown}"
+                f"the first reasons:{shown}{hint(self.problem_)}"
                 if trials
                 else "no trial was finished, so there is nothing to choose from"
             )

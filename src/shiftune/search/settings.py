@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
 from shiftune.errors import ProblemError
+from shiftune.problem.columns import column_kinds
 from shiftune.risk import ESTIMATORS
 from shiftune.risk.losses import Loss, loss_named
 from shiftune.search.fitting import weight_argument
@@ -21,6 +23,31 @@ if TYPE_CHECKING:
 
     from shiftune.problem import ShiftProblem
     from shiftune.search.search import ShiftSearch
+
+
+def check_model(model: Any) -> None:
+    """Raise a ProblemError if this is no scikit-learn estimator."""
+    if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
+        raise ProblemError(
+            f"the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), got "
+            f"{model!r}; models by name are those of shiftune.models.ready_model and the command "
+            "line"
+        )
+
+
+def hint(problem: ShiftProblem) -> str:
+    """Say what may be wrong with the columns, where no trial got anywhere."""
+    X = problem.target.X
+    if not isinstance(X, pd.DataFrame):
+        return ""
+    kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
+    text = [str(name) for name, kind in kinds.items() if kind != "number"]
+    if not text:
+        return ""
+    return (
+        f"\nThe column(s) {text[:5]} hold no numbers. If that is the reason: put a pipeline around "
+        "the model that encodes them (shiftune.models.ready_model makes one), or leave them out"
+    )
 
 
 def check_settings(search: ShiftSearch) -> None:

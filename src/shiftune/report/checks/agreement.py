@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # 327: 25 % is low, 50 % moderate, 75 % high.
 HIGH = 0.75
 
+# From two sites a variance between sites is a guess.
+FEWEST_SOURCES = 3
+
 NAME = "risks agree"
 
 
@@ -45,6 +48,16 @@ def agreement_check(risk: RiskEstimate) -> Check:
         "one_more_site_low": low,
         "one_more_site_high": high,
     }
+    if found.p_value >= SIGNIFICANT and risk.between is not None and found.k < FEWEST_SOURCES:
+        return Check(
+            NAME,
+            "caution",
+            f"What the {found.k} sources say about the risk differs no more than by chance "
+            f"({chance(found.p_value)}), but so few sites hardly tell how far one more may differ.",
+            "Take the interval as the least that is uncertain. More sources, or a few labels of "
+            "the target, would show more.",
+            figures,
+        )
     if found.p_value >= SIGNIFICANT:
         return Check(
             NAME,
