@@ -17,8 +17,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/shiftune demo
 
+# One thread in each of the two processes: more would only wait for each other.
 test: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 # The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
 # versions warn about things of their own, so warnings are no errors here; the deselected test rests

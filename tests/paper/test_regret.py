@@ -24,15 +24,15 @@ METHODS = ("unbiased", "variance_reduced")
 pytestmark = pytest.mark.xdist_group("regret")
 
 
-# In one worker: the study takes a minute and need not be made by each.
+# In one worker: the study need not be made by each.
 once = pytest.mark.xdist_group("regret study")
 
 
 @pytest.fixture(scope="module")
 def study() -> pd.DataFrame:
-    known = regret_study(range(30), ns=(100, 3000), Bs=(5, 10))
+    known = regret_study(range(40), ns=(100, 3000), Bs=(5, 10))
     estimated = regret_study(
-        range(12), ns=(3000,), Bs=(5, 10), methods=METHODS[1:], ratios=("logistic",)
+        range(20), ns=(3000,), Bs=(5, 10), methods=METHODS[1:], ratios=("logistic",)
     )
     return pd.concat([known, estimated], ignore_index=True)
 
@@ -154,7 +154,7 @@ def test_bounds_hold_at_the_promised_rate(study):
     assert (exact["holds"] >= exact["promised"]).all()
     assert found["holds"].between(found["low"], found["high"]).all()
     assert set(found.loc[found["ratio"] == "logistic", "claim"]) == {"plug-in"}
-    assert (exact["runs"] == 30).all()
+    assert (exact["runs"] == 40).all()
 
 
 def test_lemma_b_fails_where_sites_hardly_overlap():
