@@ -39,7 +39,12 @@ from shiftune.search.progress import Progress
 from shiftune.search.records import FAILURE, finished_trials, risk_of, table
 from shiftune.search.samplers import sampler_named
 from shiftune.search.selection import tied_with_best, winner
-from shiftune.search.settings import check_model, check_settings, hint, loss_for
+from shiftune.search.settings import (
+    check_model,
+    check_settings,
+    hint_about_columns,
+    loss_for,
+)
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Outcome, TrialContext, run_trial
@@ -287,6 +292,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _adjusts(self) -> bool:
         return self.risk == "adjusted" or isinstance(self.risk, Adjusted)
 
+    def _adjusted(self) -> Adjusted:
+        return clone(self.risk) if isinstance(self.risk, Adjusted) else Adjusted()
+
     def _weighs(self) -> bool:
         return self.risk not in ("naive", "oracle") and not self._adjusts()
 
@@ -355,10 +363,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self, problem: ShiftProblem, judged: tuple[Site, ...]
     ) -> Callable[..., RiskEstimate]:
         if self._adjusts():
-            adjusted = Adjusted() if self.risk == "adjusted" else clone(self.risk)
             few = problem.labelled_target
             sources = [site.X for site in judged if few is None or site.name != few.name]
-            return cast("Adjusted", adjusted.fit(problem.target.X, sources))
+            return self._adjusted().fit(problem.target.X, sources)
         if callable(self.risk):
             return self.risk
         return partial(estimate, method=cast("Method", self.risk))
@@ -373,7 +380,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             shown = "".join(f"\n  {reason}" for reason in list(reasons)[:3])
             raise ProblemError(
                 f"all {len(trials)} trials failed, so there is nothing to choose from; "
-                f"the first reasons:{shown}{hint(self.problem_)}"
+                f"the first reasons:{shown}{hint_about_columns(self.problem_)}"
                 if trials
                 else "no trial was finished, so there is nothing to choose from"
             )
@@ -392,8 +399,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         judged = [(trial, risk) for trial, risk in found if risk is not None]
         risks = [risk for _, risk in judged]
         if self._adjusts():
-            rule = self.risk if isinstance(self.risk, Adjusted) else Adjusted()
-            risks = trusting_labels(risks, rule.sources_worth)
+            risks = trusting_labels(risks, self._adjusted().sources_worth)
         return [trial for trial, _ in judged], risks
 
     def _winner(self, risks: Sequence[RiskEstimate], params: Sequence[Mapping[str, Any]]) -> int:

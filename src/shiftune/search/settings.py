@@ -35,7 +35,7 @@ def check_model(model: Any) -> None:
         )
 
 
-def hint(problem: ShiftProblem) -> str:
+def hint_about_columns(problem: ShiftProblem) -> str:
     """Say what may be wrong with the columns, where no trial got anywhere."""
     X = problem.target.X
     if not isinstance(X, pd.DataFrame):
