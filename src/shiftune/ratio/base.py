@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 FEWEST_TARGET_ROWS = 5
 
 
+def target_and_sources(X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
+    """Check the rows of the target and of k sources, and bring their columns in one order."""
+    if len(X_sources) == 0:
+        raise ProblemError("there are no sources to compare the target with")
+    tables = {"target": as_features(X_target, "target")}
+    for number, X in enumerate(X_sources, start=1):
+        tables[f"source {number}"] = as_features(X, f"source {number}")
+    for site, X in tables.items():
+        if len(X) == 0:
+            raise ProblemError(f"{site} has no rows to compare; it needs some")
+    return list(align(tables).values())
+
+
 class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
     """How much more frequent a row is at the target than at source j: w_j(x) = p_T(x) / p_j(x).
 
@@ -40,7 +53,8 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         X_target : array or DataFrame of shape (n_T, d)
         X_sources : k arrays or DataFrames of shape (n_j, d)
         """
-        target, *sources = self._checked(X_target, X_sources)
+        target, *sources = target_and_sources(X_target, X_sources)
+        self._like_ = target[:0]
         self.n_sources_ = len(sources)
         self._fit_rows(target, sources)
         return self
@@ -72,19 +86,6 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
         """Return w_j at checked rows, shape (n,)."""
-
-    def _checked(self, X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
-        if len(X_sources) == 0:
-            raise ProblemError("there are no sources to compare the target with")
-        tables = {"target": as_features(X_target, "target")}
-        for number, X in enumerate(X_sources, start=1):
-            tables[f"source {number}"] = as_features(X, f"source {number}")
-        for site, X in tables.items():
-            if len(X) == 0:
-                raise ProblemError(f"{site} has no rows; a density ratio needs some")
-        tables = align(tables)
-        self._like_ = tables["target"][:0]
-        return list(tables.values())
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_sources_"):

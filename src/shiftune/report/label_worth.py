@@ -9,8 +9,12 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
-from shiftune.risk import Adjusted
-from shiftune.risk.few_labels import contributions, differences_between_sites, sources_worth
+from shiftune.risk.few_labels import (
+    chance_of_differences,
+    contributions,
+    differences_between_sites,
+    sources_worth,
+)
 from shiftune.risk.variance import squares_by_source
 
 if TYPE_CHECKING:
@@ -59,8 +63,7 @@ def label_worth(
     _, risks = search._judged()
     _check(risks, counts)
     k = len(risks[0].n) - risks[0].labelled_target
-    rule = search.risk if isinstance(search.risk, Adjusted) else Adjusted()
-    worth = sources_worth(risks, rule.sources_worth)
+    worth = sources_worth(risks, search._adjusted().sources_worth)
     estimates = np.array([risk.estimates[:k] for risk in risks])
     truth = _true_values(risks, estimates, k)
     rng = np.random.default_rng(search.random_state)
@@ -106,9 +109,8 @@ def _true_values(risks: Sequence[RiskEstimate], estimates: Floats, k: int) -> Fl
     # Chance and differences that all trials have in common do not bear on the choice.
     common = apart.mean(axis=0)
     seen = differences_between_sites(estimates)
-    moved = [contributions(risks, j) for j in range(k)]
-    chance = np.mean([np.mean(np.sum((m - m.mean(axis=0)) ** 2, axis=1)) for m in moved])
-    real = max(0.0, 1 - float(chance) / seen) if seen > 0 else 0.0
+    chance = float(np.mean([chance_of_differences(risks, j) for j in range(k)]))
+    real = max(0.0, 1 - chance / seen) if seen > 0 else 0.0
     return np.asarray(mean + common + np.sqrt(real) * (apart - common))
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.problem.columns import align, as_features
+from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
+from shiftune.risk.few_labels import PRIOR_ROWS
 from shiftune.risk.moments import Moments
 from shiftune.risk.one_more_site import OneMoreSite
 from shiftune.risk.result import RiskEstimate
@@ -37,8 +38,6 @@ MOST_STRETCH = 10.0
 MOST_BEYOND = 0.1
 # Directions in which the variance of the adjustment is kept.
 MOST_REACH = 64
-# As how many labelled rows of the target the sources' rows count for the variance of one of them.
-PRIOR_ROWS = 10
 
 
 class Adjusted(BaseEstimator):  # type: ignore[misc]
@@ -114,13 +113,8 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             raise ProblemError(f"explained lies between 0 and 1, got {self.explained!r}")
         if not self.sources_worth > 0:
             raise ProblemError(f"sources_worth must be above 0, got {self.sources_worth!r}")
-        tables = {"target": as_features(X_target, "target")}
-        for number, X in enumerate(X_sources, start=1):
-            tables[f"source {number}"] = as_features(X, f"source {number}")
-        target, *sources = align(tables).values()
+        target, *sources = target_and_sources(X_target, X_sources)
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
-        if len(self.n_) == 0 or min(len(target), *self.n_) == 0:
-            raise ProblemError("the target and every source need at least one row")
         moments = Moments().fit(target, sources)
         Z = np.concatenate([moments.transform(X) for X in sources])
         self._learn(Z, moments.transform(target), moments.beyond_)
@@ -140,6 +134,8 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         self._point_out_extrapolation(beyond)
         leverage = np.sum((Z @ self.solve_) * Z, axis=1) + np.repeat(1 / self.n_, self.n_)
         self.blow_up_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+        c = np.abs(self.coefficients_)
+        self.ess_ = np.add.reduceat(c, starts) ** 2 / np.add.reduceat(c**2, starts)
         # How deviations of the sites enter the estimate, and what the sources say.
         self.pull_ = np.add.reduceat(self.coefficients_, starts)
         said = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
@@ -207,9 +203,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         kept = 1 - share
         influence = kept * self.coefficients_ * centred * self.blow_up_
         moved = centred / sources.rows(self.n_)
-        c = np.abs(self.coefficients_)
-        ess = sources.sums(c) ** 2 / sources.sums(c**2)
-        lam = kept * self.say_ / self.n_
+        ess, lam = self.ess_, kept * self.say_ / self.n_
         site = OneMoreSite(
             between=self.stretch_ * variance_between(estimates, divergences, self.n_),
             pull=kept * self.pull_,

@@ -43,7 +43,7 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     if len(risks) < 2 or k < 2:
         return prior
     n = risks[0].n
-    chance = np.array([_chance(risks, j) for j in range(len(n))])
+    chance = np.array([chance_of_differences(risks, j) for j in range(len(n))])
     one_row = float(np.average((chance * n)[:k], weights=n[:k]))
     if risks[0].labelled_target:
         one_row = (n[-1] * (chance * n)[-1] + PRIOR_ROWS * one_row) / (n[-1] + PRIOR_ROWS)
@@ -87,7 +87,7 @@ def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
     return np.array([risk.one_more_site.own[rows] for risk in risks if risk.one_more_site])
 
 
-def _chance(risks: Sequence[RiskEstimate], j: int) -> float:
+def chance_of_differences(risks: Sequence[RiskEstimate], j: int) -> float:
     """Variance of source j's estimate by its rows, of what differs between the models."""
     moved = contributions(risks, j)
     return float(np.mean(np.sum((moved - moved.mean(axis=0)) ** 2, axis=1)))
