@@ -73,6 +73,7 @@ def test_options(table, run, options, message):
         ("visit.csv", None, "did you mean visits.csv?"),
         (".", None, "is a folder"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_files(table, tune, name, content, message):
     if content is not None:

@@ -775,7 +775,7 @@ class Sleepy(RegressorMixin, BaseEstimator):
 class TestWorkers:
     def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
         space = {"nap": CategoricalDistribution([0.0, 60.0])}
-        search = make(Sleepy(), space, risk="variance_reduced", n_trials=4, trial_timeout=1.0).fit(
+        search = make(Sleepy(), space, risk="variance_reduced", n_trials=4, trial_timeout=2.0).fit(
             toy.problem
         )
         slow = search.trials_[search.trials_["param_nap"] == 60.0]

@@ -397,7 +397,7 @@ def test_a_task_that_hears_nothing_is_killed(caplog):
         ]
         with pytest.raises(OutOfTime, match=r"item 1 .* was killed"):
             workers.result(1)
-        assert 3.0 < time.monotonic() - began < 15
+        assert 6.0 < time.monotonic() - began < 45
         workers.submit(5, "quick")
         assert workers.result(5).startswith("quick")
     assert "killing the workers: [1]" in caplog.text

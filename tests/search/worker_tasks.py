@@ -139,5 +139,5 @@ def dawdle(context: Any, item: str) -> str:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         time.sleep(60)
     if item.startswith("short"):
-        time.sleep(0.7)
+        time.sleep(0.3)
     return f"{item} {os.getpid()}"

@@ -24,6 +24,8 @@ CONTEXT_FILE = "context.joblib"
 MIN_MAPPED_BYTES = 1_000_000
 MAX_MAPPED = 256
 MAX_BYTES_IN_PIPE = 2000
+# Between two attempts to stop a task, so several fit into the time after which it is killed.
+REPEAT_SECONDS = 0.5
 
 
 class OutOfTime(Exception):  # noqa: N818 - it is what happened to the item, not a mistake
@@ -180,8 +182,8 @@ def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         try:
-            # Again every second: code that catches all exceptions may have caught this one.
-            signal.setitimer(signal.ITIMER_REAL, time_limit, 1.0)
+            # Again and again: code that catches all exceptions may have caught this one.
+            signal.setitimer(signal.ITIMER_REAL, time_limit, REPEAT_SECONDS)
             value = task(context, item)
         except BaseException:
             if not over:

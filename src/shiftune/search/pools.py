@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("shiftune")
 
+# A task that has not ended so long after its time limit, or half the limit if that is longer, is
+# killed.
+GRACE_SECONDS = 5.0
+
 
 class Pool(Protocol):
     """Runs items and can be built anew after its workers have died."""
@@ -171,7 +175,7 @@ class LokyPool(FilePool):
             return super().submit(name, payload)
 
     def is_overdue(self, name: str) -> bool:
-        """Whether the item has not heeded the limit and ``max(2, limit / 2)`` seconds more."""
+        """Whether the item has not heeded the limit and ``max(5, limit / 2)`` seconds more."""
         limit = self._time_limit
         if limit is None:
             return False
@@ -179,7 +183,7 @@ class LokyPool(FilePool):
             since = float(Path(self._folder, name).read_text())
         except (FileNotFoundError, ValueError):  # in a queue; still reading the context
             return False
-        return time.monotonic() - since > limit + max(2.0, limit / 2)
+        return time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
 
     def _end(self, *, kill: bool) -> None:
         # Loky's own way also ends processes that the tasks have started.

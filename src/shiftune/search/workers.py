@@ -76,7 +76,7 @@ class Workers:
     time_limit
         Seconds that an item may run; then `OutOfTime` is raised inside the task, as soon as it
         executes Python code. With ``n_jobs``, the workers are killed (the other items are run
-        again) if the item is still running after ``max(2, time_limit / 2)`` seconds more, which is
+        again) if the item is still running after ``max(5, time_limit / 2)`` seconds more, which is
         noticed while the driver waits in `result`. With ``executor`` they are not, and where tasks
         run in threads (`ThreadPoolExecutor`, Dask) the limit has no effect at all.
 
