@@ -61,9 +61,15 @@ def label_worth(
         interval of the chosen trial's risk.
     """
     _, risks = search._judged()
+    adjusted = search._judging().adjusted
+    if adjusted is None:
+        raise ProblemError(
+            "the worth of labels can be told after a search with risk='adjusted', whose estimate "
+            "knows how far sites differ"
+        )
     _check(risks, counts)
     k = len(risks[0].n) - risks[0].labelled_target
-    worth = sources_worth(risks, search._adjusted().sources_worth)
+    worth = sources_worth(risks, adjusted.sources_worth)
     estimates = np.array([risk.estimates[:k] for risk in risks])
     truth = _true_values(risks, estimates, k)
     rng = np.random.default_rng(search.random_state)
@@ -89,11 +95,6 @@ def label_worth(
 
 
 def _check(risks: Sequence[RiskEstimate], counts: Sequence[int]) -> None:
-    if any(risk.method != "adjusted" for risk in risks):
-        raise ProblemError(
-            "the worth of labels can be told after a search with risk='adjusted', whose estimate "
-            "knows how far sites differ"
-        )
     if len(risks[0].n) - risks[0].labelled_target < FEWEST_SOURCES:
         raise ProblemError(
             f"fewer than {FEWEST_SOURCES} sources cannot tell how far one more site may differ"

@@ -17,7 +17,8 @@ def how_estimated(search: ShiftSearch) -> str:
     if search.risk == "oracle":
         return f"This was estimated with the labels of {target} itself, as experiments can."
     said = []
-    plan = search._plan()
+    judging = search._judging()
+    plan = judging.plan
     if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and _several_groups(search, plan):
         part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
         said.append(
@@ -29,7 +30,7 @@ def how_estimated(search: ShiftSearch) -> str:
             "This is the mean over rows of the sources that the model was not trained on. Nothing "
             f"was corrected for {target} being different."
         )
-    elif search._adjusts():
+    elif judging.adjusted is not None:
         said.append(
             f"What the sites say was adjusted for how their rows differ from those of {target}."
         )

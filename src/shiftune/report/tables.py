@@ -96,7 +96,7 @@ def overlap_of(search: ShiftSearch) -> Overlap:
     else:
         k = len(problem.sources)
         weights = search.weights_[:k]
-        rows = [site.X for site in search._split(problem).validation[:k]]
+        rows = [site.X for site in search._judging().split(problem).validation[:k]]
     table = overlap(weights, problem.target.X, rows, problem.names)
     return Overlap(dict(zip(problem.names, weights, strict=True)), table, used)
 

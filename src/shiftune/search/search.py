@@ -6,7 +6,7 @@ import copy
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import optuna
@@ -15,25 +15,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from shiftune.errors import DataWarning, OverlapWarning, ProblemError
-from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio.auto import ratio_named
-from shiftune.ratio.site_weights import site_weights
-from shiftune.risk.adjusted import Adjusted
-from shiftune.risk.estimate import estimate
 from shiftune.risk.few_labels import shared_alike, trusting_labels
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
-from shiftune.search.fitting import (
-    FitPlan,
-    PooledFit,
-    StudyData,
-    fit,
-    seeded,
-)
+from shiftune.search.fitting import FitPlan, fit, seeded
 from shiftune.search.given import problem_from
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.identity import described
+from shiftune.search.judging import Judging
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
 from shiftune.search.records import FAILURE, finished_trials, risk_of, table
@@ -47,8 +39,7 @@ from shiftune.search.settings import (
 )
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
-from shiftune.search.trial import Outcome, TrialContext, run_trial
-from shiftune.search.unseen_sites import LeaveSourcesOut
+from shiftune.search.trial import Outcome, run_trial
 from shiftune.search.workers import Workers
 
 if TYPE_CHECKING:
@@ -65,7 +56,6 @@ if TYPE_CHECKING:
 
     from shiftune.ratio import DensityRatio
     from shiftune.report.checks import Checks
-    from shiftune.risk.estimate import Method
     from shiftune.risk.losses import Loss
 
 
@@ -162,7 +152,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     study_ : optuna.Study
     problem_ : ShiftProblem
     weights_ : list of arrays or None
-        Density ratios at the validation rows.
+        Density ratios at the validation rows, where the risk is estimated with them.
+    ratio_ : DensityRatio or None
+        Fitted, where it is needed.
     interrupted_ : bool
         Whether the user stopped the search (Ctrl-C); the results are those so far.
 
@@ -250,11 +242,14 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.problem_, self.study_ = problem, study
         earlier = finished_trials(study)
         study.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        split = self._split(problem)
-        if self._needs_ratio():
-            ratio.fit(problem.target.X, [site.X for site in split.density])
-            self.ratio_ = ratio
-        context = self._context(problem, loss, split)
+        judging = self._judging()
+        split = judging.split(problem)
+        self.ratio_ = None
+        if judging.needs_ratio:
+            self.ratio_ = ratio.fit(problem.target.X, [site.X for site in split.density])
+        context = judging.context(self.estimator, problem, loss, split, self.ratio_)
+        found = context.data.weights
+        self.weights_ = None if found is None else list(found)
         with (
             Workers(
                 run_trial,
@@ -276,6 +271,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _identity(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> dict[str, str]:
         """What must be the same for trials of one study to be comparable."""
+        judging = self._judging()
         hidden = problem.oracle.labels if self.risk == "oracle" and problem.oracle else None
         return {
             "data": f"{problem.fingerprint()} {described(hidden)}",
@@ -283,92 +279,14 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             "space": described(self.space if callable(self.space) else dict(self.space)),
             "loss": described(loss),
             "risk": described(self.risk),
-            "ratio": described(ratio) if self._needs_ratio() else "",
-            "split": described((self._shares(), self.random_state)),
+            "ratio": described(ratio) if judging.needs_ratio else "",
+            "split": described((judging.shares, self.random_state)),
             "training weights": described(self.training_weights),
-            "plan": described(self._plan()),
+            "plan": described(judging.plan),
         }
 
-    def _adjusts(self) -> bool:
-        return self.risk == "adjusted" or isinstance(self.risk, Adjusted)
-
-    def _adjusted(self) -> Adjusted:
-        return clone(self.risk) if isinstance(self.risk, Adjusted) else Adjusted()
-
-    def _weighs(self) -> bool:
-        return self.risk not in ("naive", "oracle") and not self._adjusts()
-
-    def _needs_ratio(self) -> bool:
-        return self._weighs() or self.training_weights is not None
-
-    def _plan(self) -> FitPlan:
-        return self.plan or (LeaveSourcesOut() if self._adjusts() else PooledFit())
-
-    def _shares(self) -> tuple[float, float, float] | Callable[[ShiftProblem], Split]:
-        return self.shares or (PAPER_SHARES if self._needs_ratio() else (0.0, 0.7, 0.3))
-
-    def _split(self, problem: ShiftProblem) -> Split:
-        shares = self._shares()
-        if not callable(shares):
-            # Ten labels of the target are worth more for judging than for training.
-            return problem.split(
-                shares, random_state=self.random_state, target_trains=not self._adjusts()
-            )
-        split = shares(problem)
-        if not isinstance(split, Split):
-            raise ProblemError(
-                f"the function given as shares must return a Split, got {type(split).__name__}"
-            )
-        return split
-
-    def _context(self, problem: ShiftProblem, loss: Loss, split: Split) -> TrialContext:
-        if self.risk == "oracle" and problem.oracle is None:
-            raise ProblemError("risk='oracle' needs a problem whose target labels are kept aside")
-        train, judged = split.train, split.validation
-        training_weights = None
-        self.weights_: list[NDArray[np.float64]] | None = None
-        if self._weighs():
-            self.weights_ = site_weights(self.ratio_, judged)
-        if self.training_weights:
-            training_weights = _relative(site_weights(self.ratio_, train))
-        if self.risk == "oracle" and problem.oracle is not None:
-            judged = (problem.oracle,)
-        X_train, y_train = pooled(train)
-        X_judged, _ = pooled(judged)
-        risk = self._estimator(problem, judged)
-        if self.weights_ is not None:
-            # Depends on the weights alone, so it is said here once and not in every trial.
-            tried = risk(
-                [np.ones(len(site)) for site in judged], self.weights_, names=_names(judged)
-            )
-            if not isinstance(tried, RiskEstimate):
-                raise ProblemError(
-                    f"risk must return a RiskEstimate, got {type(tried).__name__}; build it with "
-                    "shiftune.risk.estimate"
-                )
-        data = StudyData(
-            X_train=X_train,
-            y_train=y_train,
-            train_sites=np.repeat(_names(train), [len(site) for site in train]),
-            training_weights=training_weights,
-            X_validation=X_judged,
-            y_validation=tuple(site.labels for site in judged),
-            weights=None if self.weights_ is None else tuple(self.weights_),
-            names=_names(judged),
-        )
-        model = seeded(self.estimator, self.random_state)
-        return TrialContext(model, data, loss, risk, self._plan())
-
-    def _estimator(
-        self, problem: ShiftProblem, judged: tuple[Site, ...]
-    ) -> Callable[..., RiskEstimate]:
-        if self._adjusts():
-            few = problem.labelled_target
-            sources = [site.X for site in judged if few is None or site.name != few.name]
-            return self._adjusted().fit(problem.target.X, sources)
-        if callable(self.risk):
-            return self.risk
-        return partial(estimate, method=cast("Method", self.risk))
+    def _judging(self) -> Judging:
+        return Judging.of(self)
 
     # ---------------------------------------------------------------- results
 
@@ -398,8 +316,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         found = [(trial, risk_of(trial)) for trial in finished_trials(self.study_)]
         judged = [(trial, risk) for trial, risk in found if risk is not None]
         risks = [risk for _, risk in judged]
-        if self._adjusts():
-            risks = trusting_labels(risks, self._adjusted().sources_worth)
+        if adjusted := self._judging().adjusted:
+            risks = trusting_labels(risks, adjusted.sources_worth)
         return [trial for trial, _ in judged], risks
 
     def _winner(self, risks: Sequence[RiskEstimate], params: Sequence[Mapping[str, Any]]) -> int:
@@ -411,9 +329,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _refitted(self, problem: ShiftProblem) -> Any:
         sites = problem.labelled_sites
         X, y = pooled(sites)
-        weights = None
-        if self.training_weights:
-            weights = _relative(site_weights(self.ratio_, sites))
+        weights = self._judging().weights_for_training(self.ratio_, sites)
         model = seeded(self.estimator, self.random_state).set_params(**self._model_params())
         return fit(model, X, y, weights)
 
@@ -481,7 +397,14 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # said when the search began
-            context = self._context(self.problem_, self.loss_, self._split(self.problem_))
+            judging = self._judging()
+            context = judging.context(
+                self.estimator,
+                self.problem_,
+                self.loss_,
+                judging.split(self.problem_),
+                self.ratio_,
+            )
         outcome = run_trial(context, {})
         if outcome.risk is None:
             return outcome
@@ -559,21 +482,3 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "best_estimator_"):
             raise NotFitted("this ShiftSearch has not been fitted; call fit first")
-
-
-def _relative(weights: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-    """Weights of all rows, end to end, with mean 1, so that penalties keep their meaning."""
-    stacked = np.concatenate(weights)
-    if not stacked.any():
-        warnings.warn(
-            "all training weights are 0: no source overlaps with the target, so the model is "
-            "trained without weights",
-            DataWarning,
-            stacklevel=3,
-        )
-        return None
-    return np.asarray(stacked / stacked.mean())
-
-
-def _names(sites: tuple[Site, ...]) -> tuple[str, ...]:
-    return tuple(site.name for site in sites)

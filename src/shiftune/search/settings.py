@@ -117,7 +117,7 @@ def _check_choices(search: ShiftSearch) -> None:
             f"there is no risk estimator {search.risk!r}; there are {list(ESTIMATORS)}"
         )
     shares = search.shares
-    if isinstance(shares, Sequence) and search._needs_ratio() and not shares[0] > 0:
+    if isinstance(shares, Sequence) and search._judging().needs_ratio and not shares[0] > 0:
         raise ProblemError(
             f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
