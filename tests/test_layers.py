@@ -16,6 +16,7 @@ ORDER = [
     "errors",
     "provenance",
     "whole_files",
+    "workers",
     "problem",
     "tables",
     "ratio",
@@ -68,5 +69,13 @@ def test_importing_changes_no_global_setting():
         "import shiftune, shiftune.ratio, shiftune.risk, shiftune.paper\n"
         "assert before == (sklearn.get_config(), np.geterr(), list(warnings.filters))\n"
         "assert state == np.random.get_state()[1].sum()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_worker_begins_without_what_its_tasks_need():
+    code = (
+        "import sys, shiftune.workers\n"
+        "assert not {'pandas', 'scipy', 'sklearn', 'optuna'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,11 +1,11 @@
 """Choose hyperparameters, and know the error, for a site you have no labels from."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from shiftune.problem import ShiftProblem
 
 if TYPE_CHECKING:
     from shiftune.models import load_model
+    from shiftune.problem import ShiftProblem
     from shiftune.search import LeaveSourcesOut, PooledFit, ShiftSearch, spaces
 
 __version__ = "0.1.0"
@@ -19,19 +19,25 @@ __all__ = [
     "spaces",
 ]
 
+_HOMES = {
+    "LeaveSourcesOut": "shiftune.search",
+    "PooledFit": "shiftune.search",
+    "ShiftProblem": "shiftune.problem",
+    "ShiftSearch": "shiftune.search",
+    "load_model": "shiftune.models",
+    "spaces": "shiftune.search",
+}
+
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:
-    """Load what brings Optuna and scikit-learn when it is first asked for."""
-    if name in ("LeaveSourcesOut", "PooledFit", "ShiftSearch", "spaces"):
-        import shiftune.search
+    """Load pandas, Optuna and scikit-learn when something of theirs is first asked for.
 
-        return getattr(shiftune.search, name)
-    if name == "load_model":
-        from shiftune.models import load_model
-
-        return load_model
-    raise AttributeError(f"module 'shiftune' has no attribute {name!r}")
+    Processes that run trials begin with importing this.
+    """
+    if name not in _HOMES:
+        raise AttributeError(f"module 'shiftune' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

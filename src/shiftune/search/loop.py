@@ -15,7 +15,7 @@ from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import FAILURE, MEAN_LOSS, RISK, SECONDS, finished_trials
 from shiftune.search.trial import Outcome, reason
 from shiftune.search.uninterrupted import uninterrupted
-from shiftune.search.workers import OutOfTime, WorkerDied, Workers
+from shiftune.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -40,7 +40,7 @@ from shiftune.search.settings import (
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Outcome, run_trial
-from shiftune.search.workers import Workers
+from shiftune.workers import Workers
 
 if TYPE_CHECKING:
     import os

@@ -1,4 +1,4 @@
-"""Run the items of a search elsewhere, and see them through when workers die."""
+"""Run items elsewhere, and see them through when workers die."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
-from shiftune.search import in_worker
-from shiftune.search.in_worker import OutOfTime
-from shiftune.search.pools import open_pool
+from shiftune.workers import in_worker
+from shiftune.workers.in_worker import OutOfTime
+from shiftune.workers.pools import open_pool
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from shiftune.search.in_worker import Task
-    from shiftune.search.pools import ExecutorFactory, Pool
+    from shiftune.workers.in_worker import Task
+    from shiftune.workers.pools import ExecutorFactory, Pool
 
 __all__ = ["OutOfTime", "WorkerDied", "Workers"]
 

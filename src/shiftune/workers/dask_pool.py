@@ -7,10 +7,10 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from shiftune.search import in_worker
+from shiftune.workers import in_worker
 
 if TYPE_CHECKING:
-    from shiftune.search.pools import ExecutorFactory
+    from shiftune.workers.pools import ExecutorFactory
 
 SCATTER_ATTEMPTS = 3
 

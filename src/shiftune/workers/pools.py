@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 
-from shiftune.search import in_worker
-from shiftune.search.dask_pool import DaskPool
+from shiftune.workers import in_worker
+from shiftune.workers.dask_pool import DaskPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -193,7 +193,7 @@ class LokyPool(FilePool):
 def open_pool(
     context: Any, *, n_jobs: int, executor: ExecutorFactory | None, time_limit: float | None
 ) -> Pool:
-    """Return the pool that fits the arguments of `shiftune.search.workers.Workers`."""
+    """Return the pool that fits the arguments of `shiftune.workers.Workers`."""
     if executor is None:
         return LokyPool(n_jobs, context, time_limit=time_limit)
     first: Executor | None = executor()

@@ -1,0 +1,8 @@
+"""Processes and clusters that run a search's trials, and may die.
+
+Knows nothing of searches, and imports next to nothing, so that a worker begins quickly.
+"""
+
+from shiftune.workers.workers import OutOfTime, WorkerDied, Workers
+
+__all__ = ["OutOfTime", "WorkerDied", "Workers"]
