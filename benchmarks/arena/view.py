@@ -68,11 +68,7 @@ class View:
 
     @cached_property
     def half(self) -> np.ndarray:
-        """Half known, half unseen sites, (P, n_val).
-
-        As `LeaveSourcesOut` gives it, but for groups that are drawn and not dealt by size, and rows
-        of a class that only their group has, which here cost what a chance of 1e-3 costs.
-        """
+        """Half known, half unseen sites, as `LeaveSourcesOut` gives it, (P, n_val)."""
         return (self.known + self.unseen) / 2
 
     @cached_property
