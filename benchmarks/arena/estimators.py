@@ -270,4 +270,17 @@ ESTIMATORS = [
     Estimator(
         "adjusted, no products", "adjusted", 4, adjusted(constants={"moments.MOST_MULTIPLIED": 0})
     ),
+    *(  # these bear on the interval alone
+        Estimator(
+            f"adjusted, {what} to {value:g}",
+            "adjusted",
+            4,
+            adjusted(constants={f"adjusted.{name}": value}),
+        )
+        for what, name, values in (
+            ("leverage", "MOST_LEVERAGE", (0.5, 0.99)),
+            ("stretch", "MOST_STRETCH", (3.0, 30.0)),
+        )
+        for value in values
+    ),
 ]
