@@ -48,6 +48,7 @@ class Question:
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     drop_unlabelled: bool = False
+    use_target_labels: bool = False
     space: Path | str | None = None
     loss: str | None = None
     risk: str | None = None
@@ -87,6 +88,7 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         keep=q.keep,
         drop=q.drop,
         drop_unlabelled=q.drop_unlabelled,
+        use_target_labels=q.use_target_labels,
     )
     task = table.problem.task
     if q.loss is not None:
@@ -125,6 +127,7 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         "keep": sorted(q.keep),
         "drop": sorted(q.drop),
         "drop_unlabelled": q.drop_unlabelled,
+        "use_target_labels": q.use_target_labels,
         "model": q.model,
         "space": space_as_toml(space),
         "loss": loss.name,

@@ -82,6 +82,13 @@ def tune(
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Leave out source rows without a label.")
     ] = False,
+    use_target_labels: Annotated[
+        bool,
+        typer.Option(
+            "--use-target-labels",
+            help="Use the labels that rows of the target have, to judge and to train.",
+        ),
+    ] = False,
     jobs: Jobs = 1,
     seed: Seed = 0,
     out: Annotated[
@@ -100,8 +107,10 @@ def tune(
 
       shiftune tune visits.csv --site ward --target A --label died --model ridge
 
-    The other sites are the sources, which need labels. Labels that the target has are set aside
-    and never used. Identifiers and constant columns are left out, with a note.
+    The other sites are the sources, which need labels. Labels that the target has are set aside;
+    with --use-target-labels they judge the trials beside the sources, and train the final model.
+    Predictions are for all rows of the target. Identifiers and constant columns are left out, with
+    a note.
 
     DIR gets [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (rows counted from
     0), [bold]trials.csv[/], the model (load it with [bold]shiftune.load_model[/]), settings.json
@@ -126,6 +135,7 @@ def tune(
         keep=tuple(keep or ()),
         drop=tuple(drop or ()),
         drop_unlabelled=drop_unlabelled,
+        use_target_labels=use_target_labels,
         space=space,
         loss=loss,
         risk=risk,

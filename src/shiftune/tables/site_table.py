@@ -39,11 +39,14 @@ class SiteTable:
         One row per column besides site and label: kind, distinct, missing, used, remark, spelling.
     target_rows : array of shape (n_T,)
         Where the target's rows stand in the table, counted from 0.
+    target_labelled : bool array of shape (n_T,)
+        Which of them have a label that is used.
     """
 
     problem: ShiftProblem
     columns: pd.DataFrame
     target_rows: NDArray[np.intp]
+    target_labelled: NDArray[np.bool_]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -73,6 +76,7 @@ def site_table(
     keep: Collection[str] = (),
     drop: Collection[str] = (),
     drop_unlabelled: bool = False,
+    use_target_labels: bool = False,
 ) -> SiteTable:
     """Make sense of a table as it comes from a file.
 
@@ -83,13 +87,16 @@ def site_table(
     site, label : column names
         Without a label the problem is good for `diagnose` only.
     target : str
-        The site to tune for. Its labels, if it has any, are set aside.
+        The site to tune for.
     task : {"classification", "regression"}, optional
         Default: told from the labels.
     keep, drop : column names
         To be used in any case; not to be used.
     drop_unlabelled : bool
         Leave out rows of sources that have no label. Without it they are an error.
+    use_target_labels : bool
+        Use the labels that rows of the target have: they become the problem's `labelled_target`,
+        and stay among the rows of the target. Without it they are set aside.
 
     Examples
     --------
@@ -99,7 +106,8 @@ def site_table(
     >>> table.columns["remark"].to_list()
     ['left out: another value in almost every row, like an identifier', '']
     >>> table.notes[0]
-    'the labels of 20 rows of the target are set aside and never used'
+    'the labels of 20 rows of the target are set aside and never used; tune uses them with
+    --use-target-labels'
     """
     df = df.rename(columns=str)
     names = df.columns.to_list()
@@ -122,7 +130,9 @@ def site_table(
     inside = groups == target
     labels, decided = pd.Series(0.0, df.index), task or "regression"  # overlap needs no labels
     if label is not None:
-        labels, decided, said = read_labels(df[label], inside, task)
+        labels, decided, said = read_labels(
+            df[label], inside, task, use_target_labels=use_target_labels
+        )
         notes += said
     features = [name for name in names if name not in (site, label)]
     columns = {
@@ -136,7 +146,8 @@ def site_table(
         raise ProblemError("no column is left to learn from; see what the file holds")
     X = pd.DataFrame(used)
     if decided == "classification":
-        notes += lacking_classes(labels, groups)
+        notes += lacking_classes(labels[~inside], groups[~inside])
+    labelled = labels.notna().to_numpy() & inside if use_target_labels else np.zeros_like(inside)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the same text is in the problem's notes
         problem = ShiftProblem.from_arrays(
@@ -144,6 +155,7 @@ def site_table(
             labels[~inside],
             groups[~inside],
             X[inside],
+            labelled_target=(X[labelled], labels[labelled]) if labelled.any() else None,
             target_name=target,
             task=decided,
         )
@@ -151,6 +163,7 @@ def site_table(
         replace(problem, notes=(*notes, *problem.notes)),
         _overview(columns),
         np.flatnonzero(rows)[inside],
+        labelled[inside],
     )
 
 
