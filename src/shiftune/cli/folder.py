@@ -19,7 +19,7 @@ from shiftune.search.records import finished_trials
 from shiftune.whole_files import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
@@ -199,7 +199,7 @@ class ResultFolder:
 
 
 def _predictions(done: Undertaking) -> pd.DataFrame:
-    """The target's rows by their number in the table, and what the model says of them."""
+    """Identifiers of the target's rows, their number in the table, what the model says of them."""
     search, X = done.search, done.table.problem.target.X
     found = pd.DataFrame({"row": done.table.target_rows, "prediction": search.predict(X)})
     if done.question.use_target_labels:
@@ -208,7 +208,13 @@ def _predictions(done: Undertaking) -> pd.DataFrame:
         shares = search.predict_proba(X)
         for label, share in zip(search.classes_, shares.T, strict=True):
             found[f"probability_{label}"] = share
-    return found
+    taken = done.table.identifiers
+    found.columns = [_free(name, taken) for name in found.columns]
+    return pd.concat([done.identified, found], axis=1)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
 
 
 def _about_labels(labelled: NDArray[np.bool_]) -> str:

@@ -48,6 +48,8 @@ class ReadColumn:
         Share of the rows.
     used : bool
         Whether it is a feature.
+    identifier : bool
+        Whether it says which case a row is, and nothing else.
     remark : str
         What was noticed or done; empty if nothing.
     spelling : str
@@ -59,12 +61,13 @@ class ReadColumn:
     distinct: int
     missing: float
     used: bool = True
+    identifier: bool = False
     remark: str = ""
     spelling: str = ""
 
-    def left_out(self, why: str) -> ReadColumn:
+    def left_out(self, why: str, *, identifier: bool = False) -> ReadColumn:
         """Return the same column, not used."""
-        return replace(self, used=False, remark=f"left out: {why}")
+        return replace(self, used=False, identifier=identifier, remark=f"left out: {why}")
 
 
 def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = False) -> ReadColumn:
@@ -100,7 +103,9 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
     if why := _useless(found, inside):
         return found.left_out(why)
     if _is_id(found):
-        return found.left_out("another value in almost every row, like an identifier")
+        return found.left_out(
+            "another value in almost every row, like an identifier", identifier=True
+        )
     return found
 
 

@@ -36,7 +36,8 @@ class SiteTable:
     problem : ShiftProblem
         Its notes say what was noticed or done, besides the remarks on columns.
     columns : DataFrame
-        One row per column besides site and label: kind, distinct, missing, used, remark, spelling.
+        One row per column besides site and label: kind, distinct, missing, used, identifier,
+        remark, spelling.
     target_rows : array of shape (n_T,)
         Where the target's rows stand in the table, counted from 0.
     target_labelled : bool array of shape (n_T,)
@@ -60,6 +61,11 @@ class SiteTable:
         return dict(zip(used.index, used["kind"], strict=True))
 
     @property
+    def identifiers(self) -> list[str]:
+        """The columns that say which case a row is."""
+        return self.columns.index[self.columns["identifier"]].to_list()
+
+    @property
     def spellings(self) -> dict[str, str]:
         """How dates that are written as text are written."""
         dates = self.columns[self.columns["used"] & (self.columns["spelling"] != "")]
@@ -75,6 +81,7 @@ def site_table(
     task: Task | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
+    identifiers: Collection[str] = (),
     drop_unlabelled: bool = False,
     use_target_labels: bool = False,
 ) -> SiteTable:
@@ -92,6 +99,8 @@ def site_table(
         Default: told from the labels.
     keep, drop : column names
         To be used in any case; not to be used.
+    identifiers : column names
+        Not to be used either; they say which case a row is.
     drop_unlabelled : bool
         Leave out rows of sources that have no label. Without it they are an error.
     use_target_labels : bool
@@ -113,16 +122,16 @@ def site_table(
     names = df.columns.to_list()
     if doubled := df.columns[df.columns.duplicated()].unique().to_list():
         raise ProblemError(f"the column names {doubled} occur more than once")
-    for name in (site, *([] if label is None else [label]), *keep, *drop):
+    for name in (site, *([] if label is None else [label]), *keep, *drop, *identifiers):
         known(name, names, "column")
     for role, taken in (("site", site), ("label", label)):
-        if taken in (*keep, *drop):
+        if taken in (*keep, *drop, *identifiers):
             raise ProblemError(
                 f"column {taken!r} is the {role}, which is neither kept nor left out"
             )
     if site == label:
         raise ProblemError(f"site and label are both {site!r}; they are different columns")
-    if both := sorted(set(keep) & set(drop)):
+    if both := sorted(set(keep) & {*drop, *identifiers}):
         raise ProblemError(f"column {both[0]!r} is to be kept and left out; say one of them")
     groups = _sites(df[site], target)
     rows, notes = _usable_rows(df, groups, target, site, label, drop_unlabelled)
@@ -136,9 +145,9 @@ def site_table(
         notes += said
     features = [name for name in names if name not in (site, label)]
     columns = {
-        name: read_column(df[name], inside, keep=name in keep)
-        if name not in drop
-        else _dropped(df[name])
+        name: _left_out(df[name], identifier=name in identifiers)
+        if name in (*drop, *identifiers)
+        else read_column(df[name], inside, keep=name in keep)
         for name in features
     }
     used = {name: column.series for name, column in columns.items() if column.used}
@@ -226,13 +235,14 @@ def _usable_rows(
     return rows, notes
 
 
-def _dropped(column: pd.Series) -> ReadColumn:
+def _left_out(column: pd.Series, *, identifier: bool) -> ReadColumn:
     found = read_column(column, np.zeros(len(column), dtype=bool), keep=True)
-    return found.left_out("as you asked")
+    why = "an identifier, as you said" if identifier else "as you asked"
+    return found.left_out(why, identifier=identifier)
 
 
 def _overview(columns: dict[str, ReadColumn]) -> pd.DataFrame:
-    facts = ("kind", "distinct", "missing", "used", "remark", "spelling")
+    facts = ("kind", "distinct", "missing", "used", "identifier", "remark", "spelling")
     return pd.DataFrame(
         [[getattr(column, fact) for fact in facts] for column in columns.values()],
         index=pd.Index(columns, name="column"),
