@@ -70,6 +70,21 @@ def test_an_identifier_cannot_be_kept(cases, tune):
     assert "did you mean 'case'?" in tune("cases.csv", "--id", "cases", code=2).output
 
 
+def test_several_rows_of_a_patient(cases, tune):
+    cases["patient_id"] = [f"{number // 3:04}" for number in range(240)]
+    cases.to_csv("cases.csv", index=False)
+    found = json.loads(tune("cases.csv", "--out", "run", "--json").stdout)
+    columns = {column["column"]: column for column in found["columns"]}
+    assert not columns["patient_id"]["used"]
+    assert "if it is none say --keep patient_id" in columns["patient_id"]["remark"]
+    assert "column 'patient_id' has 80 values in 240 rows" in found["notes"][0]
+    assert "'case'" not in found["notes"][0]
+    predictions = pd.read_csv("run/predictions.csv", dtype=str)
+    assert predictions["patient_id"].to_list() == cases["patient_id"].to_list()[:80]
+    kept = tune("cases.csv", "--keep", "patient_id", "--out", "kept", "--json")
+    assert json.loads(kept.stdout)["notes"] == []
+
+
 def test_whole_numbers_of_parquet_stay_whole(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

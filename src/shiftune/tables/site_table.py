@@ -150,6 +150,9 @@ def site_table(
         else read_column(df[name], inside, keep=name in keep)
         for name in features
     }
+    if label is not None:
+        identifying = (column for column in columns.values() if column.identifier)
+        notes += [_about_repeats(column) for column in identifying if column.repeats]
     used = {name: column.series for name, column in columns.items() if column.used}
     if not used:
         raise ProblemError("no column is left to learn from; see what the file holds")
@@ -239,6 +242,15 @@ def _left_out(column: pd.Series, *, identifier: bool) -> ReadColumn:
     found = read_column(column, np.zeros(len(column), dtype=bool), keep=True)
     why = "an identifier, as you said" if identifier else "as you asked"
     return found.left_out(why, identifier=identifier)
+
+
+def _about_repeats(column: ReadColumn) -> str:
+    return (
+        f"column {column.series.name!r} has {column.distinct} values in {column.present} rows; "
+        "where some of a value's rows train a model that is judged on the others, errors look too "
+        "small: leave all but one of them out of the file, or split by it in Python (shares of "
+        "ShiftSearch)"
+    )
 
 
 def _overview(columns: dict[str, ReadColumn]) -> pd.DataFrame:
