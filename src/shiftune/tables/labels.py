@@ -44,7 +44,7 @@ def read_labels(
     given = labels.dropna().infer_objects()
     if types.is_object_dtype(given) or types.is_string_dtype(given):
         _check_text(given, name)
-    elif types.is_float_dtype(given) and np.array_equal(given, np.round(given)):
+    elif types.is_float_dtype(given) and _whole(given):
         labels = labels.astype("Int64")  # 0 and 1, not 0.0 and 1.0, in what is predicted
         given = labels.dropna()
     decided = task or task_of([given.to_numpy()])
@@ -53,6 +53,11 @@ def read_labels(
     elif not types.is_numeric_dtype(given) or types.is_bool_dtype(given):
         raise ProblemError(f"the label {name!r} holds no numbers, so it has classes to predict")
     return labels, decided, notes
+
+
+def _whole(numbers: pd.Series) -> bool:
+    """Whether all are whole numbers, and a float tells each from the next."""
+    return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)
 
 
 def _about_target_labels(own: pd.Series, use: bool) -> list[str]:
