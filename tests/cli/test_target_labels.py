@@ -65,6 +65,17 @@ def test_it_is_another_question(few, tune, first):
     assert f"use_target_labels {bool(first)} there, {not first} here" in said
 
 
+def test_a_folder_from_before_the_option(few, folder, tune, run):
+    tune("few.csv", "--out", "run")
+    path = folder / "run" / "settings.json"
+    settings = json.loads(path.read_text())
+    del settings["options"]["use_target_labels"], settings["options"]["identifiers"]
+    path.write_text(json.dumps(settings))
+    run("report", "run")
+    tune("few.csv", "--out", "run", trials=3)
+    assert "use_target_labels" in tune("few.csv", "--out", "run", USE, code=2).output
+
+
 def test_without_it_a_note_says_how(few, tune):
     said = " ".join(tune("few.csv", "--out", "run").output.split())
     assert (

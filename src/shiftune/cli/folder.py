@@ -89,10 +89,11 @@ class ResultFolder:
         self._write_json(SETTINGS, settings)
 
     def _check_same(self, options: Mapping[str, Any]) -> None:
-        earlier = self.settings()["options"]
-        others = [name for name in options if earlier.get(name) != options[name]]
+        # An option that was not there yet when the folder was written was not given.
+        earlier = {name: type(now)() for name, now in options.items()} | self.settings()["options"]
+        others = [name for name in options if earlier[name] != options[name]]
         if others:
-            said = ", ".join(_difference(name, earlier.get(name), options[name]) for name in others)
+            said = ", ".join(_difference(name, earlier[name], options[name]) for name in others)
             raise ProblemError(
                 f"{self.path} holds a result of another question ({said}); give another folder "
                 "with --out, or ask the same to go on"
@@ -218,11 +219,9 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 
 def _about_labels(labelled: NDArray[np.bool_]) -> str:
-    return (
-        f"used, those of {labelled.sum()} of its {len(labelled)} rows"
-        if any(labelled)
-        else "not used"
-    )
+    if not labelled.any():
+        return "not used"
+    return f"used, those of {labelled.sum()} of its {len(labelled)} rows"
 
 
 def _difference(name: str, earlier: Any, now: Any) -> str:

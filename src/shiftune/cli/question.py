@@ -164,5 +164,5 @@ def _fewest_training_rows(problem: ShiftProblem) -> int:
 def question_again(data: Path, options: Mapping[str, Any]) -> Question:
     """Return the question that was asked with these options."""
     same = {name: value for name, value in options.items() if name != "data"}
-    same |= {name: tuple(options[name]) for name in ("keep", "drop", "identifiers")}
+    same |= {name: tuple(options.get(name, ())) for name in ("keep", "drop", "identifiers")}
     return Question(data=data, **same)

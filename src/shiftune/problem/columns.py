@@ -176,7 +176,7 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     frame = X.infer_objects().copy()
     plain = plain_numbers(frame)
     if np.isinf(frame[[name for name in frame.columns if name in plain]].to_numpy(float)).any():
-        plain = set()
+        plain = set()  # one by one, the column will be named
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
         if column.dtype == object:

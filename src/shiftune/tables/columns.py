@@ -127,22 +127,7 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
         return found.left_out(
             "another value in almost every row, like an identifier", identifier=True
         )
-    if _could_name_cases(found):
-        values, name = (
-            f"{found.distinct} values in {found.present} rows",
-            shlex.quote(str(column.name)),
-        )
-        if (
-            found.distinct > MANY_CATEGORIES
-            and found.present <= MOST_ROWS_OF_A_CASE * found.distinct
-        ):
-            return found.left_out(
-                f"named like an identifier, {values}; if it is none say --keep {name}",
-                identifier=True,
-            )
-        said = f"named like an identifier, {values}; if it is one say --id {name}"
-        return replace(found, remark="; ".join(filter(None, (found.remark, said))))
-    return found
+    return _of_cases(found) if _could_name_cases(found) else found
 
 
 def _from_text(text: ReadColumn) -> ReadColumn:
@@ -254,6 +239,17 @@ def _could_name_cases(column: ReadColumn) -> bool:
     if column.distinct <= MANY_CODES or not named_like_case(str(column.series.name)):
         return False
     return column.kind == "category" or (column.kind == "number" and _whole(column.series))
+
+
+def _of_cases(column: ReadColumn) -> ReadColumn:
+    """Leave out an identifier that repeats; only point it out where it may be a code."""
+    said = f"named like an identifier, {column.distinct} values in {column.present} rows; "
+    name = shlex.quote(str(column.series.name))
+    rows_of_a_case = column.present / column.distinct
+    if column.distinct > MANY_CATEGORIES and rows_of_a_case <= MOST_ROWS_OF_A_CASE:
+        return column.left_out(f"{said}if it is none say --keep {name}", identifier=True)
+    said += f"if it is one say --id {name}"
+    return replace(column, remark=f"{column.remark}; {said}" if column.remark else said)
 
 
 def _whole(values: pd.Series) -> bool:
