@@ -110,6 +110,13 @@ def test_text_among_the_labels(visits, folder, tune):
     assert "also text in 1 row(s): 'ask Bob'" in flat(tune("visits.csv", code=2))
 
 
+def test_labels_too_large_to_square(visits, folder, tune):
+    visits.drop(columns="ill").assign(cost=visits["cost"] * 1e100).to_csv("visits.csv", index=False)
+    said = flat(tune("visits.csv", "--out", "run", code=2))
+    assert "the labels are numbers of up to 2e+102, whose squared loss is too large" in said
+    assert not (folder / "run").exists()
+
+
 def test_a_folder_of_other_data(visits, table, tune):
     tune("visits.csv", "--out", "run")
     kept = {path: path.read_bytes() for path in (table / "run").iterdir()}

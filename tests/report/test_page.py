@@ -11,7 +11,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
 from shiftune.report import save_report
 from shiftune.report.comparison import Rival, as_given, naive_choice
@@ -130,6 +132,21 @@ class TestWhatItSays:
         own = sources_with_intervals(hostile_search.risk_).to_dict("index")["2024"]
         said = with_interval(own["estimate"], (own["low"], own["high"]))
         assert f"2024 {said} 25% {own['n']} " in outline.text
+
+    def test_what_labels_would_buy(self, outline, weighted_search):
+        assert "labels of 10 / 30 rows of" in outline.text
+        assert "would make it about ±" in outline.text
+        assert "would make it about" not in Outline(page(weighted_search)).text
+
+    def test_labels_of_the_target(self, hostile_search):
+        sites = {site.name: (site.X, site.y) for site in hostile_search.problem_.sources}
+        X = hostile_search.problem_.target.X
+        few = (X[:20], np.arange(20.0))
+        problem = ShiftProblem.from_sites(sites, X, labelled_target=few, task="regression")
+        search = clone(hostile_search).set_params(n_trials=1).fit(problem)
+        text = Outline(page(search)).text
+        assert "80 rows are known, and 20 labels?" in text
+        assert "collect some labels" not in text
 
     def test_density_ratios_in_words(self, weighted_search):
         text = Outline(page(weighted_search)).text

@@ -414,6 +414,17 @@ class TestMore:
         assert back.interval() == a.interval()
         assert short_b.minus(back).stderr == pytest.approx(short_b.minus(short_a).stderr, rel=1e-5)
 
+    @pytest.mark.parametrize("size", [1e-58, 1.0, 1e58])
+    def test_stored_whatever_the_size_of_the_losses(self, size):
+        rng = np.random.default_rng(0)
+        a, b = (estimate(rng.exponential(size, (3, 50)), method="naive") for _ in "ab")
+        back = RiskEstimate.from_record(json.loads(json.dumps(a.to_record())))
+        assert b.minus(back).stderr / size == pytest.approx(b.minus(a).stderr / size, rel=1e-5)
+
+    def test_losses_too_large_to_square(self):
+        with pytest.raises(ProblemError, match=r"source 'C' has losses of up to 1e\+200"):
+            estimate([[1.0, 2.0], [1e200, 3.0]], names=["B", "C"], method="naive")
+
 
 class TestDifference:
     def test_paired(self):

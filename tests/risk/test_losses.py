@@ -108,6 +108,8 @@ class TestUserFunctions:
         ("squared", [[1.0]], [1.0], None, r"shape \(n,\)"),
         ("squared", [1.0], [np.nan], None, "NaN"),
         ("squared", [1.0], [np.inf], None, "infinite"),
+        ("squared", [1e100], [0.0], None, "losses of up to 1e\\+200 .*labels, .* up to 1e\\+100"),
+        ("squared", [1e200], [0.0], None, "infinite losses .*labels, .* up to 1e\\+200"),
         ("squared", [1.0, 2.0], [[1.0, 2.0], [1.0, 2.0]], None, "one prediction per row"),
         ("zero_one", ["a"], [1], None, "text but the predictions numbers"),
         ("log_loss", [0], [[0.5, 0.5]], None, "classes= is needed"),

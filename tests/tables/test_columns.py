@@ -40,6 +40,41 @@ def test_identifiers(name, values, used):
     assert read(values, name, keep=True).used
 
 
+@pytest.mark.parametrize(
+    ("name", "distinct", "used", "noticed"),
+    [
+        ("patient_id", 300, False, True),
+        ("PatientID", 300, False, True),
+        ("subject", 300, False, True),
+        ("patient id", 51, False, True),
+        ("subject", 42, True, True),  # may be a code: pointed out, and kept
+        ("patient_id", 20, True, False),
+        ("price_index", 300, True, False),
+        ("nr_of_steps", 300, True, False),
+        ("income", 300, True, False),
+    ],
+)
+@pytest.mark.parametrize("text", [False, True])
+def test_identifiers_of_several_rows(name, distinct, used, noticed, text):
+    rows = np.random.default_rng(0).permutation(1000) % distinct * 7
+    column = pd.Series([f"c{row}" for row in rows] if text else rows, name=name)
+    found = read_column(column, np.arange(1000) < 300)
+    assert (found.used, found.identifier) == (used, not used)
+    assert ("named like an identifier" in found.remark) == noticed
+    if not used:
+        assert found.remark.endswith(f"say --keep {name}" if " " not in name else f"'{name}'")
+    elif noticed:
+        assert found.remark.endswith(f"say --id {name}")
+    kept = read_column(column, np.arange(1000) < 300, keep=True)
+    assert kept.used
+    assert "named like" not in kept.remark
+
+
+def test_numbers_with_decimals_name_no_case():
+    column = pd.Series(np.arange(1000) % 300 + 0.5, name="patient_id")
+    assert read_column(column, np.arange(1000) < 300).remark == ""
+
+
 def test_a_constant_with_gaps_is_information():
     assert read([1.0] * 50 + [np.nan] * 50).used
     assert not read([1.0] * N).used

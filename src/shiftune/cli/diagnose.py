@@ -10,6 +10,7 @@ from shiftune.cli.app import command
 from shiftune.cli.options import (
     Data,
     Drop,
+    Id,
     Json,
     Keep,
     OptionalLabel,
@@ -29,6 +30,7 @@ def diagnose(
     ratio: Ratio = "logistic",
     keep: Keep = None,
     drop: Drop = None,
+    identifiers: Id = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -51,6 +53,7 @@ def diagnose(
         label=label,
         keep=keep or (),
         drop=drop or (),
+        identifiers=identifiers or (),
         drop_unlabelled=True,
     )
     notes = list(table.notes)

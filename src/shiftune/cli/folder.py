@@ -14,12 +14,16 @@ from shiftune.cli.records import records, risk_record
 from shiftune.errors import ProblemError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
+from shiftune.report.labels_in_words import worth_of_labels
 from shiftune.search.records import finished_trials
 from shiftune.whole_files import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from shiftune.cli.question import Undertaking
 
@@ -85,10 +89,11 @@ class ResultFolder:
         self._write_json(SETTINGS, settings)
 
     def _check_same(self, options: Mapping[str, Any]) -> None:
-        earlier = self.settings()["options"]
-        others = [name for name in options if earlier.get(name) != options[name]]
+        # An option that was not there yet when the folder was written was not given.
+        earlier = {name: type(now)() for name, now in options.items()} | self.settings()["options"]
+        others = [name for name in options if earlier[name] != options[name]]
         if others:
-            said = ", ".join(_difference(name, earlier.get(name), options[name]) for name in others)
+            said = ", ".join(_difference(name, earlier[name], options[name]) for name in others)
             raise ProblemError(
                 f"{self.path} holds a result of another question ({said}); give another folder "
                 "with --out, or ask the same to go on"
@@ -123,6 +128,7 @@ class ResultFolder:
             model = save_model(search.best_estimator_, self.path / MODEL)
             with whole_file(self.path / PREDICTIONS) as part:
                 _predictions(done).to_csv(part, index=False)
+        worth = worth_of_labels(search)
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
         best = {
             "target": done.question.target,
@@ -134,6 +140,8 @@ class ResultFolder:
             "params": plain(search.best_params_),
             "risk": risk_record(search.risk_),
             "sources": records(sources),
+            "target_labels_used": int(done.table.target_labelled.sum()),
+            "label_worth": None if worth is None else records(worth),
             "model_file": model.name,
         }
         self._write_json(BEST, best)
@@ -163,6 +171,7 @@ class ResultFolder:
             "command": last["command"],
             "data file": settings["file"],
             "data fingerprint": settings["options"]["data"],
+            "labels of the target": _about_labels(done.table.target_labelled),
             "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",
             "seed": str(settings["options"]["seed"]),
             "date": last["date"],
@@ -191,14 +200,28 @@ class ResultFolder:
 
 
 def _predictions(done: Undertaking) -> pd.DataFrame:
-    """The target's rows by their number in the table, and what the model says of them."""
+    """Identifiers of the target's rows, their number in the table, what the model says of them."""
     search, X = done.search, done.table.problem.target.X
     found = pd.DataFrame({"row": done.table.target_rows, "prediction": search.predict(X)})
+    if done.question.use_target_labels:
+        found.insert(1, "label_used", done.table.target_labelled)
     if done.table.problem.task == "classification" and hasattr(search, "predict_proba"):
         shares = search.predict_proba(X)
         for label, share in zip(search.classes_, shares.T, strict=True):
             found[f"probability_{label}"] = share
-    return found
+    taken = done.table.identifiers
+    found.columns = [_free(name, taken) for name in found.columns]
+    return pd.concat([done.identified, found], axis=1)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _about_labels(labelled: NDArray[np.bool_]) -> str:
+    if not labelled.any():
+        return "not used"
+    return f"used, those of {labelled.sum()} of its {len(labelled)} rows"
 
 
 def _difference(name: str, earlier: Any, now: Any) -> str:

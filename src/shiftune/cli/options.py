@@ -119,6 +119,16 @@ Drop = Annotated[
         metavar="COLUMN", help="Leave this column out. Repeat for several.", show_default=False
     ),
 ]
+Id = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="This column says which case a row is: it is left out, and stands in predictions.csv. "
+        "Repeat for several.",
+        show_default=False,
+    ),
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one per core.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.", metavar="N")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

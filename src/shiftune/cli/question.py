@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from shiftune.cli.choices import loss_names, risk_names
 from shiftune.models import (
@@ -22,7 +23,7 @@ from shiftune.problem.reading import known
 from shiftune.search import ShiftSearch
 from shiftune.search.settings import check_settings, loss_for
 from shiftune.search.unseen_sites import LeaveSourcesOut
-from shiftune.tables import SiteTable, read_file, site_table
+from shiftune.tables import SiteTable, read_as_written, read_file, site_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,9 @@ class Question:
     task: Task | None = None
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
     drop_unlabelled: bool = False
+    use_target_labels: bool = False
     space: Path | str | None = None
     loss: str | None = None
     risk: str | None = None
@@ -61,6 +64,8 @@ class Undertaking:
 
     question: Question
     table: SiteTable
+    identified: pd.DataFrame
+    """What the file's identifiers say of the target's rows, as it is written there."""
     model: ReadyModel
     search: ShiftSearch
     options: dict[str, Any]
@@ -86,7 +91,9 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         task=q.task,
         keep=q.keep,
         drop=q.drop,
+        identifiers=q.identifiers,
         drop_unlabelled=q.drop_unlabelled,
+        use_target_labels=q.use_target_labels,
     )
     task = table.problem.task
     if q.loss is not None:
@@ -124,7 +131,9 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         "task": task,
         "keep": sorted(q.keep),
         "drop": sorted(q.drop),
+        "identifiers": sorted(q.identifiers),
         "drop_unlabelled": q.drop_unlabelled,
+        "use_target_labels": q.use_target_labels,
         "model": q.model,
         "space": space_as_toml(space),
         "loss": loss.name,
@@ -133,7 +142,14 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         "seed": q.seed,
         "data": table.problem.fingerprint(),
     }
-    return Undertaking(q, table, model, search, options)
+    return Undertaking(q, table, _identified(q.data, table), model, search, options)
+
+
+def _identified(path: Path, table: SiteTable) -> pd.DataFrame:
+    if not table.identifiers:
+        return pd.DataFrame(index=range(len(table.target_rows)))
+    written = read_as_written(path, table.identifiers)
+    return written.iloc[table.target_rows].reset_index(drop=True)
 
 
 def _fewest_training_rows(problem: ShiftProblem) -> int:
@@ -148,5 +164,5 @@ def _fewest_training_rows(problem: ShiftProblem) -> int:
 def question_again(data: Path, options: Mapping[str, Any]) -> Question:
     """Return the question that was asked with these options."""
     same = {name: value for name, value in options.items() if name != "data"}
-    same |= {name: tuple(options[name]) for name in ("keep", "drop")}
+    same |= {name: tuple(options.get(name, ())) for name in ("keep", "drop", "identifiers")}
     return Question(data=data, **same)

@@ -90,9 +90,11 @@ def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
     kinds = ", ".join(f"{count} {many[str(k)] if count > 1 else k}" for k, count in counts.items())
     left = len(table.columns) - len(used)
     rows = sum(map(len, sites))
+    few = problem.labelled_target
+    labelled = "" if few is None else f", {len(few)} of them with a label"
     facts = [
         ("Table", str(path)),
-        ("Target", f"{problem.target.name}: {len(problem.target)} rows"),
+        ("Target", f"{problem.target.name}: {len(problem.target)} rows{labelled}"),
         ("Sources", f"{len(sites)} with {rows} rows: {shown}{more}"),
         ("Columns", kinds + (f"; {left} left out" if left else "")),
     ]
@@ -200,11 +202,23 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(grid)
     if len(best["sources"]) > MOST_SITES:
         _more(console, f"{len(best['sources']) - MOST_SITES} more sources")
+    if best.get("label_worth"):
+        _more_labels(console, best)
     files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
     console.print()
     console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code: load it only if you trust its origin")
+
+
+def _more_labels(console: Console, best: dict[str, Any]) -> None:
+    import pandas as pd
+
+    from shiftune.report.labels_in_words import worth_in_words
+
+    worth = pd.DataFrame(best["label_worth"]).set_index("labels")
+    said = f"\nThe interval: {worth_in_words(worth, best['target'])} (--use-target-labels)."
+    console.print(Text(said, style="dim"))
 
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:

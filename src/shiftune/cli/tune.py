@@ -14,6 +14,7 @@ from shiftune.cli.app import STOPPED, checked_jobs, command, command_line, goes_
 from shiftune.cli.options import (
     Data,
     Drop,
+    Id,
     Jobs,
     Json,
     Keep,
@@ -79,8 +80,16 @@ def tune(
     task: Task = None,
     keep: Keep = None,
     drop: Drop = None,
+    identifiers: Id = None,
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Leave out source rows without a label.")
+    ] = False,
+    use_target_labels: Annotated[
+        bool,
+        typer.Option(
+            "--use-target-labels",
+            help="Use the labels that rows of the target have, to judge and to train.",
+        ),
     ] = False,
     jobs: Jobs = 1,
     seed: Seed = 0,
@@ -100,13 +109,15 @@ def tune(
 
       shiftune tune visits.csv --site ward --target A --label died --model ridge
 
-    The other sites are the sources, which need labels. Labels that the target has are set aside
-    and never used. Identifiers and constant columns are left out, with a note.
+    The other sites are the sources, which need labels. Labels that the target has are set aside;
+    with --use-target-labels they judge the trials beside the sources, and train the final model.
+    Identifiers and constant columns are left out, with a note.
 
-    DIR gets [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (rows counted from
-    0), [bold]trials.csv[/], the model (load it with [bold]shiftune.load_model[/]), settings.json
-    and study.journal, which optuna-dashboard can show. Stop it with Ctrl-C and run the same
-    command again: it goes on. More trials: the same command with a larger --trials.
+    DIR gets [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (all rows of the
+    target: its identifiers as they stand in the file, the row in the file counted from 0, what the
+    model says), [bold]trials.csv[/], the model (load it with [bold]shiftune.load_model[/]),
+    settings.json and study.journal, which optuna-dashboard can show. Stop it with Ctrl-C and run
+    the same command again: it goes on. More trials: the same command with a larger --trials.
     """
     if trials < 1:
         raise ProblemError(f"--trials is how many to try, at least 1, got {trials}")
@@ -125,7 +136,9 @@ def tune(
         task=None if task is None else task.value,
         keep=tuple(keep or ()),
         drop=tuple(drop or ()),
+        identifiers=tuple(identifiers or ()),
         drop_unlabelled=drop_unlabelled,
+        use_target_labels=use_target_labels,
         space=space,
         loss=loss,
         risk=risk,

@@ -34,6 +34,16 @@ def kind_of(column: pd.Series) -> ColumnKind:
     return "number"
 
 
+def plain_numbers(X: pd.DataFrame) -> set[Any]:
+    """Name the columns of NumPy's numbers, which need not be looked at one by one.
+
+    >>> sorted(plain_numbers(pd.DataFrame({"x": [1.5], "n": [2], "on": [True], "sex": ["f"]})))
+    ['n', 'x']
+    """
+    kinds = zip(X.columns, X.dtypes, strict=True)
+    return {name for name, dtype in kinds if isinstance(dtype, np.dtype) and dtype.kind in "iuf"}
+
+
 def days_in(column: pd.Series) -> NDArray[np.float64]:
     """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
 
@@ -164,7 +174,10 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     if X.shape[1] == 0:
         raise ProblemError(f"site {site!r} has no feature columns")
     frame = X.infer_objects().copy()
-    for name in frame.columns:
+    plain = plain_numbers(frame)
+    if np.isinf(frame[[name for name in frame.columns if name in plain]].to_numpy(float)).any():
+        plain = set()  # one by one, the column will be named
+    for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
         if column.dtype == object:
             kinds = {type(value) for value in column[column.notna()]}
@@ -216,7 +229,11 @@ def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
     """
     first = next(iter(frames.values()))
     found: dict[Any, ColumnKind] = {}
+    plain = set.intersection(*map(plain_numbers, frames.values()))
     for name in first.columns:
+        if name in plain:
+            found[name] = "number"
+            continue
         by_kind: dict[ColumnKind, str] = {}
         for site, frame in frames.items():
             if frame[name].notna().any():
@@ -233,7 +250,10 @@ def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
 
 def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     shared = {site: frame.copy() for site, frame in frames.items()}
+    plain = set.intersection(*map(plain_numbers, frames.values()))
     for name, kind in column_kinds(frames).items():
+        if name in plain:
+            continue
         columns = {site: frame[name] for site, frame in frames.items()}
         if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns.values()):
             levels = _union_of_levels(list(columns.values()))

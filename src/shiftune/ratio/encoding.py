@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.preprocessing import OneHotEncoder
 
 from shiftune.errors import ProblemError
-from shiftune.problem.columns import column_kinds, days_in, kind_of
+from shiftune.problem.columns import column_kinds, days_in, kind_of, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,15 +127,19 @@ def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.f
     """Return the columns that hold numbers or dates (as days), in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return X
-    columns = []
-    for name, kind in kinds.items():
-        if kind == "date":
-            columns.append(days_in(X[name]))
-        elif kind == "number":
-            if X[name].notna().any() and kind_of(X[name]) != "number":
-                raise ProblemError(f"column {name!r} held numbers in fit and holds others here")
-            columns.append(X[name].to_numpy(dtype=float, na_value=np.nan))
-    return np.column_stack(columns) if columns else np.empty((len(X), 0))
+    names = [name for name, kind in kinds.items() if kind != "category"]
+    found, plain = np.empty((len(X), len(names))), plain_numbers(X)
+    at_once = [c for c, name in enumerate(names) if name in plain and kinds[name] == "number"]
+    found[:, at_once] = X[[names[c] for c in at_once]].to_numpy(dtype=float)
+    for c in sorted(set(range(len(names))) - set(at_once)):
+        column = X[names[c]]
+        if kinds[names[c]] == "date":
+            found[:, c] = days_in(column)
+        elif column.notna().any() and kind_of(column) != "number":
+            raise ProblemError(f"column {names[c]!r} held numbers in fit and holds others here")
+        else:
+            found[:, c] = column.to_numpy(dtype=float, na_value=np.nan)
+    return found
 
 
 def category_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
@@ -152,7 +156,11 @@ def _center_and_spread(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Median and spread of every column over the rows that are there; 0 where there are none."""
     center, spread = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    for c in range(X.shape[1]):
+    gaps = np.isnan(X).any(axis=0)
+    if len(X):
+        low, center[~gaps], high = np.quantile(X[:, ~gaps], [0.1, 0.5, 0.9], axis=0)
+        spread[~gaps] = (high - low) / GAUSSIAN_WIDTH
+    for c in np.flatnonzero(gaps | (spread == 0)):
         x = X[~np.isnan(X[:, c]), c]
         if len(x):
             low, center[c], high = np.quantile(x, [0.1, 0.5, 0.9])

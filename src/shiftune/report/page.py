@@ -12,6 +12,7 @@ from shiftune.report.charts import TEMPLATES, charts_of, specification
 from shiftune.report.checks import Check, assumption_checks
 from shiftune.report.comparison import as_given, naive_choice, risk_of_trial
 from shiftune.report.interactive.canvas import plotly
+from shiftune.report.labels_in_words import worth_in_words, worth_of_labels
 from shiftune.report.method import how_estimated, taken_for_granted
 from shiftune.report.one_file import json_in_html, plotly_js, resource, script_hash
 from shiftune.report.parameters import parameters
@@ -124,6 +125,7 @@ def page(
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
             most_shifted=list(shifts.index[:3]),
             checks=checks,
+            labels_would_buy=_labels_would_buy(search),
             settings={
                 **(_known_settings(search) if settings is None else settings),
                 "versions": (settings or {}).get("versions") or versions_in_words(),
@@ -144,13 +146,14 @@ def page(
 
 def _asked(search: ShiftSearch) -> dict[str, Any]:
     problem = search.problem_
+    few = problem.labelled_target
     states = search.trials_["state"].value_counts().to_dict()
     return {
         "target": problem.target.name,
         "target_rows": count(len(problem.target), "row"),
         "source_count": count(len(problem.sources), "labelled site"),
         "source_rows": count(sum(len(site) for site in problem.sources), "row"),
-        "labelled_rows": len(problem.labelled_target) if problem.labelled_target else 0,
+        "labelled_rows": count(len(few), "label") if few else "",
         "column_count": count(len(problem.columns), "column"),
         "task": problem.task,
         "model": _model_name(search.estimator),
@@ -246,6 +249,11 @@ def _ties(search: ShiftSearch) -> dict[str, Any]:
         "tied_trials": count(len(tied), "trial"),
         "best": int(tied.index[0]),
     }
+
+
+def _labels_would_buy(search: ShiftSearch) -> str:
+    worth = worth_of_labels(search)
+    return "" if worth is None else worth_in_words(worth, search.problem_.target.name)
 
 
 def _known_settings(search: ShiftSearch) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shiftune.errors import ProblemError
+from shiftune.risk.sample import LARGEST_LOSS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -71,7 +72,8 @@ class Loss:
                     f"{self.name}: {len(labels)} labels but predictions of shape "
                     f"{predicted.shape}; one prediction per row is needed"
                 )
-            values = self.function(labels, predicted)
+            with np.errstate(over="ignore"):  # said below
+                values = self.function(labels, predicted)
         losses = np.asarray(values, dtype=float)
         if losses.shape != labels.shape:
             # An (n, 1) prediction against (n,) labels would quietly make an (n, n) table.
@@ -85,9 +87,17 @@ class Loss:
                 "NaN there, or the label is missing"
             )
         losses = np.minimum(losses, self.upper)
-        if not np.isfinite(losses).all():
-            raise ProblemError(f"{self.name}: some losses are infinite; bound them with bounded()")
+        if not np.abs(losses).max(initial=0.0) <= LARGEST_LOSS:
+            raise ProblemError(self._too_large(losses, labels))
         return np.asarray(losses)
+
+    def _too_large(self, losses: Floats, labels: NDArray[Any]) -> str:
+        most = np.abs(losses).max()
+        what = f"losses of up to {most:.0e}" if np.isfinite(most) else "infinite losses"
+        said = f"{self.name}: {what} are too large to compute with; bound them with bounded()"
+        if labels.dtype.kind not in "iuf":
+            return said
+        return f"{said}, or divide the labels, which are of up to {np.abs(labels).max():.0e}"
 
 
 def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shiftune.risk.packing import packed, unpacked
 from shiftune.risk.variance import combined_variance, squares_by_source, variance_between
 
 if TYPE_CHECKING:
@@ -102,16 +102,9 @@ class OneMoreSite:
             "stretch": self.stretch,
             "noise": self.noise,
         }
-        return record | {
-            name: b64encode(getattr(self, name).astype("<f4").tobytes()).decode()
-            for name in _ARRAYS
-        }
+        return record | {name: packed(getattr(self, name)) for name in _ARRAYS}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> OneMoreSite:
         """Read what `to_record` wrote."""
-        arrays = {
-            name: np.frombuffer(b64decode(record[name]), dtype="<f4").astype(float)
-            for name in _ARRAYS
-        }
-        return cls(**{**record, **arrays})
+        return cls(**{**record, **{name: unpacked(record[name]) for name in _ARRAYS}})

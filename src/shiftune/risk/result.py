@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
 from shiftune.risk.one_more_site import OneMoreSite
+from shiftune.risk.packing import packed, unpacked
 from shiftune.risk.variance import pooled_variance
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class RiskEstimate(Uncertain):
             "nonnegative": self.nonnegative,
             "names": list(self.names),
             "left_out": list(self.left_out),
-            "influence": b64encode(self.influence.astype("<f4").tobytes()).decode(),
+            "influence": packed(self.influence),
         }
         return record | {name: getattr(self, name).tolist() for name in _BY_SOURCE}
 
@@ -281,7 +281,7 @@ class RiskEstimate(Uncertain):
         2.75
         """
         values = dict(record)
-        influence = np.frombuffer(b64decode(values.pop("influence")), dtype="<f4").astype(float)
+        influence = unpacked(values.pop("influence"))
         values |= {name: np.array(values[name]) for name in _BY_SOURCE}
         values |= {name: tuple(values[name]) for name in ("names", "left_out")}
         if values.get("one_more_site") is not None:

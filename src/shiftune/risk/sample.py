@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+# The variance of an estimate and its degrees of freedom take the fourth power of losses, which a
+# double must hold.
+LARGEST_LOSS, SMALLEST_LOSS = 1e60, 1e-60
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -86,6 +90,12 @@ def read_sample(
     if len(set(labels)) < k:
         raise ProblemError(f"the names of the sources must differ, got {list(labels)}")
     L = [_column(values, "loss", name) for values, name in zip(losses, labels, strict=True)]
+    for values, name in zip(L, labels, strict=True):
+        if (most := np.abs(values).max()) > LARGEST_LOSS:
+            raise ProblemError(
+                f"source {name!r} has losses of up to {most:.0e}, too large to compute with; "
+                "divide them, or the labels they come from"
+            )
     n = np.array([len(values) for values in L], dtype=np.intp)
     if weights is None:
         return laid_out(np.concatenate(L), np.ones(n.sum()), n, labels)

@@ -13,13 +13,16 @@ from sklearn.base import is_regressor
 from shiftune.errors import ProblemError
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import ESTIMATORS
-from shiftune.risk.losses import Loss, loss_named
+from shiftune.risk.losses import LOSSES, Loss, loss_named
+from shiftune.risk.sample import LARGEST_LOSS, SMALLEST_LOSS
 from shiftune.search.fitting import weight_argument
 from shiftune.search.samplers import sampler_named
 from shiftune.search.space import check as check_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from shiftune.problem import ShiftProblem
     from shiftune.search.search import ShiftSearch
@@ -80,7 +83,25 @@ def loss_for(search: Any, problem: ShiftProblem) -> Loss:
             "have; choose another loss (such as 'zero_one' or 'squared'), or a model with "
             "probabilities (for SVMs CalibratedClassifierCV)"
         )
+    if problem.task == "regression" and loss.name in LOSSES:
+        _check_scale(loss, np.concatenate([site.labels for site in problem.labelled_sites]))
     return loss
+
+
+def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
+    """Refuse labels so large, or so small, that no estimate can be computed from the losses."""
+    middle = np.full(len(labels), np.median(labels.astype(float)))
+    size = float(np.abs(labels.astype(float)).max())
+    try:
+        most = float(loss(labels, middle).max())
+    except ProblemError:
+        most = np.inf
+    if most == 0 or SMALLEST_LOSS <= most <= LARGEST_LOSS:
+        return
+    raise ProblemError(
+        f"the labels are numbers of up to {size:.0e}, whose {loss.name} loss is too "
+        f"{'small' if most < 1 else 'large'} to compute with; divide the label by {size:.0e} first"
+    )
 
 
 def check_numbers(search: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,22 @@ FEWEST_ROWS_FOR_ID = 20
 # Different values per row, from which on a column may be an identifier.
 ID_SHARE = 0.9
 MANY_CATEGORIES = 50
+# A column named like an identifier of cases with several rows (visits of a patient) is one if it
+# has many values and not many rows of each; with few values it may be a code that means something.
+MOST_ROWS_OF_A_CASE = 20
+MANY_CODES = 20
 
 DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 DATE_FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
 ID_NAME = re.compile(
     r"(^|[^a-z])(id|uuid|guid|index|key|nr|row)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
 )
+# Not index, row or key in front, which also name quantities.
+CASE_NAME = re.compile(
+    r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no)$"
+    r"|^(patient|subject|participant|person|customer)$"
+)
+CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,8 @@ class ReadColumn:
         Share of the rows.
     used : bool
         Whether it is a feature.
+    identifier : bool
+        Whether it says which case a row is, and nothing else.
     remark : str
         What was noticed or done; empty if nothing.
     spelling : str
@@ -59,12 +72,23 @@ class ReadColumn:
     distinct: int
     missing: float
     used: bool = True
+    identifier: bool = False
     remark: str = ""
     spelling: str = ""
 
-    def left_out(self, why: str) -> ReadColumn:
+    @property
+    def repeats(self) -> bool:
+        """Whether many rows share their value with another row."""
+        return self.distinct <= ID_SHARE * self.present
+
+    @property
+    def present(self) -> int:
+        """Rows that have a value."""
+        return int(self.series.notna().sum())
+
+    def left_out(self, why: str, *, identifier: bool = False) -> ReadColumn:
         """Return the same column, not used."""
-        return replace(self, used=False, remark=f"left out: {why}")
+        return replace(self, used=False, identifier=identifier, remark=f"left out: {why}")
 
 
 def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = False) -> ReadColumn:
@@ -100,8 +124,10 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
     if why := _useless(found, inside):
         return found.left_out(why)
     if _is_id(found):
-        return found.left_out("another value in almost every row, like an identifier")
-    return found
+        return found.left_out(
+            "another value in almost every row, like an identifier", identifier=True
+        )
+    return _of_cases(found) if _could_name_cases(found) else found
 
 
 def _from_text(text: ReadColumn) -> ReadColumn:
@@ -201,11 +227,44 @@ def _is_id(column: ReadColumn) -> bool:
         return False
     if column.kind == "category":
         return True
-    numbers = values.dropna().to_numpy(dtype=float)
-    if not np.all(numbers == np.round(numbers)):
+    if not _whole(values):
         return False
+    numbers = values.dropna().to_numpy(dtype=float)
     numbered_through = numbers.max() - numbers.min() + 1 <= 1.1 * rows
     return numbered_through or named_like_id(str(values.name))
+
+
+def _could_name_cases(column: ReadColumn) -> bool:
+    """Whether a column may tell cases apart that have several rows each."""
+    if column.distinct <= MANY_CODES or not named_like_case(str(column.series.name)):
+        return False
+    return column.kind == "category" or (column.kind == "number" and _whole(column.series))
+
+
+def _of_cases(column: ReadColumn) -> ReadColumn:
+    """Leave out an identifier that repeats; only point it out where it may be a code."""
+    said = f"named like an identifier, {column.distinct} values in {column.present} rows; "
+    name = shlex.quote(str(column.series.name))
+    rows_of_a_case = column.present / column.distinct
+    if column.distinct > MANY_CATEGORIES and rows_of_a_case <= MOST_ROWS_OF_A_CASE:
+        return column.left_out(f"{said}if it is none say --keep {name}", identifier=True)
+    said += f"if it is one say --id {name}"
+    return replace(column, remark=f"{column.remark}; {said}" if column.remark else said)
+
+
+def _whole(values: pd.Series) -> bool:
+    numbers = values.dropna().to_numpy(dtype=float)
+    return bool(np.all(numbers == np.round(numbers)))
+
+
+def named_like_case(name: str) -> bool:
+    """Whether a column is called like what tells patients or other cases apart.
+
+    >>> names = ("patient_id", "ID", "id_2", "caseNr", "subject", "price_index", "nr_of_visits")
+    >>> [name for name in names if named_like_case(name)]
+    ['patient_id', 'ID', 'id_2', 'caseNr', 'subject']
+    """
+    return bool(CASE_NAME.search(name.lower()) or CASE_NAME_IN_HUMPS.search(name))
 
 
 def named_like_id(name: str) -> bool:

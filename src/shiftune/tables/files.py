@@ -6,14 +6,14 @@ import csv
 import difflib
 import warnings
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 ARROW: dict[str, Callable[..., pd.DataFrame]] = {
@@ -39,7 +39,7 @@ def read_file(path: Path) -> pd.DataFrame:
         raise ProblemError(
             f"{path} is a spreadsheet; save it as CSV (or Parquet) and give that file"
         )
-    table = _arrow(path, ARROW[ending]) if ending in ARROW else _csv(path)
+    table = _arrow(path) if ending in ARROW else _csv(path)
     if table.shape[1] < 2:
         raise ProblemError(
             f"{path} has only one column, {str(table.columns[0])!r}; a table with a site column "
@@ -50,6 +50,17 @@ def read_file(path: Path) -> pd.DataFrame:
     if table.empty:
         raise ProblemError(f"{path} has column names but no rows")
     return table
+
+
+def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Return some columns of a file that `read_file` reads, their values as they stand there.
+
+    Of CSV all is text: 007 keeps its zeros, and what is empty, or says NA, stays so. Whole numbers
+    of Parquet and Feather stay whole where some are missing.
+    """
+    if path.suffix.lower() in ARROW:
+        return _arrow(path, dtype_backend="numpy_nullable")[[*columns]]
+    return _csv(path, usecols=lambda name: name in columns, dtype=str, na_filter=False)[[*columns]]
 
 
 def _check_file(path: Path) -> None:
@@ -71,9 +82,9 @@ def _check_file(path: Path) -> None:
         raise ProblemError(f"{path} is empty")
 
 
-def _arrow(path: Path, read: Callable[..., pd.DataFrame]) -> pd.DataFrame:
+def _arrow(path: Path, **options: Any) -> pd.DataFrame:
     try:
-        table = read(path)
+        table = ARROW[path.suffix.lower()](path, **options)
     except ImportError as error:
         raise ProblemError(
             f"reading {path} needs pyarrow: pip install 'shiftune[parquet]', or give a CSV file"
@@ -86,12 +97,12 @@ def _arrow(path: Path, read: Callable[..., pd.DataFrame]) -> pd.DataFrame:
     return table.reset_index(named).rename(columns=str)
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def _csv(path: Path, **options: Any) -> pd.DataFrame:
     try:
         try:
-            return _text(path, "utf-8-sig")
+            return _text(path, "utf-8-sig", **options)
         except UnicodeDecodeError:
-            return _text(path, "cp1252")
+            return _text(path, "cp1252", **options)
     except UnicodeDecodeError as error:
         raise ProblemError(f"{path} is no table: it does not hold text") from error
     except pd.errors.EmptyDataError as error:
@@ -108,7 +119,7 @@ def _csv(path: Path) -> pd.DataFrame:
         raise ProblemError(f"{path} cannot be read: {_first_line(error)}") from error
 
 
-def _text(path: Path, encoding: str) -> pd.DataFrame:
+def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
     # A separator that no file has: the first line comes as a whole, decompressed by pandas.
     lines = pd.read_csv(
         path, sep="\x01", header=None, nrows=1, dtype=str, quoting=csv.QUOTE_NONE, encoding=encoding
@@ -120,13 +131,14 @@ def _text(path: Path, encoding: str) -> pd.DataFrame:
     decimal = "," if separator == ";" else "."
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # values would be lost
-        table = pd.read_csv(
+        table: pd.DataFrame = pd.read_csv(
             path,
             sep=separator,
             decimal=decimal,
             encoding=encoding,
             low_memory=False,
             index_col=False,
+            **options,
         )
     return table.rename(columns=str)
 

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 
 def read_labels(
-    column: pd.Series, inside: NDArray[np.bool_], task: Task | None
+    column: pd.Series,
+    inside: NDArray[np.bool_],
+    task: Task | None,
+    *,
+    use_target_labels: bool = False,
 ) -> tuple[pd.Series, Task, list[str]]:
-    """Return the labels with those of the target set aside, the task, and notes.
+    """Return the labels, those of the target only if they are to be used, the task, and notes.
 
     Parameters
     ----------
@@ -27,22 +31,20 @@ def read_labels(
         Which rows are the target's.
     task : {"classification", "regression"}, optional
         Default: told from the labels.
+    use_target_labels : bool
+        Whether labels that the target has are used; otherwise they are set aside.
     """
     name = str(column.name)
-    notes = []
-    hidden = int(column[inside].notna().sum())
-    if hidden:
-        rows = "1 row" if hidden == 1 else f"{hidden} rows"
-        notes.append(f"the labels of {rows} of the target are set aside and never used")
-    labels = column.mask(pd.Series(inside, column.index))
-    given = labels.dropna().infer_objects()
-    if given.empty:
+    if column[~inside].isna().all():
         raise ProblemError(
             f"the label {name!r} is missing in all rows of all sources; is it the right column?"
         )
+    notes = _about_target_labels(column[inside], use_target_labels)
+    labels = column if use_target_labels else column.mask(pd.Series(inside, column.index))
+    given = labels.dropna().infer_objects()
     if types.is_object_dtype(given) or types.is_string_dtype(given):
         _check_text(given, name)
-    elif types.is_float_dtype(given) and np.array_equal(given, np.round(given)):
+    elif types.is_float_dtype(given) and _whole(given):
         labels = labels.astype("Int64")  # 0 and 1, not 0.0 and 1.0, in what is predicted
         given = labels.dropna()
     decided = task or task_of([given.to_numpy()])
@@ -51,6 +53,40 @@ def read_labels(
     elif not types.is_numeric_dtype(given) or types.is_bool_dtype(given):
         raise ProblemError(f"the label {name!r} holds no numbers, so it has classes to predict")
     return labels, decided, notes
+
+
+def _whole(numbers: pd.Series) -> bool:
+    """Whether all are whole numbers, and a float tells each from the next."""
+    return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)
+
+
+def _about_target_labels(own: pd.Series, use: bool) -> list[str]:
+    known = int(own.notna().sum())
+    if use and not known:
+        raise ProblemError(
+            f"no row of the target has a label in {str(own.name)!r}, so there is none to use; fill "
+            "some in, or leave --use-target-labels out"
+        )
+    if not known:
+        return []
+    if not use:
+        return [
+            f"the labels of {_rows(known)} of the target are set aside and never used; tune uses "
+            "them with --use-target-labels"
+        ]
+    if known == len(own):
+        return [
+            f"all {_rows(known)} of the target have labels, which are used to judge trials and to "
+            "train the final model; its predictions for them say nothing of how good it is"
+        ]
+    return [
+        f"the labels of {known} of {_rows(len(own))} of the target are used to judge trials and to "
+        "train the final model; these rows should have been drawn at random"
+    ]
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _check_text(given: pd.Series, name: str) -> None:

@@ -36,14 +36,18 @@ class SiteTable:
     problem : ShiftProblem
         Its notes say what was noticed or done, besides the remarks on columns.
     columns : DataFrame
-        One row per column besides site and label: kind, distinct, missing, used, remark, spelling.
+        One row per column besides site and label: kind, distinct, missing, used, identifier,
+        remark, spelling.
     target_rows : array of shape (n_T,)
         Where the target's rows stand in the table, counted from 0.
+    target_labelled : bool array of shape (n_T,)
+        Which of them have a label that is used.
     """
 
     problem: ShiftProblem
     columns: pd.DataFrame
     target_rows: NDArray[np.intp]
+    target_labelled: NDArray[np.bool_]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -55,6 +59,11 @@ class SiteTable:
         """How the columns that are used are read."""
         used = self.columns[self.columns["used"]]
         return dict(zip(used.index, used["kind"], strict=True))
+
+    @property
+    def identifiers(self) -> list[str]:
+        """The columns that say which case a row is."""
+        return self.columns.index[self.columns["identifier"]].to_list()
 
     @property
     def spellings(self) -> dict[str, str]:
@@ -72,7 +81,9 @@ def site_table(
     task: Task | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
+    identifiers: Collection[str] = (),
     drop_unlabelled: bool = False,
+    use_target_labels: bool = False,
 ) -> SiteTable:
     """Make sense of a table as it comes from a file.
 
@@ -83,13 +94,18 @@ def site_table(
     site, label : column names
         Without a label the problem is good for `diagnose` only.
     target : str
-        The site to tune for. Its labels, if it has any, are set aside.
+        The site to tune for.
     task : {"classification", "regression"}, optional
         Default: told from the labels.
     keep, drop : column names
         To be used in any case; not to be used.
+    identifiers : column names
+        Not to be used either; they say which case a row is.
     drop_unlabelled : bool
         Leave out rows of sources that have no label. Without it they are an error.
+    use_target_labels : bool
+        Use the labels that rows of the target have: they become the problem's `labelled_target`,
+        and stay among the rows of the target. Without it they are set aside.
 
     Examples
     --------
@@ -99,22 +115,23 @@ def site_table(
     >>> table.columns["remark"].to_list()
     ['left out: another value in almost every row, like an identifier', '']
     >>> table.notes[0]
-    'the labels of 20 rows of the target are set aside and never used'
+    'the labels of 20 rows of the target are set aside and never used; tune uses them with
+    --use-target-labels'
     """
     df = df.rename(columns=str)
     names = df.columns.to_list()
     if doubled := df.columns[df.columns.duplicated()].unique().to_list():
         raise ProblemError(f"the column names {doubled} occur more than once")
-    for name in (site, *([] if label is None else [label]), *keep, *drop):
+    for name in (site, *([] if label is None else [label]), *keep, *drop, *identifiers):
         known(name, names, "column")
     for role, taken in (("site", site), ("label", label)):
-        if taken in (*keep, *drop):
+        if taken in (*keep, *drop, *identifiers):
             raise ProblemError(
                 f"column {taken!r} is the {role}, which is neither kept nor left out"
             )
     if site == label:
         raise ProblemError(f"site and label are both {site!r}; they are different columns")
-    if both := sorted(set(keep) & set(drop)):
+    if both := sorted(set(keep) & {*drop, *identifiers}):
         raise ProblemError(f"column {both[0]!r} is to be kept and left out; say one of them")
     groups = _sites(df[site], target)
     rows, notes = _usable_rows(df, groups, target, site, label, drop_unlabelled)
@@ -122,21 +139,27 @@ def site_table(
     inside = groups == target
     labels, decided = pd.Series(0.0, df.index), task or "regression"  # overlap needs no labels
     if label is not None:
-        labels, decided, said = read_labels(df[label], inside, task)
+        labels, decided, said = read_labels(
+            df[label], inside, task, use_target_labels=use_target_labels
+        )
         notes += said
     features = [name for name in names if name not in (site, label)]
     columns = {
-        name: read_column(df[name], inside, keep=name in keep)
-        if name not in drop
-        else _dropped(df[name])
+        name: _left_out(df[name], identifier=name in identifiers)
+        if name in (*drop, *identifiers)
+        else read_column(df[name], inside, keep=name in keep)
         for name in features
     }
+    if label is not None:
+        identifying = (column for column in columns.values() if column.identifier)
+        notes += [_about_repeats(column) for column in identifying if column.repeats]
     used = {name: column.series for name, column in columns.items() if column.used}
     if not used:
         raise ProblemError("no column is left to learn from; see what the file holds")
     X = pd.DataFrame(used)
     if decided == "classification":
-        notes += lacking_classes(labels, groups)
+        notes += lacking_classes(labels[~inside], groups[~inside])
+    labelled = labels.notna().to_numpy() & inside if use_target_labels else np.zeros_like(inside)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the same text is in the problem's notes
         problem = ShiftProblem.from_arrays(
@@ -144,6 +167,7 @@ def site_table(
             labels[~inside],
             groups[~inside],
             X[inside],
+            labelled_target=(X[labelled], labels[labelled]) if labelled.any() else None,
             target_name=target,
             task=decided,
         )
@@ -151,6 +175,7 @@ def site_table(
         replace(problem, notes=(*notes, *problem.notes)),
         _overview(columns),
         np.flatnonzero(rows)[inside],
+        labelled[inside],
     )
 
 
@@ -213,13 +238,23 @@ def _usable_rows(
     return rows, notes
 
 
-def _dropped(column: pd.Series) -> ReadColumn:
+def _left_out(column: pd.Series, *, identifier: bool) -> ReadColumn:
     found = read_column(column, np.zeros(len(column), dtype=bool), keep=True)
-    return found.left_out("as you asked")
+    why = "an identifier, as you said" if identifier else "as you asked"
+    return found.left_out(why, identifier=identifier)
+
+
+def _about_repeats(column: ReadColumn) -> str:
+    return (
+        f"column {column.series.name!r} has {column.distinct} values in {column.present} rows; "
+        "where some of a value's rows train a model that is judged on the others, errors look too "
+        "small: leave all but one of them out of the file, or split by it in Python (shares of "
+        "ShiftSearch)"
+    )
 
 
 def _overview(columns: dict[str, ReadColumn]) -> pd.DataFrame:
-    facts = ("kind", "distinct", "missing", "used", "remark", "spelling")
+    facts = ("kind", "distinct", "missing", "used", "identifier", "remark", "spelling")
     return pd.DataFrame(
         [[getattr(column, fact) for fact in facts] for column in columns.values()],
         index=pd.Index(columns, name="column"),

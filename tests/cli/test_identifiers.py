@@ -1,0 +1,94 @@
+"""Columns that say which case a row is: never features, and in front of the predictions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune.tables import read_as_written
+
+
+@pytest.fixture
+def cases(visits):
+    """Ward A has no labels; every row has a number with leading zeros and a code."""
+    table = visits.drop(columns="ill").assign(cost=visits["cost"].where(visits["ward"] != "A"))
+    numbers = np.random.default_rng(0).permutation(240)
+    table.insert(0, "case", [f"{number:05}" for number in numbers])
+    return table.assign(code=[f'x"{number}, é' for number in numbers])
+
+
+@pytest.mark.parametrize("options", [{}, {"sep": ";", "decimal": ",", "encoding": "cp1252"}])
+def test_they_are_carried_as_they_are_written(cases, tune, options):
+    shuffled = cases.sample(frac=1, random_state=1)
+    shuffled.to_csv("cases.csv", index=False, **options)
+    tune("cases.csv", "--out", "run")
+    found = pd.read_csv("run/predictions.csv", dtype={"case": str})
+    assert list(found) == ["case", "code", "row", "prediction"]
+    own = shuffled[shuffled["ward"] == "A"]
+    assert found["case"].to_list() == own["case"].to_list()
+    assert found["code"].to_list() == own["code"].to_list()
+    assert shuffled["case"].iloc[found["row"]].to_list() == found["case"].to_list()
+
+
+def test_a_column_can_be_named(cases, folder, tune, run):
+    """Its values, missing ones too, are nothing but text."""
+    cases["nurse"] = ["07", "NA", "", "1e3"] * 60
+    cases.to_csv("cases.csv", index=False)
+    found = json.loads(tune("cases.csv", "--id", "nurse", "--out", "run", "--json").stdout)
+    columns = {column["column"]: column for column in found["columns"]}
+    assert columns["nurse"]["remark"] == "left out: an identifier, as you said"
+    assert {name for name, each in columns.items() if each["identifier"]} == {
+        "case",
+        "code",
+        "nurse",
+    }
+    predictions = pd.read_csv("run/predictions.csv", dtype=str, keep_default_na=False)
+    assert predictions["nurse"].to_list() == ["07", "NA", "", "1e3"] * 20
+    settings = json.loads((folder / "run" / "settings.json").read_text())
+    assert settings["options"]["identifiers"] == ["nurse"]
+    run("report", "run")
+    assert "identifiers of 'nurse' there" in tune("cases.csv", "--out", "run", code=2).output
+    args = ["--site", "ward", "--target", "A", "--label", "cost", "--id", "nurse"]
+    assert "an identifier, as you said" in run("diagnose", "cases.csv", *args).output
+
+
+def test_names_that_predictions_have_themselves(cases, tune):
+    cases.rename(columns={"case": "row", "code": "prediction"}).to_csv("cases.csv", index=False)
+    tune("cases.csv", "--out", "run")
+    found = pd.read_csv("run/predictions.csv")
+    assert list(found) == ["row", "prediction", "row_", "prediction_"]
+
+
+def test_an_identifier_cannot_be_kept(cases, tune):
+    cases.to_csv("cases.csv", index=False)
+    said = tune("cases.csv", "--id", "case", "--keep", "case", code=2).output
+    assert "column 'case' is to be kept and left out" in said
+    assert "is the site" in tune("cases.csv", "--id", "ward", code=2).output
+    assert "did you mean 'case'?" in tune("cases.csv", "--id", "cases", code=2).output
+
+
+def test_several_rows_of_a_patient(cases, tune):
+    cases["patient_id"] = [f"{number // 3:04}" for number in range(240)]
+    cases.to_csv("cases.csv", index=False)
+    found = json.loads(tune("cases.csv", "--out", "run", "--json").stdout)
+    columns = {column["column"]: column for column in found["columns"]}
+    assert not columns["patient_id"]["used"]
+    assert "if it is none say --keep patient_id" in columns["patient_id"]["remark"]
+    assert "column 'patient_id' has 80 values in 240 rows" in found["notes"][0]
+    assert "'case'" not in found["notes"][0]
+    predictions = pd.read_csv("run/predictions.csv", dtype=str)
+    assert predictions["patient_id"].to_list() == cases["patient_id"].to_list()[:80]
+    kept = tune("cases.csv", "--keep", "patient_id", "--out", "kept", "--json")
+    assert json.loads(kept.stdout)["notes"] == []
+
+
+def test_whole_numbers_of_parquet_stay_whole(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "cases.parquet"
+    parquet.write_table(arrow.table({"nr": [7, None, 12], "x": [1.0, 2.0, 3.0]}), path)
+    written = read_as_written(path, ["nr"]).to_csv(index=False, na_rep="none").split()
+    assert written == ["nr", "7", "none", "12"]

@@ -1,0 +1,133 @@
+"""`shiftune tune --use-target-labels`: labels that rows of the target have."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.models import ready_model
+from shiftune.search import spaces
+
+USE = "--use-target-labels"
+
+
+@pytest.fixture
+def few(visits, folder):
+    """A table in which 20 of the 80 rows of ward A have a label."""
+    table = visits.drop(columns="ill")
+    table.loc[(table["ward"] == "A") & (table.index >= 20), "cost"] = np.nan
+    table.to_csv("few.csv", index=False)
+    return table
+
+
+def test_the_same_search_in_python(few, folder, tune):
+    found = json.loads(tune("few.csv", USE, "--out", "run", "--json").stdout)
+    problem = ShiftProblem.from_frame(
+        few, site="ward", label="cost", target="A", target_labels="use"
+    )
+    kinds = {"age": "number", "smoker": "category", "bmi": "number"}
+    model = ready_model("ridge", "regression", kinds)
+    search = ShiftSearch(model.pipeline, model.in_pipeline(spaces.ridge()), n_trials=2)
+    search.fit(problem)
+    assert found["risk"]["value"] == pytest.approx(search.risk_.value)
+    own = found["sources"][-1]
+    assert (own["site"], own["n"]) == ("A", 20)
+    assert own["share"] > 0
+    predictions = pd.read_csv("run/predictions.csv")
+    assert predictions["prediction"].to_numpy() == pytest.approx(search.predict(problem.target.X))
+
+
+def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
+    out = folder / "run"
+    said = " ".join(tune("few.csv", USE, "--out", "run").output.split())
+    assert "A: 80 rows, 20 of them with a label" in said
+    assert "labels of 20 of 80 rows of the target are used" in said
+    assert json.loads((out / "settings.json").read_text())["options"]["use_target_labels"] is True
+    assert json.loads((out / "best.json").read_text())["target_labels_used"] == 20
+    predictions = pd.read_csv(out / "predictions.csv")
+    assert predictions["row"][predictions["label_used"]].to_list() == list(range(20))
+    assert len(predictions) == 80
+    report = (out / "report.html").read_text()
+    assert "labels of the target: used, those of 20 of its 80 rows" in report
+    run("report", "run")
+    assert (out / "report.html").read_text() == report
+
+
+@pytest.mark.parametrize("first", [[], [USE]])
+def test_it_is_another_question(few, tune, first):
+    tune("few.csv", "--out", "run", *first)
+    other = [] if first else [USE]
+    said = " ".join(tune("few.csv", "--out", "run", *other, code=2).output.split())
+    assert f"use_target_labels {bool(first)} there, {not first} here" in said
+
+
+def test_a_folder_from_before_the_option(few, folder, tune, run):
+    tune("few.csv", "--out", "run")
+    path = folder / "run" / "settings.json"
+    settings = json.loads(path.read_text())
+    del settings["options"]["use_target_labels"], settings["options"]["identifiers"]
+    path.write_text(json.dumps(settings))
+    run("report", "run")
+    tune("few.csv", "--out", "run", trials=3)
+    assert "use_target_labels" in tune("few.csv", "--out", "run", USE, code=2).output
+
+
+def test_without_it_a_note_says_how(few, tune):
+    said = " ".join(tune("few.csv", "--out", "run").output.split())
+    assert (
+        f"labels of 20 rows of the target are set aside and never used; tune uses them with {USE}"
+        in said
+    )
+    assert "label_used" not in pd.read_csv("run/predictions.csv")
+
+
+def test_no_label_to_use(few, folder, tune):
+    few.assign(cost=few["cost"].where(few["ward"] != "A")).to_csv("none.csv", index=False)
+    said = " ".join(tune("none.csv", USE, "--out", "run", code=2).output.split())
+    assert "no row of the target has a label in 'cost'" in said
+    assert not (folder / "run").exists()
+
+
+def test_all_rows_have_labels(visits, tune):
+    visits.drop(columns="ill").to_csv("all.csv", index=False)
+    said = " ".join(tune("all.csv", USE, "--out", "run").output.split())
+    assert "all 80 rows of the target have labels, which are used" in said
+    assert pd.read_csv("run/predictions.csv")["label_used"].all()
+
+
+def test_classes_of_the_target(visits, tune):
+    """A class that one of its few rows lacks is no news; one that no source has is a mistake."""
+    table = visits.drop(columns="cost")
+    table.loc[(table["ward"] == "A") & (table.index >= 1), "ill"] = None
+    table.to_csv("one.csv", index=False)
+    said = tune("one.csv", USE, "--out", "run", label="ill", model="logistic").output
+    assert "has no row of class" not in said
+    table.loc[0, "ill"] = "perhaps"
+    table.to_csv("new.csv", index=False)
+    said = tune("new.csv", USE, label="ill", model="logistic", code=2).output
+    assert "which no source has" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("risk", ["naive", "variance_reduced"])
+def test_with_other_estimators(few, tune, risk):
+    found = json.loads(tune("few.csv", USE, "--out", "run", "--json", "--risk", risk).stdout)
+    assert [source["site"] for source in found["sources"]] == ["B", "C", "A"]
+
+
+def test_what_labels_would_buy(visits, folder, tune):
+    """It needs three sources; then the end of a run says it."""
+    table = visits.drop(columns="ill")
+    table["cost"] = table["cost"].where(table["ward"] != "A")
+    table.to_csv("two.csv", index=False)
+    assert USE not in tune("two.csv", "--out", "two").output
+    table.loc[200:, "ward"] = "D"
+    table.to_csv("three.csv", index=False)
+    said = " ".join(tune("three.csv", "--out", "three").output.split())
+    assert "labels of 10 / 30 rows of A, drawn at random, would make it about" in said
+    assert f"({USE})" in said
+    worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]
+    assert [row["labels"] for row in worth] == [0, 10, 30]
