@@ -10,7 +10,6 @@ from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
 from shiftune.problem import Site
 from shiftune.stability import label_stability
-from shiftune.stability.cross_fitting import _trees
 
 
 def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
@@ -134,18 +133,6 @@ def test_columns_that_do_not_vary(rng):
     found = label_stability(moved)
     assert found.p_value < 0.001
     assert found.sites.loc["C", "shift"] == pytest.approx(2, abs=0.6)
-
-
-def test_many_columns(rng):
-    """Fewer thresholds per column find a move all the same; 0/1 columns do not count."""
-    assert _trees(rng.normal(size=(90, 50)))["max_bins"] == 255
-    assert _trees(rng.normal(size=(90, 51)))["max_bins"] == 31
-    assert _trees((rng.random((90, 200)) < 0.5).astype(float))["max_bins"] == 255
-    moved = []
-    for j in range(3):
-        X = rng.normal(size=(150, 55))
-        moved.append(Site(f"s{j}", X, X[:, 0] + rng.normal(size=150) + 2.0 * (j == 1)))
-    assert label_stability(moved).p_value < 0.01
 
 
 def test_large_tables_are_drawn_from(rng):

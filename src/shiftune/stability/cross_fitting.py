@@ -23,9 +23,6 @@ PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 FARTHEST = 3.0
 # Larger trees for larger tables; they learn rough functions, and overfit small tables.
 ROWS_PER_LEAF = 100
-# With more columns of numbers, trees look at fewer thresholds in each: 200 columns of 10 sites then
-# take 4.5 CPU s instead of 13.
-MANY_COLUMNS, THEIR_BINS = 50, 31
 # Trees are grown for every site: 12 sites of 800 rows take some 10 s.
 MOST_SITES_FOR_TREES = 12
 
@@ -80,11 +77,11 @@ def cross_fitted(
         rest, held = fold != f, fold == f
         for c in range(Y.shape[1]):
             label[held, c] = _expected(Z[rest], Y[rest, c], Z[held])
-    numbers = _numbers(Z)
+    numbers = np.array([len(np.unique(column)) > 2 for column in Z.T], dtype=bool)
     G = standardised(np.hstack([Z, Z[:, numbers] ** 2, label]))
     models: list[Any] = [LogisticRegression(max_iter=1000, tol=1e-3)]
     if k <= MOST_SITES_FOR_TREES:
-        models.append(HistGradientBoostingClassifier(**_trees(Z), max_iter=60))
+        models.append(HistGradientBoostingClassifier(**_trees(n), max_iter=60))
     for f in range(FOLDS):
         rest, held = fold != f, fold == f
         answers = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
@@ -113,22 +110,16 @@ def _expected(Z: Floats, y: Floats, Z_new: Floats) -> Floats:
     if np.ptp(y) == 0:  # exactly: rounding errors would be taken for labels that move
         return np.full(len(Z_new), y[0])
     line = RidgeCV(PENALTIES).fit(Z, y)
-    trees = HistGradientBoostingRegressor(**_trees(Z), max_iter=100)
+    trees = HistGradientBoostingRegressor(**_trees(len(y)), max_iter=100)
     trees.fit(Z, y - line.predict(Z))
     return np.asarray(line.predict(Z_new) + trees.predict(Z_new))
 
 
-def _numbers(Z: Floats) -> NDArray[np.bool_]:
-    """Which columns are not 0/1, shape (p,)."""
-    return np.array([len(np.unique(column)) > 2 for column in Z.T], dtype=bool)
-
-
-def _trees(Z: Floats) -> dict[str, Any]:
-    """Settings of boosted trees for inputs of shape (n, p): 8 leaves, up to scikit-learn's 31."""
-    leaves = int(np.clip(len(Z) // ROWS_PER_LEAF, 8, 31))
+def _trees(n: int) -> dict[str, Any]:
+    """Settings of boosted trees for n rows: from 8 leaves up to scikit-learn's 31."""
+    leaves = int(np.clip(n // ROWS_PER_LEAF, 8, 31))
     return {
         "max_leaf_nodes": leaves,
-        "max_bins": THEIR_BINS if _numbers(Z).sum() > MANY_COLUMNS else 255,
         "min_samples_leaf": 10,
         "early_stopping": False,
         "random_state": 0,
