@@ -68,7 +68,11 @@ class View:
 
     @cached_property
     def half(self) -> np.ndarray:
-        """Half known, half unseen sites, as `LeaveSourcesOut` gives it, (P, n_val)."""
+        """Half known, half unseen sites, (P, n_val).
+
+        As `LeaveSourcesOut` gives it, but for groups that are drawn and not dealt by size, and rows
+        of a class that only their group has, which here cost what a chance of 1e-3 costs.
+        """
         return (self.known + self.unseen) / 2
 
     @cached_property
