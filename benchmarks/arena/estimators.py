@@ -249,7 +249,8 @@ ESTIMATORS = [
     Estimator("auto: mixing", "automatic", 4, plain(chosen_by_pseudo_targets("mixing"))),
     Estimator("auto: both", "automatic", 4, plain(chosen_by_pseudo_targets("both"))),
     Estimator("adjusted", "adjusted", 4, adjusted()),
-    Estimator("adjusted, no extra fits", "adjusted", 0, adjusted("known")),
+    Estimator("adjusted, one model", "adjusted", 0, adjusted("of_one_model")),
+    Estimator("adjusted, known sites only", "adjusted", 0, adjusted("known")),
     Estimator("adjusted, unseen sites only", "adjusted", 4, adjusted("unseen")),
     *(
         Estimator(f"adjusted, explained {r:g}", "adjusted", 4, adjusted(explained=r))

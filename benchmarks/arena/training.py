@@ -38,7 +38,7 @@ def training(cell: Cell, out: Path) -> None:
         rows = []
         for name, power in WEIGHTS.items():
             relative = w**power / np.mean(w**power) if np.any(w**power) else np.ones(len(w))
-            truth, said = [], {"naive": [], "adjusted, no extra fits": []}
+            truth, said = [], {"naive": [], "adjusted, known sites only": []}
             for model in pool(cell.family, p.task, X.shape[1], cell.size, cell.seed):
                 weights = None if power == 0 else relative
                 fitted = fit(clone(model), X[train], y[train], weights)
@@ -47,7 +47,7 @@ def training(cell: Cell, out: Path) -> None:
                 losses = losses_of(answers_of(fitted, X[~train], classes), y[~train], classes)
                 by_site = [losses[site[~train] == j] for j in sources]
                 said["naive"].append(estimate(by_site, method="naive").value)
-                said["adjusted, no extra fits"].append(adjusted(by_site).value)
+                said["adjusted, known sites only"].append(adjusted(by_site).value)
             rows += [
                 {
                     "dataset": cell.dataset,

@@ -76,6 +76,12 @@ class View:
         return (self.known + self.unseen) / 2
 
     @cached_property
+    def of_one_model(self) -> np.ndarray:
+        """Losses of the models without the smallest group, (P, n_val); `LeaveSourcesOut(0)`."""
+        rows = np.bincount(self.cell["group"].astype(int)[self.site[~self.judged]])
+        return self.cell["others"][:, int(np.argmin(rows))].astype(float)
+
+    @cached_property
     def balanced(self) -> np.ndarray:
         """Ratio of the target to the mixture of the sources at validation rows, (n_val,)."""
         rows = [self.X[(self.site == j) & ~self.judged] for j in range(len(self.problem.X))]

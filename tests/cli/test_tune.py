@@ -295,3 +295,16 @@ def test_a_report_of_a_changed_table(visits, folder, tune, run):
     changed = visits.drop(columns="ill").assign(cost=lambda d: d["cost"] + 1)
     changed.to_csv("visits.csv", index=False)
     assert "--data" in run("report", "run", code=2).output
+
+
+def test_fast_fits_one_model_per_trial(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "quick", "--fast")
+    tune("visits.csv", "--out", "slow")
+    quick, slow = (read(folder / name / "best.json")["risk"] for name in ("quick", "slow"))
+    assert quick["value"] != slow["value"]
+    run("report", "quick")
+    assert "fast" in tune("visits.csv", "--out", "quick", code=2).output
+    said = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output
+    assert "naive fits one model" in " ".join(said.split())
+    assert not (folder / "other").exists()

@@ -79,6 +79,29 @@ def test_cost_in_fits(extra, fits):
     assert Counted.count == fits
 
 
+def test_one_model_leaves_the_smallest_group_out():
+    data = data_of([9, 8, 7, 3, 3])
+    losses = LeaveSourcesOut(0).losses(Sites(), data, SQUARED)
+    assert [own[0] for own in losses.by_source] == [1, 1, 1, 0, 0]
+    assert losses.naive == pytest.approx(24 / 30)
+    alone = LeaveSourcesOut(0).losses(Sites(), data_of([4]), SQUARED)
+    np.testing.assert_allclose(alone.by_source[0], 1)
+
+
+def test_one_model_knows_every_class():
+    """Only the second group has the class c, so the first, which is larger, is left out."""
+    classes = [np.array(list("aabbab")), np.array(list("aacc")), np.array(list("abababab"))]
+    data = data_of([6, 4, 8], classes)
+    losses = LeaveSourcesOut(0).losses(LogisticRegression(), data, LOG)
+    kept = data.train_sites != "0"
+    by_hand = PooledFit().losses(
+        LogisticRegression(),
+        replace(data, X_train=data.X_train[kept], y_train=data.y_train[kept]),
+        LOG,
+    )
+    np.testing.assert_allclose(np.concatenate(losses.by_source), np.concatenate(by_hand.by_source))
+
+
 def test_groups_have_about_as_many_rows():
     groups = LeaveSourcesOut(3).groups(np.repeat(list("abcdef"), [60, 30, 30, 20, 20, 20]))
     assert sorted(name for group in groups for name in group) == list("abcdef")
@@ -156,8 +179,10 @@ def test_default_search():
 
 def test_no_extra_fits():
     problem = hospitals(np.random.default_rng(1))
-    cheap = ShiftSearch(Ridge(), ALPHA, n_trials=3, plan=PooledFit()).fit(problem)
-    assert cheap.risk_.method == "adjusted"
+    for plan in (PooledFit(), LeaveSourcesOut(0)):
+        cheap = ShiftSearch(Ridge(), ALPHA, n_trials=3, plan=plan).fit(problem)
+        assert cheap.risk_.method == "adjusted"
+        assert list(cheap.risk_.names) == problem.names
 
 
 def test_few_labels_judge_and_do_not_train():

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from shiftune.cli.choices import loss_names, risk_names
+from shiftune.errors import ProblemError
 from shiftune.models import (
     KNOWN,
     ReadyModel,
@@ -51,6 +52,7 @@ class Question:
     identifiers: tuple[str, ...] = ()
     drop_unlabelled: bool = False
     use_target_labels: bool = False
+    fast: bool = False
     space: Path | str | None = None
     loss: str | None = None
     risk: str | None = None
@@ -122,6 +124,13 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
     )
     if q.risk is not None:
         search.set_params(risk=q.risk)
+    if q.fast:
+        if search.risk != "adjusted":
+            raise ProblemError(
+                f"--fast is for the risk estimator adjusted; {search.risk} fits one model per "
+                "trial as it is"
+            )
+        search.set_params(plan=LeaveSourcesOut(0))
     loss = loss_for(search, table.problem)
     check_settings(search)
     options = {
@@ -134,6 +143,7 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
         "identifiers": sorted(q.identifiers),
         "drop_unlabelled": q.drop_unlabelled,
         "use_target_labels": q.use_target_labels,
+        "fast": q.fast,
         "model": q.model,
         "space": space_as_toml(space),
         "loss": loss.name,

@@ -91,6 +91,12 @@ def tune(
             help="Use the labels that rows of the target have, to judge and to train.",
         ),
     ] = False,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast", help="One model per trial instead of five; it chooses a little less well."
+        ),
+    ] = False,
     jobs: Jobs = 1,
     seed: Seed = 0,
     out: Annotated[
@@ -139,6 +145,7 @@ def tune(
         identifiers=tuple(identifiers or ()),
         drop_unlabelled=drop_unlabelled,
         use_target_labels=use_target_labels,
+        fast=fast,
         space=space,
         loss=loss,
         risk=risk,

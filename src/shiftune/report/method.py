@@ -19,12 +19,8 @@ def how_estimated(search: ShiftSearch) -> str:
     said = []
     judging = search._judging()
     plan = judging.plan
-    if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and _several_groups(search, plan):
-        part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
-        said.append(
-            f"{part} of what is said of each site is about models that were trained without that "
-            f"site, as this one was trained without {target}."
-        )
+    if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(search.problem_.sources) > 1:
+        said.append(_about_unseen_sites(plan, target))
     if search.risk == "naive":
         said.append(
             "This is the mean over rows of the sources that the model was not trained on. Nothing "
@@ -81,5 +77,14 @@ def taken_for_granted(search: ShiftSearch) -> str:
     return said
 
 
-def _several_groups(search: ShiftSearch, plan: LeaveSourcesOut) -> bool:
-    return min(plan.extra_fits, len(search.problem_.sources)) > 1
+def _about_unseen_sites(plan: LeaveSourcesOut, target: str) -> str:
+    if plan.extra_fits == 0:
+        return (
+            "Trials were judged with models that were trained without some of the sites, as this "
+            f"one was trained without {target}."
+        )
+    part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
+    return (
+        f"{part} of what is said of each site is about models that were trained without that "
+        f"site, as this one was trained without {target}."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from shiftune.search.fitting import StudyData
 
 
+# Parts into which the sources are dealt if one of them is left out of all trials.
+GROUPS_FOR_ONE_FIT = 4
+
+
 class LeaveSourcesOut:
     r"""Judge a trial half on known and half on unseen sites.
 
@@ -30,13 +35,16 @@ class LeaveSourcesOut:
     The first part is steadier (all models of the second have fewer sources, each its own), the
     second is about the right question; u = 1/2 chose better than either in `benchmarks/arena`.
 
+    Where a fit takes minutes, ``LeaveSourcesOut(0)`` makes do with one model per trial. It is
+    trained without a quarter of the sources (one of them, at least) and judged on all.
+
     Parameters
     ----------
     extra_fits : int
-        Groups, hence further fits of every trial; at most one per source. 0 is `PooledFit`. Rows
-        of a class that only their own group has keep the loss of the model that knows it.
+        Groups, hence further fits of every trial; at most one per source. Rows of a class that
+        only their own group has keep the loss of the model that knows it.
     unseen : float
-        u, from 0 to 1.
+        u, from 0 to 1; with `extra_fits` of 0, sources count as seen or unseen as they are.
 
     Examples
     --------
@@ -59,7 +67,8 @@ class LeaveSourcesOut:
     def groups(self, train_sites: NDArray[np.str_]) -> list[tuple[str, ...]]:
         """Deal the sites to groups of about as many training rows, the largest site first."""
         names, rows = np.unique(train_sites, return_counts=True)
-        dealt: list[list[str]] = [[] for _ in range(min(self.extra_fits, len(names)))]
+        wanted = self.extra_fits or GROUPS_FOR_ONE_FIT
+        dealt: list[list[str]] = [[] for _ in range(min(wanted, len(names)))]
         if len(dealt) < 2:
             return []
         sizes = np.zeros(len(dealt))
@@ -71,6 +80,8 @@ class LeaveSourcesOut:
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the mixed losses."""
+        if self.extra_fits == 0:
+            return self._of_one_model(model, data, loss)
         pooled = PooledFit().losses(clone(model), data, loss)
         known = pooled.by_source
         place = {name: j for j, name in enumerate(data.names)}
@@ -78,12 +89,10 @@ class LeaveSourcesOut:
         for group in self.groups(data.train_sites) if self.unseen > 0 else []:
             judged = sorted(place[name] for name in group if name in place)
             rows = np.isin(np.repeat(np.arange(len(n)), n), judged)
-            kept = ~np.isin(data.train_sites, group)
-            labels = data.y_train[kept]
-            if not judged or len(np.unique(labels)) < 2:
-                continue  # without these sites there is nothing to learn
-            weights = None if data.training_weights is None else data.training_weights[kept]
-            fitted = fit(clone(model), rows_of(data.X_train, kept), labels, weights)
+            others = _without(group, data) if judged else None
+            if others is None:
+                continue
+            fitted = fit(clone(model), others.X_train, others.y_train, others.training_weights)
             y = np.concatenate([data.y_validation[j] for j in judged])
             before = np.concatenate([known[j] for j in judged])
             unseen = losses_of(fitted, rows_of(data.X_validation, rows), y, loss, before)
@@ -92,3 +101,30 @@ class LeaveSourcesOut:
             for j, own in zip(judged, np.split(mixed, ends), strict=True):
                 known[j] = own
         return TrialLosses(known, pooled.naive)
+
+    def _of_one_model(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
+        """Leave out the group with the fewest training rows without which all classes are known."""
+        judged = np.concatenate(data.y_validation)
+        groups = self.groups(data.train_sites)
+        for group in sorted(groups, key=lambda names: np.isin(data.train_sites, names).sum()):
+            others = _without(group, data)
+            if others is None:
+                continue
+            if loss.needs != "predict_proba" or np.isin(judged, others.y_train).all():
+                return PooledFit().losses(model, others, loss)
+        return PooledFit().losses(model, data, loss)
+
+
+def _without(group: tuple[str, ...], data: StudyData) -> StudyData | None:
+    """Leave sites out of the training rows; None if there is nothing to learn without them."""
+    kept = ~np.isin(data.train_sites, group)
+    labels = data.y_train[kept]
+    if len(np.unique(labels)) < 2:
+        return None
+    return replace(
+        data,
+        X_train=rows_of(data.X_train, kept),
+        y_train=labels,
+        train_sites=data.train_sites[kept],
+        training_weights=None if data.training_weights is None else data.training_weights[kept],
+    )
