@@ -290,9 +290,43 @@ class TestTrust:
     @pytest.mark.parametrize("effect", [0.5, 0.2])
     def test_worth_of_the_sources(self, effect):
         """V = 1 and T = effect^2, so m_0 = 1 / effect^2 with the prior's five sites aside."""
-        known = 15 / (10 * effect**2 + 5 / 100)
+        known = 16 / (11 * effect**2 + 5 / 100)
         found = [sources_worth(self.risks(effect, seed=s), prior=100) for s in range(5)]
         assert np.mean(found) == pytest.approx(known, rel=0.25)
+
+    def alike(self, away, own_rows=30, worse=100.0, k=4):
+        """Two good models and two bad ones, of which all sources say the same.
+
+        Rows are above or below the mean in turn, by 1 and 3 for the good ones, so V = 1; at the
+        target these are `away` from what the sources say, the one above and the other below.
+        """
+        X = np.ones((40, 1))
+        adjusted = Adjusted().fit(X, [X] * k)
+        models = [(5, 1, away), (5, 3, -away), (5 + worse, 50, 30), (6 + worse, 9, 0)]
+        found = []
+        for mean, by, at_target in models:
+            sources = [mean + by * np.resize([1.0, -1.0], 40)] * k
+            own = mean + at_target + by * np.resize([1.0, -1.0], own_rows)
+            found.append(adjusted([*sources, own]))
+        return found
+
+    @pytest.mark.parametrize(("away", "own_rows"), [(0.0, 30), (0.1, 30), (2.0, 30), (2.0, 90)])
+    def test_the_target_counts_as_one_of_the_sites(self, away, own_rows):
+        between = max(0, away**2 - 1 / own_rows) + 5 / 100
+        found = sources_worth(self.alike(away, own_rows), prior=100)
+        assert found == pytest.approx((4 + 1 + 5) / between)
+
+    def test_how_bad_the_worse_half_is_does_not_matter(self):
+        good, other = self.alike(1.0), self.alike(1.0, worse=40.0)
+        assert sources_worth(good, 100) == pytest.approx(sources_worth(other, 100))
+        assert sources_worth(good, 100) == pytest.approx(sources_worth(good[:3], 100))
+        assert sources_worth(good, 100) != pytest.approx(sources_worth(good[2:], 100))
+
+    def test_the_worth_is_the_same_whatever_share_the_labels_have(self):
+        risks = self.risks(0.3)
+        trusted = trusting_labels(risks, 100)
+        assert trusted[0].lam[-1] != pytest.approx(risks[0].lam[-1])
+        assert sources_worth(trusted, 100) == pytest.approx(sources_worth(risks, 100))
 
     def test_sites_that_are_alike_are_trusted(self):
         assert sources_worth(self.risks(0.0), prior=100) > 200

@@ -66,7 +66,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
 
     Labelled rows of the target itself, if there are some, come in as its own mean loss, with the
     share :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a search
-    :math:`m_0` is estimated from how far the sources differ (`shiftune.risk.few_labels`).
+    :math:`m_0` is estimated from how far the sites differ (`shiftune.risk.few_labels`).
 
     Parameters
     ----------

@@ -26,12 +26,17 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     r"""Tell of how many labelled rows of the target all sources together are worth.
 
     .. math:: m_0 = \frac{V}{T}, \qquad
-              T = \frac{k\, \hat T + 5\, V / m_{\text{prior}}}{k + 5}
+              T = \frac{k\, \hat T + \hat T_0 + 5\, V / m_{\text{prior}}}{k + 1 + 5}
 
     Models are compared by the differences of their risks. V is the variance of one row's loss at
     the target (with the sources' as a prior of ten rows), T that of the sites' own risks around
-    their mean, both of what differs between the models and averaged over them: the mean of m rows
-    errs by V / m, that of the sources, for one more site, by T.
+    their mean, both of what differs between the models: the mean of m rows errs by V / m, that of
+    the sources, for one more site, by T. Labelled rows of the target show how far it is itself from
+    what the sources say; the square of that, less V / m and never below 0, is :math:`\hat T_0`, and
+    the target counts as one of the sites. Without labels there is no such term and no 1.
+
+    All are averaged over the better half of the models, as the prior would order them: by how much
+    the worse ones differ does not bear on which is chosen.
 
     Parameters
     ----------
@@ -39,20 +44,26 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     prior : float
         Of :math:`m_0`.
     """
-    k = len(risks[0].n) - risks[0].labelled_target
+    n, own_rows = risks[0].n, risks[0].labelled_target
+    k = len(n) - own_rows
     if len(risks) < 2 or k < 2:
         return prior
-    n = risks[0].n
+    risks = _better_half(risks, prior)
     chance = np.array([chance_of_differences(risks, j) for j in range(len(n))])
     one_row = float(np.average((chance * n)[:k], weights=n[:k]))
-    if risks[0].labelled_target:
+    if own_rows:
         one_row = (n[-1] * (chance * n)[-1] + PRIOR_ROWS * one_row) / (n[-1] + PRIOR_ROWS)
     if one_row == 0:
         return prior
     stretch = 1.0 if risks[0].one_more_site is None else risks[0].one_more_site.stretch
     seen = differences_between_sites(np.array([risk.estimates[:k] for risk in risks]))
-    between = stretch * max(0.0, seen - float(chance[:k].mean()))
-    return float(one_row / ((k * between + PRIOR_SITES * one_row / prior) / (k + PRIOR_SITES)))
+    between = k * stretch * max(0.0, seen - float(chance[:k].mean()))
+    sites = k + PRIOR_SITES
+    if own_rows:
+        away = np.array([risk.estimates[-1] - _from_sources(risk) for risk in risks])
+        between += max(0.0, float(away.var()) - one_row / n[-1])
+        sites += 1
+    return float(one_row * sites / (between + PRIOR_SITES * one_row / prior))
 
 
 def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
@@ -99,6 +110,23 @@ def differences_between_sites(estimates: Floats) -> float:
     apart = apart - apart.mean(axis=0)
     k = estimates.shape[1]
     return float(np.mean(apart**2) * k / (k - 1))
+
+
+def _better_half(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
+    """Return the better half of the models, two at least, whatever share the labels have now."""
+    values = np.array([_from_sources(risk) for risk in risks])
+    if risks[0].labelled_target:
+        own = np.array([risk.estimates[-1] for risk in risks])
+        values = values + (own - values) * risks[0].n[-1] / (risks[0].n[-1] + prior)
+    kept = max(2, (len(risks) + 1) // 2)
+    return [risks[i] for i in np.argsort(values, kind="stable")[:kept]]
+
+
+def _from_sources(risk: RiskEstimate) -> float:
+    """What the sources alone say."""
+    k = len(risk.n) - risk.labelled_target
+    shares = (risk.lam * risk.n)[:k]
+    return float(shares @ risk.estimates[:k] / shares.sum())
 
 
 def _with_share(risk: RiskEstimate, share: float) -> RiskEstimate:
