@@ -79,3 +79,12 @@ def test_a_worker_begins_without_what_its_tasks_need():
         "assert not {'pandas', 'scipy', 'sklearn', 'optuna'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_parts_of_the_package_are_found_without_being_imported():
+    code = (
+        "import shiftune\n"
+        "assert issubclass(shiftune.errors.ProblemError, ValueError)\n"
+        "assert shiftune.risk.Adjusted and not hasattr(shiftune, 'magic')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

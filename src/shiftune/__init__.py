@@ -1,6 +1,7 @@
 """Choose hyperparameters, and know the error, for a site you have no labels from."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def __getattr__(name: str) -> Any:
 
     Processes that run trials begin with importing this.
     """
-    if name not in _HOMES:
-        raise AttributeError(f"module 'shiftune' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_") and find_spec(f"shiftune.{name}"):
+        return import_module(f"shiftune.{name}")
+    raise AttributeError(f"module 'shiftune' has no attribute {name!r}")

@@ -69,11 +69,21 @@ def test_a_folder_from_before_the_option(few, folder, tune, run):
     tune("few.csv", "--out", "run")
     path = folder / "run" / "settings.json"
     settings = json.loads(path.read_text())
-    del settings["options"]["use_target_labels"], settings["options"]["identifiers"]
+    for name in ("use_target_labels", "identifiers", "fast"):
+        del settings["options"][name]
     path.write_text(json.dumps(settings))
     run("report", "run")
     tune("few.csv", "--out", "run", trials=3)
     assert "use_target_labels" in tune("few.csv", "--out", "run", USE, code=2).output
+
+
+def test_text_among_labels_that_are_set_aside(few, folder, tune):
+    few["cost"] = few["cost"].astype(object).where(few.index >= 10, "pending")  # rows of A
+    few.to_csv("few.csv", index=False)
+    tune("few.csv", "--out", "run")
+    assert pd.api.types.is_float_dtype(pd.read_csv("run/predictions.csv")["prediction"])
+    said = " ".join(tune("few.csv", "--out", "used", USE, code=2).output.split())
+    assert "'pending'" in said
 
 
 def test_without_it_a_note_says_how(few, tune):

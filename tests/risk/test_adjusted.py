@@ -312,7 +312,7 @@ class TestTrust:
 
     @pytest.mark.parametrize(("away", "own_rows"), [(0.0, 30), (0.1, 30), (2.0, 30), (2.0, 90)])
     def test_the_target_counts_as_one_of_the_sites(self, away, own_rows):
-        between = max(0, away**2 - 1 / own_rows) + 5 / 100
+        between = max(0, away**2 - 1 / own_rows - 1 / 160) + 5 / 100  # four sources of 40 rows
         found = sources_worth(self.alike(away, own_rows), prior=100)
         assert found == pytest.approx((4 + 1 + 5) / between)
 

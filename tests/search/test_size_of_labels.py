@@ -43,6 +43,7 @@ def test_the_same_digits_in_another_unit(size, risk):
     [
         (1e100, r"up to .e\+100, whose squared loss is too large .*; divide the label by .e\+100"),
         (1e200, r"up to .e\+200, whose squared loss is too large"),
+        (1e-170, r"up to .e-170, whose squared loss is too small"),
         (1e-100, r"up to .e-100, whose squared loss is too small .*; divide the label by .e-100"),
     ],
 )

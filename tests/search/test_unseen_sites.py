@@ -79,11 +79,23 @@ def test_cost_in_fits(extra, fits):
     assert Counted.count == fits
 
 
-def test_one_model_leaves_the_smallest_group_out():
-    data = data_of([9, 8, 7, 3, 3])
-    losses = LeaveSourcesOut(0).losses(Sites(), data, SQUARED)
-    assert [own[0] for own in losses.by_source] == [1, 1, 1, 0, 0]
-    assert losses.naive == pytest.approx(24 / 30)
+@pytest.mark.parametrize(
+    ("rows", "left_out"),
+    [
+        ([10, 4, 3, 2, 1], [1]),
+        ([4, 4, 4, 2, 2], [0]),
+        ([60, 60, 60, 4], [0]),
+        ([5, 1, 1, 1], [1]),
+        ([9, 5], [1]),
+    ],
+)
+def test_one_model_leaves_out_about_a_quarter_of_the_rows(rows, left_out):
+    losses = LeaveSourcesOut(0).losses(Sites(), data_of(rows), SQUARED)
+    assert [j for j, own in enumerate(losses.by_source) if own[0] == 0] == left_out
+    assert losses.naive == 1  # of the sites that the model has seen
+
+
+def test_one_model_and_a_single_source():
     alone = LeaveSourcesOut(0).losses(Sites(), data_of([4]), SQUARED)
     np.testing.assert_allclose(alone.by_source[0], 1)
 
@@ -100,6 +112,32 @@ def test_one_model_knows_every_class():
         LOG,
     )
     np.testing.assert_allclose(np.concatenate(losses.by_source), np.concatenate(by_hand.by_source))
+
+
+@pytest.mark.parametrize("extra", [0, 3])
+def test_labelled_rows_of_the_target_are_no_source(extra):
+    data = replace(data_of([9, 9, 9, 4]), labelled_target="3")
+    losses = LeaveSourcesOut(extra, 0.5 if extra == 0 else 1.0).losses(Sites(), data, SQUARED)
+    assert losses.by_source[3][0] == 1  # every model has seen them
+    assert sum(own[0] == 0 for own in losses.by_source) == (extra or 1)
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+@pytest.mark.parametrize("own", [0.0, 2.0])
+def test_weights_of_the_rows_that_are_left_have_mean_1(extra, own):
+    means = []
+
+    class Weighed(Sites):
+        def fit(self, X, y, sample_weight=None):
+            means.append(1.0 if sample_weight is None else np.mean(sample_weight))
+            return super().fit(X, y)
+
+    data = data_of([6, 5])
+    weights = np.where(data.train_sites == "0", own, 4.0)
+    plan = LeaveSourcesOut(extra)
+    plan.losses(Weighed(), replace(data, training_weights=weights / weights.mean()), SQUARED)
+    assert len(means) == extra + 1
+    np.testing.assert_allclose(means, 1)
 
 
 def test_groups_have_about_as_many_rows():
@@ -131,7 +169,13 @@ LOG = loss_named("log_loss")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [((-1,), "extra_fits"), ((1,), "extra_fits"), ((4, 1.5), "unseen")]
+    ("options", "said"),
+    [
+        ((-1,), "extra_fits"),
+        ((1,), "extra_fits"),
+        ((4, 1.5), "unseen"),
+        ((0, 1.0), "nothing to mix"),
+    ],
 )
 def test_mistakes(options, said):
     with pytest.raises(ProblemError, match=said):

@@ -80,8 +80,9 @@ def taken_for_granted(search: ShiftSearch) -> str:
 def _about_unseen_sites(plan: LeaveSourcesOut, target: str) -> str:
     if plan.extra_fits == 0:
         return (
-            "Trials were judged with models that were trained without some of the sites, as this "
-            f"one was trained without {target}."
+            "Trials were judged with models that were trained without about a quarter of the rows, "
+            f"those of whole sites (if the others have all classes), as this one was trained "
+            f"without {target}."
         )
     part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
     return (

@@ -32,8 +32,9 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     the target (with the sources' as a prior of ten rows), T that of the sites' own risks around
     their mean, both of what differs between the models: the mean of m rows errs by V / m, that of
     the sources, for one more site, by T. Labelled rows of the target show how far it is itself from
-    what the sources say; the square of that, less V / m and never below 0, is :math:`\hat T_0`, and
-    the target counts as one of the sites. Without labels there is no such term and no 1.
+    what the sources say; the square of that, less what chance in the rows of both makes of it and
+    never below 0, is :math:`\hat T_0`, and the target counts as one of the sites. Without labels
+    there is no such term and no 1.
 
     All are averaged over the better half of the models, as the prior would order them: by how much
     the worse ones differ does not bear on which is chosen.
@@ -61,7 +62,8 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
     sites = k + PRIOR_SITES
     if own_rows:
         away = np.array([risk.estimates[-1] - _from_sources(risk) for risk in risks])
-        between += max(0.0, float(away.var()) - one_row / n[-1])
+        of_sources = float(_shares_of_sources(risks[0]) ** 2 @ chance[:k])
+        between += max(0.0, float(away.var()) - one_row / n[-1] - of_sources)
         sites += 1
     return float(one_row * sites / (between + PRIOR_SITES * one_row / prior))
 
@@ -124,9 +126,15 @@ def _better_half(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstima
 
 def _from_sources(risk: RiskEstimate) -> float:
     """What the sources alone say."""
+    shares = _shares_of_sources(risk)
+    return float(shares @ risk.estimates[: len(shares)])
+
+
+def _shares_of_sources(risk: RiskEstimate) -> Floats:
+    """Shares of the sources among themselves, shape (k,)."""
     k = len(risk.n) - risk.labelled_target
     shares = (risk.lam * risk.n)[:k]
-    return float(shares @ risk.estimates[:k] / shares.sum())
+    return np.asarray(shares / shares.sum())
 
 
 def _with_share(risk: RiskEstimate, share: float) -> RiskEstimate:

@@ -95,7 +95,7 @@ class Loss:
         most = np.abs(losses).max()
         what = f"losses of up to {most:.0e}" if np.isfinite(most) else "infinite losses"
         said = f"{self.name}: {what} are too large to compute with; bound them with bounded()"
-        if labels.dtype.kind not in "iuf":
+        if self.needs != "predict" or labels.dtype.kind not in "iuf":
             return said
         return f"{said}, or divide the labels, which are of up to {np.abs(labels).max():.0e}"
 

@@ -33,6 +33,8 @@ class StudyData:
     y_validation : k arrays of shape (n_j,)
     weights : k arrays of shape (n_j,), or None where the estimate needs none
     names : k names
+    labelled_target : str
+        The name under which the few labelled rows of the target come, if they do.
     """
 
     X_train: Features
@@ -43,6 +45,12 @@ class StudyData:
     y_validation: tuple[NDArray[Any], ...]
     weights: tuple[NDArray[np.float64], ...] | None
     names: tuple[str, ...]
+    labelled_target: str = ""
+
+    @property
+    def source_rows(self) -> NDArray[np.str_]:
+        """The site of every training row of a source."""
+        return np.asarray(self.train_sites[self.train_sites != self.labelled_target])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class TrialLosses:
     by_source : k arrays of shape (n_j,)
         The losses from which the target risk is estimated.
     naive : float
-        Mean loss, over all validation rows, of the model trained on all sources.
+        Mean loss of the trial's first model over the validation rows of the sites it has seen.
     """
 
     by_source: list[NDArray[np.float64]]

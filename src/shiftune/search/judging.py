@@ -132,6 +132,7 @@ class Judging:
             y_validation=tuple(site.labels for site in judged),
             weights=None if weights is None else tuple(weights),
             names=_names(judged),
+            labelled_target="" if problem.labelled_target is None else problem.labelled_target.name,
         )
         return TrialContext(seeded(model, self.random_state), data, loss, risk, self.plan)
 

@@ -96,7 +96,7 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
         most = float(loss(labels, middle).max())
     except ProblemError:
         most = np.inf
-    if most == 0 or SMALLEST_LOSS <= most <= LARGEST_LOSS:
+    if SMALLEST_LOSS <= most <= LARGEST_LOSS or np.all(labels == labels[0]):
         return
     raise ProblemError(
         f"the labels are numbers of up to {size:.0e}, whose {loss.name} loss is too "

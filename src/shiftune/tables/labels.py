@@ -43,8 +43,13 @@ def read_labels(
     labels = column if use_target_labels else column.mask(pd.Series(inside, column.index))
     given = labels.dropna().infer_objects()
     if types.is_object_dtype(given) or types.is_string_dtype(given):
-        _check_text(given, name)
-    elif types.is_float_dtype(given) and _whole(given):
+        numbers = pd.to_numeric(given, errors="coerce")
+        if numbers.notna().all():  # the text stood in rows that are set aside
+            labels = pd.to_numeric(labels, errors="coerce")
+            given = numbers
+        else:
+            _check_text(given, name)
+    if types.is_float_dtype(given) and _whole(given):
         labels = labels.astype("Int64")  # 0 and 1, not 0.0 and 1.0, in what is predicted
         given = labels.dropna()
     decided = task or task_of([given.to_numpy()])

@@ -1,6 +1,7 @@
 """Processes and clusters that run a search's trials, and may die.
 
-Knows nothing of searches, and imports next to nothing, so that a worker begins quickly.
+Knows nothing of searches, and imports neither pandas nor scikit-learn, so that a worker begins
+quickly.
 """
 
 from shiftune.workers.workers import OutOfTime, WorkerDied, Workers

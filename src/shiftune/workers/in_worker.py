@@ -24,8 +24,8 @@ CONTEXT_FILE = "context.joblib"
 MIN_MAPPED_BYTES = 1_000_000
 MAX_MAPPED = 256
 MAX_BYTES_IN_PIPE = 2000
-# Between two attempts to stop a task, so several fit into the time after which it is killed.
-REPEAT_SECONDS = 0.5
+# Between two attempts to stop a task: time to clean up, and several before it is killed.
+REPEAT_SECONDS = 1.0
 
 
 class OutOfTime(Exception):  # noqa: N818 - it is what happened to the item, not a mistake
