@@ -123,6 +123,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     plan : FitPlan, optional
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
+        ``LeaveSourcesOut(0)`` is one model, which leaves some sources out.
     select : "best" or "one_se"
         The lowest risk, or the simplest model within one standard error of it.
     complexity : function, optional
