@@ -146,8 +146,23 @@ def test_agreement_where_the_interval_counts_the_differences(rng):
     assert agreement_check(adjusted(rng, (1, 1, 1))).level == "ok"
 
 
+def test_labelled_rows_that_contradict_the_sources(rng):
+    check = agreement_check(adjusted(rng, (1, 1, 1), own=[50.0, 60.0, 55.0, 52.0, 51.0]))
+    assert check.level == "caution"
+    assert "own labelled rows say 53.6, and the sources" in check.finding
+    assert check.figures["own_p_value"] < 0.01
+
+
+def test_labelled_rows_agree_in_most_cases(rng):
+    """Where the target is one of the sites, the 5 % level is kept (100 draws, 3 se above)."""
+    found = [
+        agreement_check(adjusted(rng, (1, 1, 1), own=rng.exponential(size=40))) for _ in range(100)
+    ]
+    assert np.mean([check.figures["own_p_value"] < 0.05 for check in found]) < 0.115
+
+
 def test_labelled_rows_of_the_target_are_no_source(rng):
-    risk = adjusted(rng, (1, 1, 1), own=[50.0, 60.0, 55.0, 52.0, 51.0])
+    risk = adjusted(rng, (1, 1, 1), own=[0.5, 2.0, 1.5, 0.2, 0.8])
     assert risk.labelled_target
     assert agreement_check(risk).level == "ok"
     check = influence_check([risk], 0, lowest)

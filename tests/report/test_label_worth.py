@@ -56,7 +56,8 @@ def test_where_sites_are_alike_they_are_worth_little():
 def test_labels_that_are_there_are_not_counted_twice():
     few = searched(1.0)
     assert few.label_worth([0]).index.tolist() == [0]
-    low, high = few.risk_.interval(0.9)
+    assert few.label_worth(10).index.tolist() == [0, 10]
+    low, high = few.risk_.interval(0.95)
     assert few.label_worth()["half_width"][0] == pytest.approx((high - low) / 2)
 
 

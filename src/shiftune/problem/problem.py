@@ -398,15 +398,15 @@ class ShiftProblem:
 
     def __repr__(self) -> str:
         count = len(self.columns)
+        few = self.labelled_target
+        labels = " without labels" if few is None else f", and labels of {len(few)}"
         shown = [f"{site.name!r}: {len(site)} rows" for site in self.sources]
         if len(shown) > 8:
             shown = [*shown[:7], f"and {len(shown) - 7} more"]
         lines = [
             f"ShiftProblem: {self.task}, {count} column{'s' if count != 1 else ''}",
-            f"  target  {self.target.name!r}: {len(self.target)} rows without labels",
+            f"  target  {self.target.name!r}: {len(self.target)} rows{labels}",
             f"  sources {', '.join(shown)}",
         ]
-        if self.labelled_target is not None:
-            lines.append(f"  labels  {len(self.labelled_target)} rows of the target have labels")
         lines += [f"  note    {note}" for note in self.notes]
         return "\n".join(lines)

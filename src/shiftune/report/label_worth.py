@@ -32,7 +32,7 @@ FEWEST_SOURCES = 3
 
 
 def label_worth(
-    search: ShiftSearch, counts: Sequence[int] = (10, 30, 100), *, level: float = 0.9
+    search: ShiftSearch, counts: int | Sequence[int] = (10, 30, 100), *, level: float = 0.95
 ) -> pd.DataFrame:
     r"""Say what some labelled rows of the target would buy, before they are paid for.
 
@@ -48,8 +48,8 @@ def label_worth(
     ----------
     search : ShiftSearch
         Fitted with ``risk="adjusted"``.
-    counts : numbers of labelled rows
-        0 is always there.
+    counts : number or numbers of labelled rows
+        In all, not besides those that the search had; 0 is always there.
     level : float
         Of the interval.
 
@@ -58,8 +58,10 @@ def label_worth(
     DataFrame
         Indexed by the number of labels: ``risk``, the mean true risk of the model that would be
         chosen; ``excess``, by how much it is above that of the best trial; ``half_width`` of the
-        interval of the chosen trial's risk.
+        interval of the chosen trial's risk. Where sites hardly differ, the noise of a few labels
+        moves the choice among trials that are nearly as good, and the excess grows a little.
     """
+    counts = [counts] if isinstance(counts, int | np.integer) else counts
     _, risks = search._judged()
     adjusted = search._judging().adjusted
     if adjusted is None:

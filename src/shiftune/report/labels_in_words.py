@@ -18,7 +18,7 @@ COUNTS = (10, 30, 100)
 HARDLY_NARROWER = 0.9
 
 
-def worth_of_labels(search: ShiftSearch, *, level: float = 0.95) -> pd.DataFrame | None:
+def worth_of_labels(search: ShiftSearch) -> pd.DataFrame | None:
     """Return `label_worth` of a search without labels of the target; None where nothing is known.
 
     Only for numbers of labels that the target has rows for.
@@ -27,7 +27,7 @@ def worth_of_labels(search: ShiftSearch, *, level: float = 0.95) -> pd.DataFrame
     if search.problem_.labelled_target is not None or not counts:
         return None
     try:
-        return label_worth(search, counts, level=level)
+        return label_worth(search, counts)
     except ProblemError:
         return None
 

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
 def how_estimated(search: ShiftSearch) -> str:
     """Say where the estimated risk of a fitted search comes from."""
-    risk, target = search.risk_, search.problem_.target.name
+    risk, problem = search.risk_, search.problem_
+    target = problem.target.name
     if search.risk == "oracle":
         return f"This was estimated with the labels of {target} itself, as experiments can."
     said = []
     judging = search._judging()
     plan = judging.plan
-    if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(search.problem_.sources) > 1:
-        said.append(_about_unseen_sites(plan, target))
+    if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
+        known = problem.labelled_target is not None
+        alike = f"{target} but for its few labels" if known else target
+        said.append(_about_unseen_sites(plan, alike))
     if search.risk == "naive":
         said.append(
             "This is the mean over rows of the sources that the model was not trained on. Nothing "
@@ -35,13 +38,19 @@ def how_estimated(search: ShiftSearch) -> str:
             f"Each labelled row was weighted by how typical it is of {target}; sites close to it "
             "speak louder."
         )
-    if risk.labelled_target:
-        own = count(int(risk.n[-1]), "labelled row")
-        said.append(f"{target}'s own {own} have {risk.lam[-1] * risk.n[-1]:.0%} of the say.")
+    if problem.labelled_target is not None and problem.labelled_target.name in risk.names:
+        j = risk.names.index(problem.labelled_target.name)
+        own, have = count(int(risk.n[j]), "labelled row"), "has" if risk.n[j] == 1 else "have"
+        said.append(
+            f"{target}'s own {own} {have} {risk.lam[j] * risk.n[j]:.0%} of the say in judging."
+        )
     if risk.between is not None:
         said.append(
             "The interval is for one more site: besides the chance in the rows it counts how much "
             "the sites differ from each other."
+            if len(problem.sources) > 1
+            else "The interval counts the chance in the rows, but not how much sites differ, of "
+            "which one source tells nothing; it is too narrow."
         )
     return " ".join(said)
 
@@ -77,15 +86,15 @@ def taken_for_granted(search: ShiftSearch) -> str:
     return said
 
 
-def _about_unseen_sites(plan: LeaveSourcesOut, target: str) -> str:
+def _about_unseen_sites(plan: LeaveSourcesOut, without: str) -> str:
     if plan.extra_fits == 0:
         return (
             "Trials were judged with models that were trained without about a quarter of the rows, "
-            f"those of whole sites (if the others have all classes), as this one was trained "
-            f"without {target}."
+            "those of whole sites (if the others have all classes), as this one was trained "
+            f"without {without}."
         )
     part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
     return (
         f"{part} of what is said of each site is about models that were trained without that "
-        f"site, as this one was trained without {target}."
+        f"site, as this one was trained without {without}."
     )

@@ -83,6 +83,9 @@ class FitPlan(Protocol):
 class PooledFit:
     """One model on the training rows of all sources, asked about all validation rows at once."""
 
+    def __repr__(self) -> str:
+        return "PooledFit()"
+
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the losses of the one model."""
         fitted = fit(model, data.X_train, data.y_train, data.training_weights)

@@ -437,7 +437,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return assumption_checks(self)
 
     def label_worth(
-        self, counts: Sequence[int] = (10, 30, 100), *, level: float = 0.9
+        self, counts: int | Sequence[int] = (10, 30, 100), *, level: float = 0.95
     ) -> pd.DataFrame:
         """Say what labelling rows of the target would buy; see `shiftune.report.label_worth`."""
         from shiftune.report import label_worth

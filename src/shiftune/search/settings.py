@@ -44,7 +44,7 @@ def hint_about_columns(problem: ShiftProblem) -> str:
     if not isinstance(X, pd.DataFrame):
         return ""
     kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
-    text = [str(name) for name, kind in kinds.items() if kind != "number"]
+    text = [str(n) for n, kind in kinds.items() if kind != "number" and X[n].dtype != bool]
     if not text:
         return ""
     return (
@@ -100,7 +100,8 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
         return
     raise ProblemError(
         f"the labels are numbers of up to {size:.0e}, whose {loss.name} loss is too "
-        f"{'small' if most < 1 else 'large'} to compute with; divide the label by {size:.0e} first"
+        f"{'small' if most < 1 else 'large'} to compute with; divide the label by {size:.0e} "
+        "first, or take the loss 'absolute'"
     )
 
 
@@ -136,6 +137,11 @@ def _check_choices(search: ShiftSearch) -> None:
     if not callable(search.risk) and search.risk not in ESTIMATORS:
         raise ProblemError(
             f"there is no risk estimator {search.risk!r}; there are {list(ESTIMATORS)}"
+        )
+    plan = search.plan
+    if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
+        raise ProblemError(
+            f"plan is a plan such as LeaveSourcesOut(0) or PooledFit(), got {plan!r}"
         )
     shares = search.shares
     if isinstance(shares, Sequence) and search._judging().needs_ratio and not shares[0] > 0:

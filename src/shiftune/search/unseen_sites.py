@@ -69,6 +69,9 @@ class LeaveSourcesOut:
         self.extra_fits = int(extra_fits)
         self.unseen = unseen
 
+    def __repr__(self) -> str:
+        return f"LeaveSourcesOut(extra_fits={self.extra_fits}, unseen={self.unseen:g})"
+
     def groups(self, train_sites: NDArray[np.str_]) -> list[tuple[str, ...]]:
         """Deal the sites to groups of about as many training rows, the largest site first."""
         names, rows = np.unique(train_sites, return_counts=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import stdtr
 
 from shiftune.report.checks.check import SIGNIFICANT, Check, chance, percent
 from shiftune.risk.heterogeneity import heterogeneity_of
@@ -23,10 +27,45 @@ NAME = "risks agree"
 def agreement_check(risk: RiskEstimate) -> Check:
     """Say whether the sources differ about the chosen model's risk by more than chance.
 
-    A caution: they do (Cochran's Q, 5 % level), or fewer than two can be compared. A problem: they
-    do, at least three quarters of the differences (I^2) are not chance, and the interval does not
-    count them.
+    A caution: they do (Cochran's Q, 5 % level), or fewer than two can be compared, or labelled rows
+    of the target itself say something else than one more site would, by the sources. A problem: the
+    sources differ, at least three quarters of the differences (I^2) are not chance, and the
+    interval does not count them.
     """
+    check = _among_sources(risk)
+    if not risk.labelled_target:
+        return check
+    own, by_sources, p_value = _own_labels(risk)
+    figures = check.figures | {"own_labels": own, "by_sources": by_sources, "own_p_value": p_value}
+    if p_value >= SIGNIFICANT:
+        return replace(check, figures=figures)
+    target = risk.names[-1]
+    return replace(
+        check,
+        level="problem" if check.level == "problem" else "caution",
+        finding=f"{check.finding} But {target!r}'s own labelled rows say {own:.4g}, and the "
+        f"sources {by_sources:.4g}: more than chance and the sites' differences explain "
+        f"({chance(p_value)}).",
+        advice=f"{target!r} is unlike the sources. Believe its own labels, of which more would "
+        "help; what the sources add is in doubt.",
+        figures=figures,
+    )
+
+
+def _own_labels(risk: RiskEstimate) -> tuple[float, float, float]:
+    """What the target's labels say, what the sources say, and how likely so large a gap is."""
+    own, share = float(risk.estimates[-1]), float(risk.lam[-1] * risk.n[-1])
+    change = np.full(len(risk.n), 1 / (1 - share))
+    change[-1] = 0.0
+    sources = risk.with_shares(change)
+    spread = np.sqrt(sources.variance + risk.divergences[-1] / risk.n[-1])
+    if spread == 0:
+        return own, sources.value, float(own == sources.value)
+    p_value = 2 * stdtr(sources.dof, -abs(own - sources.value) / spread)
+    return own, sources.value, float(p_value)
+
+
+def _among_sources(risk: RiskEstimate) -> Check:
     found = heterogeneity_of(risk)
     if found is None:
         return Check(

@@ -92,7 +92,7 @@ def influence_check(
         return Check(
             NAME,
             "problem",
-            f"{finding}. Without {listed(worse)} other parameters would be chosen, and by the "
+            f"{finding}. Without {_one_of(worse)} other parameters would be chosen, and by the "
             "other sources the chosen ones are worse than those.",
             f"Find out whether {listed(worse)} or the others are more like the target. If in "
             "doubt, run the search without, and compare best_params_.",
@@ -100,7 +100,7 @@ def influence_check(
         )
     if other_choice:
         finding += (
-            f". Without {listed(other_choice)} other parameters would be chosen, but they cannot "
+            f". Without {_one_of(other_choice)} other parameters would be chosen, but they cannot "
             "be told apart from the chosen ones"
         )
     else:
@@ -127,6 +127,15 @@ def influence_check(
             figures,
         )
     return Check(NAME, "ok", f"{finding}.", "Nothing to do.", figures)
+
+
+def _one_of(sites: list[str]) -> str:
+    """Name sites of which one at a time is set aside.
+
+    >>> _one_of(["B"]), _one_of(["B", "C"])
+    ("'B'", "'B' and 'C', one at a time,")
+    """
+    return listed(sites) if len(sites) == 1 else f"{listed(sites)}, one at a time,"
 
 
 def _without(risk: RiskEstimate, site: str) -> RiskEstimate:

@@ -23,7 +23,7 @@ SMALL_GAIN = 0.01
 NAME = "same labels"
 
 
-def labels_check(found: LabelStability | None) -> Check:
+def labels_check(found: LabelStability | None, target: str = "") -> Check:
     """Say whether p(y|x) moves between the labelled sites.
 
     A caution: it does (5 % level) and a model that is told the site makes at least 1 % less
@@ -33,6 +33,8 @@ def labels_check(found: LabelStability | None) -> Check:
     ----------
     found : LabelStability or None
         None where there are too few sites or rows for the test.
+    target : str
+        Its name, if some of its rows have labels and so it was compared with the sources.
     """
     if found is None or not (found.sites["not_tested"] == "").any():
         reason = (
@@ -89,17 +91,22 @@ def labels_check(found: LabelStability | None) -> Check:
     else:
         finding += ", though no single site stands out"
     finding += f". A model that is told the site makes {percent(found.gain)} less squared error."
+    sources = [site for site in moved if site != target]
     without = ""
-    if 0 < len(moved) <= compared / 2:  # most are alike, and there is a search without the others
-        without = f"compare with a search without {listed(moved)}; "
+    if 0 < len(sources) <= compared / 2:  # most are alike, and there is a search without the others
+        without = f"; compare with a search without {listed(sources)}"
+    if target:
+        known = "is one of them" if target in moved else "may differ as well"
+        more = f"; trust {target!r}'s own labels, and add to them"
+    else:
+        known, more = "may differ as well", "; label some rows of the target and use them"
     return Check(
         NAME,
         "problem" if found.gain >= LARGE_GAIN else "caution",
         finding,
-        "The target may differ as well, and no correction repairs that: its true risk can lie "
-        "outside the interval. Look for what differs (how labels are made, instruments, a missing "
-        f"column) and add it as a column; {without}label some rows of the target and give them as "
-        "labelled_target.",
+        f"The target {known}, and no correction repairs that: its true risk can lie outside the "
+        "interval. Look for what differs (how labels are made, instruments, a missing column) and "
+        f"add it as a column{without}{more}.",
         figures,
     )
 

@@ -56,7 +56,10 @@ def assumption_checks(search: ShiftSearch) -> Checks:
             overlap_check(
                 risk, _out_of_reach(problem, risk), weighted=seen.used, doubtful=doubtful
             ),
-            labels_check(_label_stability(problem, search.random_state)),
+            labels_check(
+                _label_stability(problem, search.random_state),
+                "" if problem.labelled_target is None else problem.labelled_target.name,
+            ),
             agreement_check(risk),
             influence_check(risks, chosen, lambda others: search._winner(others, params)),
         ]
