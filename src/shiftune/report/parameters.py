@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from shiftune.report.wording import number, short_names
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
     from shiftune.search import ShiftSearch
+
+
+# Of the width of a range, on its scale.
+NEAR_AN_END = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +50,34 @@ def parameters(search: ShiftSearch) -> list[Parameter]:
             short[name],
             number(search.best_params_[name]) if name in search.best_params_ else "",
             number(given[name]) if name in given else "",
-            _searched(distribution),
+            _searched(distribution, search.best_params_.get(name)),
             _span([t.params[name] for t in trials if t.number in tied and name in t.params]),
         )
         for name, distribution in distributions.items()
     ]
 
 
-def _searched(distribution: BaseDistribution) -> str:
+def _searched(distribution: BaseDistribution, chosen: Any) -> str:
+    """Say what was searched, and whether there may be better values beyond it.
+
+    >>> _searched(FloatDistribution(1e-4, 1e3, log=True), 990.0)
+    '0.0001 to 1000, log scale; chosen at its end'
+    """
     if isinstance(distribution, CategoricalDistribution):
         return ", ".join(str(choice) for choice in distribution.choices)
     if isinstance(distribution, FloatDistribution | IntDistribution):
         log = ", log scale" if distribution.log else ""
-        return f"{_range(distribution.low, distribution.high)}{log}"
+        end = "; chosen at its end" if _at_an_end(distribution, chosen) else ""
+        return f"{_range(distribution.low, distribution.high)}{log}{end}"
     return str(distribution)
+
+
+def _at_an_end(distribution: FloatDistribution | IntDistribution, chosen: Any) -> bool:
+    if chosen is None or distribution.single():
+        return False
+    ends = np.array([distribution.low, chosen, distribution.high], dtype=float)
+    low, value, high = np.log(ends) if distribution.log else ends
+    return bool(min(value - low, high - value) <= NEAR_AN_END * (high - low))
 
 
 def _span(values: Sequence[Any]) -> str:
