@@ -92,3 +92,23 @@ def test_whole_numbers_of_parquet_stay_whole(tmp_path):
     parquet.write_table(arrow.table({"nr": [7, None, 12], "x": [1.0, 2.0, 3.0]}), path)
     written = read_as_written(path, ["nr"]).to_csv(index=False, na_rep="none").split()
     assert written == ["nr", "7", "none", "12"]
+
+
+def test_codes_of_sites_labels_and_cases(visits, folder, tune, run):
+    """Leading zeros stay, in whatever a reader gets to see; a site also goes by its number."""
+    table = visits.drop(columns="cost").assign(
+        ward=visits["ward"].map({"A": "007", "B": "012", "C": "120"}),
+        ill=visits["ill"].map({"yes": "01", "no": "02"}).where(visits["ward"] != "A"),
+        pid=[f"{number:05}" for number in np.random.default_rng(0).permutation(99999)[:240]],
+    )
+    table.to_csv("codes.csv", index=False)
+    said = tune("codes.csv", "--out", "run", label="ill", model="logistic", target="7").output
+    assert "Expected log loss at 007" in said
+    found = pd.read_csv("run/predictions.csv", dtype=str)
+    assert list(found) == ["pid", "row", "prediction", "probability_01", "probability_02"]
+    assert set(found["prediction"]) <= {"01", "02"}
+    again = tune("codes.csv", "--out", "run", label="ill", model="logistic", target="007").output
+    assert "already has 2 trials" in again
+    run("report", "run")
+    args = ["--site", "ward", "--target", "7", "--json"]
+    assert json.loads(run("diagnose", "codes.csv", *args).stdout)["target"] == "007"

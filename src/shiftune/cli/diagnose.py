@@ -64,7 +64,7 @@ def diagnose(
         from shiftune.cli.records import column_records, records
 
         found = {
-            "target": target,
+            "target": table.problem.target.name,
             "target_rows": len(table.problem.target),
             "sources": records(overlap),
             "columns": column_records(table),
@@ -76,4 +76,4 @@ def diagnose(
 
     console = screen()
     show_table(console, data, table, notes, label=label)
-    show_overlap(console, overlap, target)
+    show_overlap(console, overlap, table.problem.target.name)

@@ -131,7 +131,7 @@ class ResultFolder:
         worth = worth_of_labels(search)
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
         best = {
-            "target": done.question.target,
+            "target": done.table.problem.target.name,
             "model": done.question.model,
             "task": done.table.problem.task,
             "loss": search.loss_.name,

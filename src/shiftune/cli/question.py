@@ -135,7 +135,7 @@ def undertaken(question: Question, *, trials: int, jobs: int, storage: Path) -> 
     check_settings(search)
     options = {
         "site": q.site,
-        "target": q.target,
+        "target": table.problem.target.name,
         "label": q.label,
         "task": task,
         "keep": sorted(q.keep),

@@ -13,6 +13,7 @@ from pandas.api import types
 
 from shiftune.errors import ProblemError
 from shiftune.problem.columns import ColumnKind, kind_of
+from shiftune.tables.codes import first_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,11 +36,11 @@ MANY_CODES = 20
 DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 DATE_FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
 ID_NAME = re.compile(
-    r"(^|[^a-z])(id|uuid|guid|index|key|nr|row)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
+    r"(^|[^a-z])(id|uuid|guid|index|key|nr|row|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
 )
 # Not index, row or key in front, which also name quantities.
 CASE_NAME = re.compile(
-    r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no)$"
+    r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no|pid|mrn)$"
     r"|^(patient|subject|participant|person|customer)$"
 )
 CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
@@ -131,7 +132,7 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
 
 
 def _from_text(text: ReadColumn) -> ReadColumn:
-    """Read text as dates or numbers, where nearly all of it is."""
+    """Read text as dates or numbers, where nearly all of it is; 007 is no number."""
     given = text.series[text.series.notna()]
     if given.empty or not all(isinstance(value, str) for value in given):
         return text
@@ -146,6 +147,8 @@ def _from_text(text: ReadColumn) -> ReadColumn:
     strange_values = column[numbers.isna() & column.notna()]
     share = len(strange_values) / len(given)
     if share <= MOST_STRANGE and strange_values.nunique() <= MOST_STRANGE_TEXTS:
+        if code := first_code(given):
+            return replace(text, remark=_about_codes(code, text.distinct))
         remark = _count_as_missing(strange_values, "number") or "numbers written as text"
         return _read_as(numbers, "number", remark)
     if share < 0.5:
@@ -159,6 +162,13 @@ def _from_text(text: ReadColumn) -> ReadColumn:
             text, remark=f"{text.distinct} different texts: only the most frequent are told apart"
         )
     return text
+
+
+def _about_codes(code: str, distinct: int) -> str:
+    said = f"codes with leading zeros ({code!r}): read as categories"
+    if distinct > MANY_CATEGORIES:
+        said += ", of which only the most frequent are told apart"
+    return said
 
 
 def _count_as_missing(strange: pd.Series, what: str) -> str:

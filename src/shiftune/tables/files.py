@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from shiftune.errors import ProblemError
+from shiftune.tables.codes import has_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ ARROW: dict[str, Callable[..., pd.DataFrame]] = {
 }
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 SEPARATORS = (",", ";", "\t", "|")
+# Of a CSV file, in search of columns that pandas would take for numbers, though they are codes.
+ROWS_LOOKED_AT = 1000
 
 
 def read_file(path: Path) -> pd.DataFrame:
@@ -32,6 +35,7 @@ def read_file(path: Path) -> pd.DataFrame:
     Endings .parquet and .feather are read with pyarrow; everything else as CSV, compressed if the
     ending says so (.gz, .bz2, .xz, .zip, .zst). The separator is told from the first line; with
     semicolons, commas are read as decimal points. Text that is not UTF-8 is read as Windows-1252.
+    Columns of CSV in whose first 1000 rows digits begin with a zero (007) are text.
     """
     _check_file(path)
     ending = path.suffix.lower()
@@ -128,19 +132,25 @@ def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
     if "\0" in header:
         raise ProblemError(f"{path} is no table: it does not hold text")
     separator = max(SEPARATORS, key=header.count)
-    decimal = "," if separator == ";" else "."
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # values would be lost
+
+    def read(**more: Any) -> pd.DataFrame:
         table: pd.DataFrame = pd.read_csv(
             path,
             sep=separator,
-            decimal=decimal,
+            decimal="," if separator == ";" else ".",
             encoding=encoding,
             low_memory=False,
             index_col=False,
-            **options,
+            **more,
         )
-    return table.rename(columns=str)
+        return table.rename(columns=str)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # values would be lost
+        if "dtype" not in options:
+            beginning = read(dtype=str, na_filter=False, nrows=ROWS_LOOKED_AT)
+            options["dtype"] = {name: str for name in beginning if has_codes(beginning[name])}
+        return read(**options)
 
 
 def _first_line(error: BaseException) -> str:

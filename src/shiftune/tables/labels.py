@@ -10,6 +10,7 @@ from pandas.api import types
 
 from shiftune.errors import ProblemError
 from shiftune.problem.labels import MOST_CLASSES, Task, task_of
+from shiftune.tables.codes import first_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,10 +45,13 @@ def read_labels(
     given = labels.dropna().infer_objects()
     if types.is_object_dtype(given) or types.is_string_dtype(given):
         numbers = pd.to_numeric(given, errors="coerce")
-        if numbers.notna().all():  # the text stood in rows that are set aside
+        code = None if task == "regression" else first_code(given)
+        if code is not None:
+            notes += _about_codes(given, code, task)
+        elif numbers.notna().all():  # the text stood in rows that are set aside
             labels = pd.to_numeric(labels, errors="coerce")
             given = numbers
-        else:
+        if not types.is_numeric_dtype(given):
             _check_text(given, name)
     if types.is_float_dtype(given) and _whole(given):
         labels = labels.astype("Int64")  # 0 and 1, not 0.0 and 1.0, in what is predicted
@@ -96,17 +100,31 @@ def _rows(count: int) -> str:
 
 def _check_text(given: pd.Series, name: str) -> None:
     strange = given[pd.to_numeric(given, errors="coerce").isna()]
-    if len(strange) <= 0.1 * len(given):
+    if 0 < len(strange) <= 0.1 * len(given):
         shown = ", ".join(repr(value) for value in strange.unique()[:5])
         raise ProblemError(
             f"the label {name!r} holds numbers, but also text in {len(strange)} row(s): {shown}; "
             "write numbers there, or nothing, which counts as missing"
         )
     if given.nunique() > max(0.5 * len(given), MOST_CLASSES):
-        raise ProblemError(
-            f"the label {name!r} has {given.nunique()} different texts in {len(given)} rows, too "
-            "many for classes; is it the right column?"
+        what, advice = (
+            ("texts", "is it the right column?")
+            if len(strange)
+            else ("codes with leading zeros", "if it is a quantity say --task regression")
         )
+        raise ProblemError(
+            f"the label {name!r} has {given.nunique()} different {what} in {len(given)} rows, too "
+            f"many for classes; {advice}"
+        )
+
+
+def _about_codes(given: pd.Series, code: str, task: Task | None) -> list[str]:
+    if task is not None or pd.to_numeric(given, errors="coerce").isna().any():
+        return []
+    return [
+        f"the label {given.name!r} has leading zeros ({code!r}), so it is read as "
+        f"{given.nunique()} classes; if it is a quantity say --task regression"
+    ]
 
 
 def _about_classes(given: pd.Series, task: Task | None) -> list[str]:

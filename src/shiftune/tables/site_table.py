@@ -12,6 +12,7 @@ import pandas as pd
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem import ShiftProblem
 from shiftune.problem.reading import known, site_names
+from shiftune.tables.codes import has_codes, without_zeros
 from shiftune.tables.columns import ReadColumn, read_column
 from shiftune.tables.labels import lacking_classes, read_labels
 
@@ -133,7 +134,7 @@ def site_table(
         raise ProblemError(f"site and label are both {site!r}; they are different columns")
     if both := sorted(set(keep) & {*drop, *identifiers}):
         raise ProblemError(f"column {both[0]!r} is to be kept and left out; say one of them")
-    groups = _sites(df[site], target)
+    groups, target = _sites(df[site], target)
     rows, notes = _usable_rows(df, groups, target, site, label, drop_unlabelled)
     df, groups = df[rows], groups[rows]
     inside = groups == target
@@ -179,19 +180,35 @@ def site_table(
     )
 
 
-def _sites(where: pd.Series, target: str) -> NDArray[np.object_]:
+def _sites(where: pd.Series, target: str) -> tuple[NDArray[np.object_], str]:
+    """Return the sites' names, shape (n,), and the target's, which may be asked for as a number."""
     if where.isna().any():
         raise ProblemError(
             f"the site column {where.name!r} is empty in {int(where.isna().sum())} row(s) "
             "(also where it says NA, None or null); fill it or drop those rows"
         )
     groups = site_names(where)
+    target = _by_number(sorted(set(groups))).get(target, target)
     known(target, sorted(set(groups)), "site")
     if len(set(groups)) < 2:
         raise ProblemError(
             f"all rows are of site {target!r}; at least one other site with labels is needed"
         )
-    return groups
+    return groups, target
+
+
+def _by_number(sites: list[str]) -> dict[str, str]:
+    """Return sites by their numbers, if all are codes such as 007."""
+    if not (has_codes(sites) and all(site.isdigit() for site in sites)):
+        return {}
+    found: dict[str, str] = {}
+    for site in sites:
+        if (other := found.setdefault(without_zeros(site), site)) != site:
+            raise ProblemError(
+                f"the sites {other!r} and {site!r} differ by leading zeros only; write them in one "
+                "way"
+            )
+    return found
 
 
 def _usable_rows(
