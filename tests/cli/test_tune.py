@@ -250,6 +250,17 @@ def test_help_is_quick_and_complete(run):
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("page", [["--help"], ["tune", "--help"]])
+def test_the_example_of_the_help_works(visits, folder, run, monkeypatch, page):
+    """For a label of 0 and 1, as the name of its column lets expect."""
+    monkeypatch.setenv("COLUMNS", "120")
+    visits = visits.drop(columns=["cost", "ill"]).assign(died=(visits["ill"] == "yes").astype(int))
+    visits.to_csv("visits.csv", index=False)
+    said = run(*page).output
+    (line,) = [line.strip(" │") for line in said.splitlines() if "shiftune tune visits" in line]
+    run(*line.split()[1:], "--trials", 1)
+
+
 def test_shell_completion_knows_the_models(folder):
     env = {
         **os.environ,

@@ -74,7 +74,7 @@ HELP = """Choose hyperparameters, and know the error, for a site you have no lab
 Start with a table that has a column for the site:
 
   shiftune diagnose visits.csv --site ward --target A
-  shiftune tune visits.csv --site ward --target A --label died --model ridge
+  shiftune tune visits.csv --site ward --target A --label died --model logistic
 
 Every command explains itself with --help.
 """

@@ -113,7 +113,7 @@ def tune(
 
     For example:
 
-      shiftune tune visits.csv --site ward --target A --label died --model ridge
+      shiftune tune visits.csv --site ward --target A --label died --model logistic
 
     The other sites are the sources, which need labels. Labels that the target has are set aside;
     with --use-target-labels they judge the trials beside the sources, and train the final model.
