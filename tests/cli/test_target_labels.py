@@ -118,8 +118,26 @@ def test_classes_of_the_target(visits, tune):
     assert "has no row of class" not in said
     table.loc[0, "ill"] = "perhaps"
     table.to_csv("new.csv", index=False)
-    said = tune("new.csv", USE, label="ill", model="logistic", code=2).output
-    assert "which no source has" in " ".join(said.split())
+    said = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
+    assert "the class(es) ['perhaps'], which no source has" in said
+    assert ": correct the spelling, leave those labels empty, or bring in a source" in said
+    table.loc[0, "ill"] = "Yes"
+    table.to_csv("new.csv", index=False)
+    said = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
+    assert "correct the spelling ('yes' for 'Yes'?), leave" in said
+
+
+@pytest.mark.parametrize(("label", "model"), [("ill", "logistic"), ("cost", "ridge")])
+def test_what_would_fail_is_not_advised(visits, tune, label, model):
+    """A new class cannot be used; a new quantity can."""
+    new = "perhaps" if label == "ill" else 999.0
+    table = visits[["ward", "age", label]].copy()
+    table.loc[0, label] = new
+    table.to_csv("new.csv", index=False)
+    said = " ".join(tune("new.csv", "--out", "run", label=label, model=model).output.split())
+    assert "labels of 80 rows of the target are set aside and never used" in said
+    assert (f"tune uses them with {USE}" in said) == (label == "cost")
+    assert ("no source has the class(es) 'perhaps'" in said) == (label == "ill")
 
 
 @pytest.mark.parametrize("risk", ["naive", "variance_reduced"])

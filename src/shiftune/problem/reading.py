@@ -168,9 +168,13 @@ def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:
             "class"
         )
     if few is not None and (unseen := sorted(set(few.tolist()) - set(seen.tolist()))):
+        alike = {str(name): _nearest(str(name), [*map(str, seen)]) for name in unseen}
+        near = ", ".join(f"{right!r} for {name!r}?" for name, right in alike.items() if right)
         raise ProblemError(
             f"the labelled target rows have the class(es) {unseen}, which no source has; a model "
-            "trained on the sources can never predict them"
+            "trained on the sources can never predict them: correct the spelling"
+            + (f" ({near})" if near else "")
+            + ", leave those labels empty, or bring in a source with such rows"
         )
 
 
@@ -232,16 +236,22 @@ def known(name: Any, choices: list[Any], what: str) -> Any:
     if name in choices:
         return name
     texts = [str(choice) for choice in choices]
-    lower = {text.lower(): text for text in reversed(texts)}
-    alike = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    near = difflib.get_close_matches(str(name), texts, n=1) or [lower[text] for text in alike]
-    if near and near[0] == str(name):
-        hint = f"did you mean {choices[texts.index(near[0])]!r}, which is no text?"
-    elif near:
-        hint = f"did you mean {near[0]!r}?"
+    near = _nearest(str(name), texts)
+    if near == str(name):
+        hint = f"did you mean {choices[texts.index(near)]!r}, which is no text?"
+    elif near is not None:
+        hint = f"did you mean {near!r}?"
     else:
         hint = f"there are {_listed(texts)}"
     raise ProblemError(f"there is no {what} {str(name)!r}; {hint}")
+
+
+def _nearest(name: str, texts: list[str]) -> str | None:
+    """Return the text that is spelt most like the name, if one is spelt like it."""
+    lower = {text.lower(): text for text in reversed(texts)}
+    alike = difflib.get_close_matches(name.lower(), lower, n=1)
+    near = difflib.get_close_matches(name, texts, n=1) or [lower[text] for text in alike]
+    return near[0] if near else None
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -40,7 +40,13 @@ def read_labels(
         raise ProblemError(
             f"the label {name!r} is missing in all rows of all sources; is it the right column?"
         )
-    notes = _about_target_labels(column[inside], use_target_labels)
+    own = column[inside]
+    if use_target_labels and own.isna().all():
+        raise ProblemError(
+            f"no row of the target has a label in {name!r}, so there is none to use; fill some in, "
+            "or leave --use-target-labels out"
+        )
+    notes = []
     labels = column if use_target_labels else column.mask(pd.Series(inside, column.index))
     given = labels.dropna().infer_objects()
     if types.is_object_dtype(given) or types.is_string_dtype(given):
@@ -61,6 +67,11 @@ def read_labels(
         notes += _about_classes(given, task)
     elif not types.is_numeric_dtype(given) or types.is_bool_dtype(given):
         raise ProblemError(f"the label {name!r} holds no numbers, so it has classes to predict")
+    if use_target_labels:
+        notes.insert(0, _about_used(own))
+    elif own.notna().any():
+        unseen = set(own.dropna()) - set(column[~inside].dropna())
+        notes.insert(0, _about_set_aside(own, unseen if decided == "classification" else set()))
     return labels, decided, notes
 
 
@@ -69,29 +80,25 @@ def _whole(numbers: pd.Series) -> bool:
     return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)
 
 
-def _about_target_labels(own: pd.Series, use: bool) -> list[str]:
-    known = int(own.notna().sum())
-    if use and not known:
-        raise ProblemError(
-            f"no row of the target has a label in {str(own.name)!r}, so there is none to use; fill "
-            "some in, or leave --use-target-labels out"
-        )
-    if not known:
-        return []
-    if not use:
-        return [
-            f"the labels of {_rows(known)} of the target are set aside and never used; tune uses "
-            "them with --use-target-labels"
-        ]
+def _about_set_aside(own: pd.Series, new_classes: set[object]) -> str:
+    said = f"the labels of {_rows(own.count())} of the target are set aside and never used; "
+    if new_classes:
+        shown = ", ".join(sorted(map(repr, new_classes))[:4]) + ", ..." * (len(new_classes) > 4)
+        return said + f"as they are they could not be: no source has the class(es) {shown}"
+    return said + "tune uses them with --use-target-labels"
+
+
+def _about_used(own: pd.Series) -> str:
+    known = int(own.count())
     if known == len(own):
-        return [
+        return (
             f"all {_rows(known)} of the target have labels, which are used to judge trials and to "
             "train the final model; its predictions for them say nothing of how good it is"
-        ]
-    return [
+        )
+    return (
         f"the labels of {known} of {_rows(len(own))} of the target are used to judge trials and to "
         "train the final model; these rows should have been drawn at random"
-    ]
+    )
 
 
 def _rows(count: int) -> str:
