@@ -124,7 +124,11 @@ def test_a_folder_of_other_data(visits, table, tune):
     said = flat(tune("fewer.csv", "--out", "run", code=2))
     assert "holds a result of another question (other data)" in said
     said = flat(tune("visits.csv", "--out", "run", "--seed", 1, code=2))
-    assert "seed 0 there, 1 here" in said
+    assert "(seed 0 there, 1 here)" in said
+    said = flat(tune("visits.csv", "--out", "run", "--drop", "bmi", code=2))
+    assert "(drop of nothing there, of 'bmi' here)" in said
+    said = flat(tune("fewer.csv", "--out", "run", "--seed", 1, code=2))
+    assert "(seed 0 there, 1 here, other data)" in said
     assert kept == {path: path.read_bytes() for path in (table / "run").iterdir()}
 
 

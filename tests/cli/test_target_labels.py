@@ -62,7 +62,7 @@ def test_it_is_another_question(few, tune, first):
     tune("few.csv", "--out", "run", *first)
     other = [] if first else [USE]
     said = " ".join(tune("few.csv", "--out", "run", *other, code=2).output.split())
-    assert f"use_target_labels {bool(first)} there, {not first} here" in said
+    assert f"(use_target_labels {bool(first)} there, {not first} here)" in said
 
 
 def test_a_folder_from_before_the_option(few, folder, tune, run):

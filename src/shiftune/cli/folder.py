@@ -36,6 +36,18 @@ SETTINGS, BEST, TRIALS, PREDICTIONS, REPORT, MODEL = (
     "report.html",
     "model",
 )
+# With other such options the data that is read of one and the same file is other data.
+CHANGE_WHAT_IS_READ = {
+    "site",
+    "target",
+    "label",
+    "task",
+    "keep",
+    "drop",
+    "identifiers",
+    "drop_unlabelled",
+    "use_target_labels",
+}
 
 
 class ResultFolder:
@@ -92,6 +104,8 @@ class ResultFolder:
         # An option that was not there yet when the folder was written was not given.
         earlier = {name: type(now)() for name, now in options.items()} | self.settings()["options"]
         others = [name for name in options if earlier[name] != options[name]]
+        if CHANGE_WHAT_IS_READ.intersection(others):
+            others = [name for name in others if name != "data"]
         if others:
             said = ", ".join(_difference(name, earlier[name], options[name]) for name in others)
             raise ProblemError(
