@@ -57,9 +57,14 @@ def test_a_column_can_be_named(cases, folder, tune, run):
 
 def test_names_that_predictions_have_themselves(cases, tune):
     cases.rename(columns={"case": "row", "code": "prediction"}).to_csv("cases.csv", index=False)
-    tune("cases.csv", "--out", "run")
+    done = tune("cases.csv", "--out", "run")
     found = pd.read_csv("run/predictions.csv")
     assert list(found) == ["row", "prediction", "row_", "prediction_"]
+    assert "what shiftune writes is called 'row_', 'prediction_' there" in " ".join(
+        done.stderr.split()
+    )
+    cases.to_csv("others.csv", index=False)
+    assert "is called" not in tune("others.csv", "--out", "others").stderr
 
 
 def test_an_identifier_cannot_be_kept(cases, tune):

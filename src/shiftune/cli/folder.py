@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from shiftune.cli.records import records, risk_record
-from shiftune.errors import ProblemError
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
 from shiftune.report.labels_in_words import worth_of_labels
@@ -224,7 +225,15 @@ def _predictions(done: Undertaking) -> pd.DataFrame:
         for label, share in zip(search.classes_, shares.T, strict=True):
             found[f"probability_{label}"] = share
     taken = done.table.identifiers
-    found.columns = [_free(name, taken) for name in found.columns]
+    free = {name: _free(name, taken) for name in found.columns}
+    if ours := [f"{other!r}" for name, other in free.items() if name != other]:
+        warnings.warn(
+            f"the file has identifiers that are called like columns of {PREDICTIONS}; what "
+            f"shiftune writes is called {', '.join(ours)} there",
+            DataWarning,
+            stacklevel=3,
+        )
+    found = found.rename(columns=free)
     return pd.concat([done.identified, found], axis=1)
 
 
