@@ -97,6 +97,10 @@ def test_whole_numbers_of_parquet_stay_whole(tmp_path):
     parquet.write_table(arrow.table({"nr": [7, None, 12], "x": [1.0, 2.0, 3.0]}), path)
     written = read_as_written(path, ["nr"]).to_csv(index=False, na_rep="none").split()
     assert written == ["nr", "7", "none", "12"]
+    floats = pd.DataFrame({"nr": [17.0, np.nan, 3.0], "part": [1.5, 2, 3], "huge": [1e300, 1, 2]})
+    floats.to_parquet(path)
+    written = read_as_written(path, list(floats)).to_csv(index=False, na_rep="none").split()
+    assert written == ["nr,part,huge", "17,1.5,1e+300", "none,2.0,1.0", "3,3.0,2.0"]
 
 
 def test_codes_of_sites_labels_and_cases(visits, folder, tune, run):

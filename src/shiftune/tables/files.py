@@ -9,9 +9,11 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pandas.api import types
 
 from shiftune.errors import ProblemError
 from shiftune.tables.codes import has_codes
+from shiftune.tables.whole_numbers import are_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,10 +62,12 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return some columns of a file that `read_file` reads, their values as they stand there.
 
     Of CSV all is text: 007 keeps its zeros, and what is empty, or says NA, stays so. Whole numbers
-    of Parquet and Feather stay whole where some are missing.
+    of Parquet and Feather are whole, also where some are missing or all are kept as floats.
     """
     if path.suffix.lower() in ARROW:
-        return _arrow(path, dtype_backend="numpy_nullable")[[*columns]]
+        found = _arrow(path, dtype_backend="numpy_nullable")[[*columns]]
+        floats = [name for name in columns if types.is_float_dtype(found[name])]
+        return found.astype({name: "Int64" for name in floats if are_whole(found[name].dropna())})
     return _csv(path, usecols=lambda name: name in columns, dtype=str, na_filter=False)[[*columns]]
 
 

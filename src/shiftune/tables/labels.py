@@ -11,6 +11,7 @@ from pandas.api import types
 from shiftune.errors import ProblemError
 from shiftune.problem.labels import MOST_CLASSES, Task, task_of
 from shiftune.tables.codes import first_code
+from shiftune.tables.whole_numbers import are_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def read_labels(
             given = numbers
         if not types.is_numeric_dtype(given):
             _check_text(given, name)
-    if types.is_float_dtype(given) and _whole(given):
+    if types.is_float_dtype(given) and are_whole(given):
         labels = labels.astype("Int64")  # 0 and 1, not 0.0 and 1.0, in what is predicted
         given = labels.dropna()
     decided = task or task_of([given.to_numpy()])
@@ -73,11 +74,6 @@ def read_labels(
         unseen = set(own.dropna()) - set(column[~inside].dropna())
         notes.insert(0, _about_set_aside(own, unseen if decided == "classification" else set()))
     return labels, decided, notes
-
-
-def _whole(numbers: pd.Series) -> bool:
-    """Whether all are whole numbers, and a float tells each from the next."""
-    return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)
 
 
 def _about_set_aside(own: pd.Series, new_classes: set[object]) -> str:

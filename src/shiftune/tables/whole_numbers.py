@@ -1,0 +1,20 @@
+"""Whole numbers that come as floats, which is what pandas makes of them beside missing ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def are_whole(numbers: pd.Series) -> bool:
+    """Whether all are whole numbers, and a float tells each from the next.
+
+    >>> import pandas as pd
+    >>> are_whole(pd.Series([17.0, 3.0])), are_whole(pd.Series([0.5])), are_whole(pd.Series([1e20]))
+    (True, False, False)
+    """
+    return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)
