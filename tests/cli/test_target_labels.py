@@ -155,7 +155,11 @@ def test_what_labels_would_buy(visits, folder, tune):
     table.loc[200:, "ward"] = "D"
     table.to_csv("three.csv", index=False)
     said = " ".join(tune("three.csv", "--out", "three").output.split())
-    assert "labels of 10 / 30 rows of A, drawn at random, would make it about" in said
+    assert "says ± std. error" in said
+    assert (
+        "The 95% interval (± is half its width): labels of 10 / 30 rows of A, drawn at random, "
+        "would make it about ±" in said
+    )
     assert f"({USE})" in said
     worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]
     assert [row["labels"] for row in worth] == [0, 10, 30]

@@ -190,14 +190,15 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(grid)
     if risk["fallback"]:
         show_note(console, risk["fallback"])
-    grid = _grid(("source", "left"), ("rows", "right"), ("says", "right"), ("share", "right"))
+    says = ("says ± std. error", "right")
+    grid = _grid(("source", "left"), ("rows", "right"), says, ("share", "right"))
     if any(source["left_out"] for source in best["sources"]):
         grid.add_column("left out because of", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
-        says = f"{_if_known(source['estimate'])} ± {_if_known(source['stderr'], 2)}"
+        estimate = f"{_if_known(source['estimate'])} ± {_if_known(source['stderr'], 2)}"
         share = f"{source['share']:.0%}"
         reason = [source["left_out"]] if len(grid.columns) > 4 else []
-        grid.add_row(source["site"], str(source["n"]), says, share, *reason)
+        grid.add_row(source["site"], str(source["n"]), estimate, share, *reason)
     console.print()
     console.print(grid)
     if len(best["sources"]) > MOST_SITES:
@@ -217,8 +218,10 @@ def _more_labels(console: Console, best: dict[str, Any]) -> None:
     from shiftune.report.labels_in_words import worth_in_words
 
     worth = pd.DataFrame(best["label_worth"]).set_index("labels")
-    said = f"\nThe interval: {worth_in_words(worth, best['target'])} (--use-target-labels)."
-    console.print(Text(said, style="dim"))
+    said = worth_in_words(worth, best["target"])
+    sign = " (± is half its width)" if "±" in said else ""
+    interval = f"The {best['risk']['level']:.0%} interval{sign}"
+    console.print(Text(f"\n{interval}: {said} (--use-target-labels).", style="dim"))
 
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
