@@ -71,7 +71,10 @@ def test_an_identifier_cannot_be_kept(cases, tune):
     cases.to_csv("cases.csv", index=False)
     said = tune("cases.csv", "--id", "case", "--keep", "case", code=2).output
     assert "column 'case' is to be kept and left out" in said
-    assert "is the site" in tune("cases.csv", "--id", "ward", code=2).output
+    for name, role in (("ward", "site"), ("cost", "label")):
+        said = " ".join(tune("cases.csv", "--id", name, code=2).output.split())
+        assert f"column '{name}' is the {role}, so it cannot say which case a row is" in said
+        assert "leave it out of --id" in said
     assert "did you mean 'case'?" in tune("cases.csv", "--id", "cases", code=2).output
 
 

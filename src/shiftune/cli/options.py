@@ -124,8 +124,8 @@ Id = Annotated[
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="This column says which case a row is: it is left out, and stands in predictions.csv. "
-        "Repeat for several.",
+        help="This column says which case a row is: it is left out, and tune writes it to "
+        "predictions.csv. Repeat for several.",
         show_default=False,
     ),
 ]

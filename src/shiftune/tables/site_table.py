@@ -126,7 +126,12 @@ def site_table(
     for name in (site, *([] if label is None else [label]), *keep, *drop, *identifiers):
         known(name, names, "column")
     for role, taken in (("site", site), ("label", label)):
-        if taken in (*keep, *drop, *identifiers):
+        if taken in identifiers:
+            raise ProblemError(
+                f"column {taken!r} is the {role}, so it cannot say which case a row is; leave it "
+                "out of --id"
+            )
+        if taken in (*keep, *drop):
             raise ProblemError(
                 f"column {taken!r} is the {role}, which is neither kept nor left out"
             )
