@@ -41,6 +41,8 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert list(best["params"]) == ["alpha"]
     assert best["risk"]["low"] < best["risk"]["value"] < best["risk"]["high"]
     assert best["risk"]["method"] == "adjusted"
+    assert best["fast"] is False
+    assert "one model per trial" not in said
     trials = pd.read_csv(out / "trials.csv")
     assert len(trials) == best["trials"] == 3
     assert trials["param_alpha"][best["best_trial"]] == pytest.approx(best["params"]["alpha"])
@@ -313,7 +315,9 @@ def test_a_report_of_a_changed_table(visits, folder, tune, run):
 
 def test_fast_is_another_question(visits, folder, tune, run):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    tune("visits.csv", "--out", "quick", "--fast")
+    said = " ".join(tune("visits.csv", "--out", "quick", "--fast").output.split())
+    assert "risk adjusted, one model per trial, seed 0" in said
+    assert read(folder / "quick" / "best.json")["fast"] is True
     run("report", "quick")
     assert "fast" in tune("visits.csv", "--out", "quick", code=2).output
     said = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output

@@ -150,6 +150,7 @@ class ResultFolder:
             "model": done.question.model,
             "task": done.table.problem.task,
             "loss": search.loss_.name,
+            "fast": done.question.fast,
             "trials": len(finished_trials(search.study_)),
             "best_trial": search.best_index_,
             "params": plain(search.best_params_),

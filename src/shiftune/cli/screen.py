@@ -160,9 +160,10 @@ def show_task(console: Console, undertaking: Undertaking, trials: int, earlier: 
     """Say what is about to be done."""
     options = undertaking.options
     went = f", {earlier} of them done" if earlier else ""
+    fast = ", one model per trial" if options["fast"] else ""
     console.print(
         f"\nTuning {options['model']}: {trials} trials{went}, loss {options['loss']}, "
-        f"risk {options['risk']}, seed {options['seed']}"
+        f"risk {options['risk']}{fast}, seed {options['seed']}"
     )
 
 
