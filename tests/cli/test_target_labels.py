@@ -45,7 +45,11 @@ def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
     out = folder / "run"
     said = " ".join(tune("few.csv", USE, "--out", "run").output.split())
     assert "A: 80 rows, 20 of them with a label" in said
-    assert "labels of 20 of 80 rows of the target are used" in said
+    assert (
+        "labels of 20 of 80 rows of the target are used: all judge the trials (with a risk "
+        "estimator other than adjusted some do, and the others train the trials' models), and all "
+        "train the final model" in said
+    )
     assert json.loads((out / "settings.json").read_text())["options"]["use_target_labels"] is True
     assert json.loads((out / "best.json").read_text())["target_labels_used"] == 20
     predictions = pd.read_csv(out / "predictions.csv")
@@ -140,10 +144,12 @@ def test_what_would_fail_is_not_advised(visits, tune, label, model):
     assert ("no source has the class(es) 'perhaps'" in said) == (label == "ill")
 
 
-@pytest.mark.parametrize("risk", ["naive", "variance_reduced"])
-def test_with_other_estimators(few, tune, risk):
+@pytest.mark.parametrize(("risk", "judging"), [("naive", 6), ("variance_reduced", 8)])
+def test_with_other_estimators(few, tune, risk, judging):
+    """The rest of the 20 rows trains the trials' models."""
     found = json.loads(tune("few.csv", USE, "--out", "run", "--json", "--risk", risk).stdout)
     assert [source["site"] for source in found["sources"]] == ["B", "C", "A"]
+    assert found["sources"][-1]["n"] == judging
 
 
 def test_what_labels_would_buy(visits, folder, tune):
@@ -161,5 +167,7 @@ def test_what_labels_would_buy(visits, folder, tune):
         "would make it about ±" in said
     )
     assert f"({USE})" in said
+    visits.assign(ward=table["ward"]).drop(columns="ill").to_csv("aside.csv", index=False)
+    assert "labels of 10 / 30 rows of A" in " ".join(tune("aside.csv").output.split())
     worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]
     assert [row["labels"] for row in worth] == [0, 10, 30]

@@ -86,14 +86,18 @@ def _about_set_aside(own: pd.Series, new_classes: set[object]) -> str:
 
 def _about_used(own: pd.Series) -> str:
     known = int(own.count())
+    how = (
+        "all judge the trials (with a risk estimator other than adjusted some do, and the others "
+        "train the trials' models), and all train the final model"
+    )
     if known == len(own):
         return (
-            f"all {_rows(known)} of the target have labels, which are used to judge trials and to "
-            "train the final model; its predictions for them say nothing of how good it is"
+            f"all {_rows(known)} of the target have labels, which are used: {how}; its "
+            "predictions for them say nothing of how good it is"
         )
     return (
-        f"the labels of {known} of {_rows(len(own))} of the target are used to judge trials and to "
-        "train the final model; these rows should have been drawn at random"
+        f"the labels of {known} of {_rows(len(own))} of the target are used: {how}; these rows "
+        "should have been drawn at random"
     )
 
 
