@@ -227,7 +227,7 @@ def _predictions(done: Undertaking) -> pd.DataFrame:
             found[f"probability_{label}"] = share
     taken = done.table.identifiers
     free = {name: _free(name, taken) for name in found.columns}
-    if ours := [f"{other!r}" for name, other in free.items() if name != other]:
+    if ours := [repr(other) for name, other in free.items() if name != other]:
         warnings.warn(
             f"the file has identifiers that are called like columns of {PREDICTIONS}; what "
             f"shiftune writes is called {', '.join(ours)} there",

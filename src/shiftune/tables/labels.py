@@ -71,8 +71,9 @@ def read_labels(
     if use_target_labels:
         notes.insert(0, _about_used(own))
     elif own.notna().any():
-        unseen = set(own.dropna()) - set(column[~inside].dropna())
-        notes.insert(0, _about_set_aside(own, unseen if decided == "classification" else set()))
+        classes = decided == "classification"
+        new = set(own.dropna()) - set(column[~inside].dropna()) if classes else set()
+        notes.insert(0, _about_set_aside(own, new))
     return labels, decided, notes
 
 
