@@ -152,7 +152,7 @@ def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # values would be lost
         if "dtype" not in options:
-            beginning = read(dtype=str, na_filter=False, nrows=ROWS_LOOKED_AT)
+            beginning = read(dtype=object, na_filter=False, nrows=ROWS_LOOKED_AT)
             options["dtype"] = {name: str for name in beginning if has_codes(beginning[name])}
         return read(**options)
 
