@@ -78,6 +78,7 @@ def test_the_same_search_in_python(visits, folder, tune, options, plan):
 
 
 def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, tune):
+    visits["postcode"] = np.where(visits["ill"] == "yes", "01067", "80331")
     visits.drop(columns="cost").sample(frac=1, random_state=0).to_csv("v.csv", index=False)
     tune("v.csv", "--out", "run", label="ill", model="logistic")
     found = pd.read_csv(folder / "run" / "predictions.csv")

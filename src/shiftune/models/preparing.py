@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -14,7 +15,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from shiftune.errors import ProblemError
 from shiftune.problem.columns import days_in, kind_of
+from shiftune.tables.codes import without_zeros
 from shiftune.tables.columns import as_dates
+from shiftune.tables.whole_numbers import are_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +33,8 @@ class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Pick the columns that a model knows, from any table that has them, and read them as before.
 
     Numbers are numbers (text among them is missing), dates are days since 1970, everything else
-    is text. So a stored model reads the user's next file just as it comes from `pandas.read_csv`.
+    is text, codes without their leading zeros, which `pandas.read_csv` drops. So a stored model
+    reads the user's next file just as it comes from there.
 
     Parameters
     ----------
@@ -73,7 +77,9 @@ class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, column: pd.Series, kind: ColumnKind) -> pd.Series:
         if kind == "category":
-            return column.astype("string").fillna(MISSING).astype(object)
+            if types.is_float_dtype(column) and are_whole(column.dropna()):
+                column = column.astype("Int64")
+            return column.astype("string").fillna(MISSING).map(without_zeros).astype(object)
         if kind == "date":
             spelling = (self.spellings or {}).get(str(column.name), "ISO8601")
             dates = column if kind_of(column) == "date" else as_dates(column, spelling)
