@@ -7,6 +7,9 @@ all cells, ``scores`` lets the estimators judge them, ``ratios`` compares densit
 ``training`` weights for training (both with the first seed and family and two targets per data
 set), ``report`` makes tables, pictures and a page. What the folder has is not computed again, so
 each can be stopped and resumed; scores of other code than the present one are left aside.
+`benchmarks/results/arena.md` was made with 5 targets and seeds 0 to 3 for trees, 3 targets and
+seeds 4 and 5 (``--first-seed 4 --seeds 6 --targets 3``), added to see whether the first four were
+lucky, and 3 targets and seeds 0 to 2 for the other families.
 The data sets are read from the folder that SHIFTUNE_DATA names; the peers need the extra ``arena``
 and are left out, with a word, where skada is not installed.
 """
