@@ -285,7 +285,8 @@ def test_the_report_has_the_figures_and_says_what_is_missing(arena, tmp_path):
     assert "0.40 (0.40 to 0.40)" in said
     assert "There is no training.csv" in said
     assert "There is no labels.csv" not in said
-    drawn = {path.stem for path in (tmp_path / "out" / "arena").glob("*.svg")}
+    drawn = {path.stem for path in (tmp_path / "out" / "arena").iterdir() if path.suffix == ".svg"}
+    assert len(list((tmp_path / "out" / "arena").iterdir())) == len(drawn)
     assert drawn == {"regret", "datasets", "labels", "coverage"}
     for name in drawn:
         assert f"](arena/{name}.svg)" in said

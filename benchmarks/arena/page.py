@@ -334,5 +334,5 @@ def _across(cells: pd.Series, *levels: str) -> pd.DataFrame:
 
 
 def _picture(figure: Figure, place: Path, name: str) -> str:
-    save(figure, place / name)
+    save(figure, place / name, kinds=["svg"])
     return f"![{name}]({place.name}/{name}.svg)"

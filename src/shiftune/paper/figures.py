@@ -19,7 +19,7 @@ from shiftune.paper.tables import ratio_of_means, summary
 from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
     from matplotlib.axes import Axes
@@ -232,8 +232,10 @@ def by_method(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def save(figure: Figure, path_without_suffix: str | Path) -> list[Path]:
-    """Write a figure as PNG (200 dpi) and as SVG, and close it.
+def save(
+    figure: Figure, path_without_suffix: str | Path, kinds: Sequence[str] = ("png", "svg")
+) -> list[Path]:
+    """Write a figure as PNG (200 dpi) and as SVG, or as one of them, and close it.
 
     The SVG of the same figure is the same byte for byte: no date, and no random names in it. No
     setting of Matplotlib is changed.
@@ -243,11 +245,12 @@ def save(figure: Figure, path_without_suffix: str | Path) -> list[Path]:
     figure : Figure
     path_without_suffix : str or Path
         Its folder is made where needed.
+    kinds : of "png" and "svg"
 
     Returns
     -------
     list of Path
-        The two files.
+        The files.
 
     Examples
     --------
@@ -262,12 +265,12 @@ def save(figure: Figure, path_without_suffix: str | Path) -> list[Path]:
 
     base = Path(path_without_suffix)
     base.parent.mkdir(parents=True, exist_ok=True)
-    png, svg = (base.with_name(f"{base.name}.{suffix}") for suffix in ("png", "svg"))
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in kinds]
     with rc_context({"svg.hashsalt": "shiftune"}):
-        figure.savefig(png, dpi=200)
-        figure.savefig(svg, metadata={"Date": None})
+        for path in paths:
+            figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else {})
     plt.close(figure)  # a figure that someone made with pyplot would else stay open
-    return [png, svg]
+    return paths
 
 
 def _new_figure(width: float, height: float) -> tuple[Figure, Axes]:
