@@ -101,6 +101,15 @@ def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] |
     return model.fit(X, y, **{weight_argument(model): weights})
 
 
+def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return weights with mean 1, so that penalties keep their meaning; None if all are 0.
+
+    >>> relative(np.array([0.0, 6.0, 3.0])), relative(np.zeros(2))
+    (array([0., 2., 1.]), None)
+    """
+    return np.asarray(weights / weights.mean()) if weights.any() else None
+
+
 def losses_of(
     fitted: Any,
     X: Features,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -16,7 +16,7 @@ from shiftune.ratio.site_weights import site_weights
 from shiftune.risk.adjusted import Adjusted
 from shiftune.risk.estimate import estimate
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.fitting import FitPlan, PooledFit, StudyData, seeded
+from shiftune.search.fitting import FitPlan, PooledFit, StudyData, relative, seeded
 from shiftune.search.trial import TrialContext
 from shiftune.search.unseen_sites import LeaveSourcesOut
 
@@ -42,9 +42,7 @@ class Judging:
 
     Attributes
     ----------
-    risk : name, Adjusted or function
-    adjusted : Adjusted or None
-        Where the risk is that.
+    risk : name of a method of `shiftune.risk.estimate`, "oracle", Adjusted or other function
     plan : FitPlan
     shares : three numbers or a function
     training_weights : None or "importance"
@@ -52,7 +50,6 @@ class Judging:
     """
 
     risk: str | Callable[..., RiskEstimate]
-    adjusted: Adjusted | None
     plan: FitPlan
     shares: Shares
     training_weights: str | None
@@ -61,20 +58,21 @@ class Judging:
     @classmethod
     def of(cls, search: ShiftSearch) -> Self:
         """Read the settings of a search."""
-        risk, adjusted = search.risk, None
-        if isinstance(risk, Adjusted):
-            adjusted = clone(risk)
-        elif risk == "adjusted":
-            adjusted = Adjusted()
-        plan = search.plan or (PooledFit() if adjusted is None else LeaveSourcesOut())
-        needs_ratio = _weighs(risk, adjusted) or search.training_weights is not None
-        shares = search.shares or (PAPER_SHARES if needs_ratio else NO_DENSITY_ROWS)
-        return cls(risk, adjusted, plan, shares, search.training_weights, search.random_state)
+        risk = Adjusted() if search.risk == "adjusted" else search.risk
+        plan = search.plan or (LeaveSourcesOut() if isinstance(risk, Adjusted) else PooledFit())
+        found = cls(risk, plan, NO_DENSITY_ROWS, search.training_weights, search.random_state)
+        default = PAPER_SHARES if found.needs_ratio else NO_DENSITY_ROWS
+        return replace(found, shares=search.shares or default)
+
+    @property
+    def adjusted(self) -> Adjusted | None:
+        """The risk estimator, where it is that."""
+        return self.risk if isinstance(self.risk, Adjusted) else None
 
     @property
     def weighs(self) -> bool:
         """Whether the risk is estimated with density ratios."""
-        return _weighs(self.risk, self.adjusted)
+        return self.adjusted is None and self.risk not in ("naive", "oracle")
 
     @property
     def needs_ratio(self) -> bool:
@@ -139,19 +137,18 @@ class Judging:
     def weights_for_training(
         self, ratio: DensityRatio | None, sites: Sequence[Site]
     ) -> NDArray[np.float64] | None:
-        """Weights of all rows, end to end, with mean 1, so that penalties keep their meaning."""
+        """Weights of the rows of all sites, end to end; None where there are none."""
         if ratio is None or self.training_weights is None:
             return None
-        stacked = np.concatenate(site_weights(ratio, sites))
-        if not stacked.any():
+        weights = relative(np.concatenate(site_weights(ratio, sites)))
+        if weights is None:
             warnings.warn(
                 "all training weights are 0: no source overlaps with the target, so the model is "
                 "trained without weights",
                 DataWarning,
                 stacklevel=3,
             )
-            return None
-        return np.asarray(stacked / stacked.mean())
+        return weights
 
     def _estimator(
         self, problem: ShiftProblem, judged: Sequence[Site]
@@ -164,10 +161,6 @@ class Judging:
         if callable(self.risk):
             return self.risk
         return partial(estimate, method=cast("Method", self.risk))
-
-
-def _weighs(risk: str | Callable[..., RiskEstimate], adjusted: Adjusted | None) -> bool:
-    return risk not in ("naive", "oracle") and adjusted is None
 
 
 def _names(sites: Sequence[Site]) -> tuple[str, ...]:

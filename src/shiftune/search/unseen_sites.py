@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from shiftune.errors import ProblemError
 from shiftune.problem.reading import rows_of
-from shiftune.search.fitting import PooledFit, TrialLosses, fit, losses_of
+from shiftune.search.fitting import PooledFit, TrialLosses, fit, losses_of, relative
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,13 +135,11 @@ def _without(group: tuple[str, ...], data: StudyData) -> StudyData | None:
     labels = data.y_train[kept]
     if len(np.unique(labels)) < 2:
         return None
-    weights = None if data.training_weights is None else data.training_weights[kept]
-    if weights is not None:
-        weights = weights / weights.mean() if weights.any() else None
+    weights = data.training_weights
     return replace(
         data,
         X_train=rows_of(data.X_train, kept),
         y_train=labels,
         train_sites=data.train_sites[kept],
-        training_weights=weights,
+        training_weights=None if weights is None else relative(weights[kept]),
     )
