@@ -30,6 +30,6 @@ def unpacked(text: str) -> Floats:
     >>> bool(np.isclose(unpacked(packed(np.array([0.0, 1 / 3e200])))[1], 1 / 3e200, rtol=1e-7))
     True
     """
-    exponent, _, numbers = text.rpartition(":")  # older studies have no exponent
+    exponent, numbers = text.split(":")
     scaled = np.frombuffer(b64decode(numbers), dtype="<f4").astype(float)
-    return np.asarray(np.ldexp(scaled, int(exponent or 0)))
+    return np.asarray(np.ldexp(scaled, int(exponent)))
