@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
 from shiftune.datasets import hospitals
-from shiftune.risk import Loss
+from shiftune.evaluate import Loss
 
 
 def cost(labels, probabilities, classes):

@@ -17,9 +17,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from shiftune import ShiftProblem
 from shiftune.errors import DataWarning, OverlapWarning
+from shiftune.evaluate import loss_named
 from shiftune.problem import pooled
 from shiftune.ratio import ClassifierRatio, diagnose, site_weights
-from shiftune.risk import METHODS, estimate, loss_named
+from shiftune.risk import METHODS, estimate
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 DATA = Path(os.environ.get("SHIFTUNE_DATA", BESIDE))

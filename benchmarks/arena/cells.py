@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 from pools import pool
 from problems import Problem, problem
+from reproduction.settings import SETTINGS
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from shiftune.paper.settings import SETTINGS
 from shiftune.ratio import ClassifierRatio
 
 GROUPS = 4

@@ -15,14 +15,14 @@ from unittest.mock import patch
 
 import numpy as np
 from pseudo_targets import chosen_by_pseudo_targets
+from reproduction.settings import NO_GUARD
 from scipy.stats import rankdata
 from sklearn.linear_model import RidgeCV
 from view import View
 
 from shiftune.errors import OverlapWarning
-from shiftune.paper.settings import NO_GUARD
-from shiftune.risk import Adjusted, RiskEstimate, estimate
-from shiftune.risk.moments import Moments
+from shiftune.risk import RegressionAdjusted, RiskEstimate, estimate
+from shiftune.rows.moments import Moments
 
 LEVEL = 0.9
 
@@ -75,14 +75,14 @@ def package(losses: str, method: str, weights: str | None = None, power: float =
 
 
 def adjusted(losses: str = "half", constants: Mapping[str, float] | None = None, **options):
-    """Let `shiftune.risk.Adjusted` judge, with other constants ("module.NAME") where given."""
+    """Judge by `RegressionAdjusted`, with other constants ("module.NAME") where given."""
 
     def judge(view: View) -> Judged:
         with warnings.catch_warnings(), ExitStack() as changed:
             warnings.simplefilter("ignore", OverlapWarning)
             for name, value in (constants or {}).items():
                 changed.enter_context(patch(f"shiftune.risk.{name}", value))
-            risk = Adjusted(**options).fit(view.problem.X_target, view.judged_X)
+            risk = RegressionAdjusted(**options).fit(view.problem.X_target, view.judged_X)
         return judged_by(risk(view.by_site(row)) for row in getattr(view, losses))
 
     return judge
@@ -253,7 +253,7 @@ ESTIMATORS = [
     Estimator("adjusted, known sites only", "adjusted", 0, adjusted("known")),
     Estimator("adjusted, unseen sites only", "adjusted", 4, adjusted("unseen")),
     *(
-        Estimator(f"adjusted, explained {r:g}", "adjusted", 4, adjusted(explained=r))
+        Estimator(f"adjusted, explained {r:g}", "adjusted", 4, adjusted(prior_r2=r))
         for r in (0.01, 0.03, 0.2)
     ),
     Estimator(

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from view import View
 
 import shiftune
-from shiftune.risk import Adjusted
+from shiftune.risk import RegressionAdjusted
 from shiftune.risk.few_labels import trusting_labels
 
 LABELS = (10, 30, 100)
@@ -89,7 +89,7 @@ def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
 
 def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
     """Label some rows of the target, choose with them, score on the others."""
-    risk = Adjusted().fit(view.problem.X_target, view.judged_X)
+    risk = RegressionAdjusted().fit(view.problem.X_target, view.judged_X)
     sources = [view.by_site(row) for row in view.half]
     naive, half = view.known.mean(axis=1), view.half.mean(axis=1)
     without = np.array([risk(own).value for own in sources])
@@ -109,7 +109,7 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
                 "labels + half unseen": own + half,
             }
             risks = [risk([*s, row]) for s, row in both]
-            trusted = trusting_labels(risks, risk.sources_worth)
+            trusted = trusting_labels(risks, risk.source_pseudo_rows)
             said["adjusted"] = np.array([found.value for found in trusted])
             said |= {
                 f"adjusted, sources worth {worth}": (worth * without + m * own) / (worth + m)

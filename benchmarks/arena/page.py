@@ -12,10 +12,9 @@ import tables
 from criteria import GUARDED, LEAST_COVERED, MOST_FITS, criteria, text
 from matplotlib.figure import Figure
 from regret import CAP, CELL, DRAWS, LEVEL, NAIVE, PUBLISHED, ratio_of_means
+from reproduction.figures import save
+from reproduction.markdown import pipe_table
 from results import read
-
-from shiftune.paper.figures import save
-from shiftune.paper.markdown import pipe_table
 
 # With fewer there are hardly others to choose by.
 FEWEST_DATASETS = 3

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftune.datasets import load_gvhd, load_parkinson
-from shiftune.paper import toy_problem
+from shiftune.datasets import load_gvhd, load_parkinson, toy_problem
 
 # Rows of a source and of a target that are used, drawn at random: a fit then takes a fraction of
 # a second, and most of the tables' sites are not larger.

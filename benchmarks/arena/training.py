@@ -14,9 +14,9 @@ from problems import problem
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from shiftune.evaluate.fitting import fit
 from shiftune.ratio import BalancedRatio
-from shiftune.risk import Adjusted, estimate
-from shiftune.search.fitting import fit
+from shiftune.risk import RegressionAdjusted, estimate
 
 # Powers of the density ratio of the target to the mixture of the sources.
 WEIGHTS = {"none": 0.0, "tempered": 0.5, "importance": 1.0}
@@ -34,7 +34,7 @@ def training(cell: Cell, out: Path) -> None:
         ratio = BalancedRatio().fit(p.X_target, [X[(site == j) & train] for j in sources])
         w = ratio.weights_at(X[train], source=0)
         judged = [X[(site == j) & ~train] for j in sources]
-        adjusted = Adjusted().fit(p.X_target, judged)
+        adjusted = RegressionAdjusted().fit(p.X_target, judged)
         rows = []
         for name, power in WEIGHTS.items():
             relative = w**power / np.mean(w**power) if np.any(w**power) else np.ones(len(w))

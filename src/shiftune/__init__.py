@@ -5,9 +5,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shiftune.evaluate import LeaveSourcesOut, PooledFit
     from shiftune.models import load_model
     from shiftune.problem import ShiftProblem
-    from shiftune.search import LeaveSourcesOut, PooledFit, ShiftSearch, spaces
+    from shiftune.search import ShiftSearch, spaces
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,8 +22,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LeaveSourcesOut": "shiftune.search",
-    "PooledFit": "shiftune.search",
+    "LeaveSourcesOut": "shiftune.evaluate",
+    "PooledFit": "shiftune.evaluate",
     "ShiftProblem": "shiftune.problem",
     "ShiftSearch": "shiftune.search",
     "load_model": "shiftune.models",

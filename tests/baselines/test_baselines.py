@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from reproduction.experiments import HALF_SQUARED, ConstantPrediction
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
@@ -13,9 +14,8 @@ from sklearn.linear_model import Ridge
 from shiftune import ShiftProblem
 from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.baselines.source_trials import SourceTrials, shared_budget
+from shiftune.datasets import toy_problem
 from shiftune.errors import DataWarning, ProblemError
-from shiftune.paper import toy_problem
-from shiftune.paper.experiments import HALF_SQUARED, ConstantPrediction
 from shiftune.search.gp.unit_cube import UnitCube
 
 BOTH = pytest.mark.parametrize("baseline", [LearnedInitialisation, DistBO])

@@ -217,7 +217,7 @@ def test_packages_that_are_not_there(table, visits, tune, monkeypatch):
         raise ImportError(name)
 
     visits.to_parquet("visits.parquet")
-    monkeypatch.setattr("shiftune.models.known.import_module", missing)
+    monkeypatch.setattr("shiftune.models.by_name.import_module", missing)
     said = flat(tune("visits.csv", model="lightgbm", code=2))
     assert "pip install 'shiftune[lightgbm]'" in said
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)

@@ -16,7 +16,7 @@ from optuna.distributions import FloatDistribution
 
 from shiftune import LeaveSourcesOut, ShiftProblem, ShiftSearch, load_model
 from shiftune.cli.folder import ResultFolder
-from shiftune.models import KNOWN, read_space, ready_model
+from shiftune.models import MODELS, read_space, ready_model
 from shiftune.search import spaces
 
 
@@ -176,9 +176,9 @@ def test_a_space_file(visits, folder, tune, run):
     assert "other space" in said
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", MODELS)
 def test_printed_spaces_can_be_read(name, folder, run):
-    known = KNOWN[name]
+    known = MODELS[name]
     pytest.importorskip(known.module)
     (folder / "space.toml").write_text(run("models", name).output)
     bare = ready_model(name, known.tasks[0], {"x": "number"}).bare

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from shiftune import load_model
 from shiftune.errors import DataWarning, ProblemError
-from shiftune.models import KNOWN, ready_model, save_model
+from shiftune.models import MODELS, ready_model, save_model
 
 
 class Foreign(BaseEstimator):
@@ -28,15 +28,15 @@ class Bomb:
         return (pytest.fail, ("executed",))
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", MODELS)
 def test_every_known_model_is_stored_without_code(name, tmp_path):
     """And predicts the same once it is loaded, also on gaps and categories never seen."""
-    if KNOWN[name].module in ("lightgbm", "xgboost"):
+    if MODELS[name].module in ("lightgbm", "xgboost"):
         pytest.importorskip(name)
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["x", "y"], 60)})
     new = pd.DataFrame({"extra": 1, "b": ["z", None, "x"], "a": ["1.5", "?", None]})
-    for task in KNOWN[name].tasks:
+    for task in MODELS[name].tasks:
         y = X["a"] if task == "regression" else np.where(X["a"] > 0, "yes", "no")
         ready = ready_model(name, task, {"a": "number", "b": "category"})
         small = {"n_estimators": 5, "max_iter": 50}

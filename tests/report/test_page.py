@@ -20,7 +20,7 @@ from shiftune.report.comparison import Rival, as_given, naive_choice
 from shiftune.report.page import page
 from shiftune.report.tables import importances_of, overlap_of, sources_with_intervals
 from shiftune.report.wording import with_interval
-from shiftune.risk.result import Uncertain
+from shiftune.risk.result import Estimate
 from shiftune.search import ShiftSearch
 
 pytest.importorskip("plotly")
@@ -204,11 +204,11 @@ class TestComparison:
 
     @pytest.mark.parametrize(("value", "verdict"), [(1, "worse"), (0, "tied"), (-1, "better")])
     def test_verdicts(self, hostile_search, value, verdict):
-        rival = Rival(hostile_search.risk_, 1.0, Uncertain(value, 0.01, dof=100))
+        rival = Rival(hostile_search.risk_, 1.0, Estimate(value, 0.01, dof=100))
         assert rival.verdict == verdict
 
     def test_verdicts_are_said(self, hostile_search, monkeypatch):
-        better = Rival(hostile_search.risk_, 1.0, Uncertain(-1.0, 0.01, dof=100))
+        better = Rival(hostile_search.risk_, 1.0, Estimate(-1.0, 0.01, dof=100))
         monkeypatch.setattr("shiftune.report.page.as_given", lambda search: better)
         assert "as it was given is better than the chosen" in Outline(page(hostile_search)).text
 

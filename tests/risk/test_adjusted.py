@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.risk import Adjusted, RiskEstimate
-from shiftune.risk.few_labels import _with_share, sources_worth, trusting_labels
+from shiftune.risk import RegressionAdjusted, RiskEstimate
+from shiftune.risk.few_labels import _with_share, source_pseudo_rows, trusting_labels
 
 
 def sites(rng, centres, n=300, noise=1.0, effects=None):
@@ -22,7 +22,7 @@ def sites(rng, centres, n=300, noise=1.0, effects=None):
 def test_it_is_a_weighted_mean_whose_coefficients_do_not_depend_on_the_losses():
     rng = np.random.default_rng(0)
     X, losses = sites(rng, (0.5, 1.0, -0.5))
-    adjusted = Adjusted().fit(rng.normal(size=(100, 2)), X)
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(100, 2)), X)
     c = adjusted.coefficients_
     assert c.sum() == pytest.approx(1)
     assert adjusted(losses).value == pytest.approx(c @ np.concatenate(losses))
@@ -33,7 +33,7 @@ def test_it_is_a_weighted_mean_whose_coefficients_do_not_depend_on_the_losses():
 def test_estimate_is_the_mean_of_what_the_sources_say():
     rng = np.random.default_rng(1)
     X, losses = sites(rng, (0.5, 1.0, -0.5))
-    risk = Adjusted().fit(rng.normal(size=(100, 2)), X)(losses, names=list("BCD"))
+    risk = RegressionAdjusted().fit(rng.normal(size=(100, 2)), X)(losses, names=list("BCD"))
     table = risk.sources
     assert (table["share"] * table["estimate"]).sum() == pytest.approx(risk.value)
     assert table["share"].sum() == pytest.approx(1)
@@ -44,7 +44,7 @@ def test_without_penalty_it_is_the_least_squares_prediction_at_the_target():
     rng = np.random.default_rng(2)
     x, t = rng.normal(1, 1, (200, 1)), rng.normal(0, 1, (80, 1))
     loss = 2 + x[:, 0] + 0.5 * x[:, 0] ** 2 + rng.normal(size=200)
-    found = Adjusted(explained=1 - 1e-9).fit(t, [x])([loss]).value
+    found = RegressionAdjusted(prior_r2=1 - 1e-9).fit(t, [x])([loss]).value
     design = np.column_stack([np.ones(200), x, x**2])
     slopes = np.linalg.lstsq(design, loss, rcond=None)[0]
     by_hand = (np.column_stack([np.ones(80), t, t**2]) @ slopes).mean()
@@ -54,7 +54,7 @@ def test_without_penalty_it_is_the_least_squares_prediction_at_the_target():
 def test_with_nothing_explained_it_is_the_mean_over_the_sites():
     rng = np.random.default_rng(3)
     X, losses = sites(rng, (0.5, 3.0))
-    found = Adjusted(explained=1e-12).fit(rng.normal(size=(50, 2)), X)(losses).value
+    found = RegressionAdjusted(prior_r2=1e-12).fit(rng.normal(size=(50, 2)), X)(losses).value
     assert found == pytest.approx(np.mean([loss.mean() for loss in losses]), rel=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_removes_the_bias_of_the_rows():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         X, losses = sites(rng, (1.0, 2.0))
-        found.append(Adjusted().fit(rng.normal(size=(300, 2)), X)(losses).value)
+        found.append(RegressionAdjusted().fit(rng.normal(size=(300, 2)), X)(losses).value)
     assert abs(np.mean(found) - 3) < 0.25
 
 
@@ -80,7 +80,7 @@ def test_intervals_cover_one_more_site(effect):
         rng = np.random.default_rng(seed)
         effects = effect * rng.normal(size=7)
         X, losses = sites(rng, rng.normal(0, 0.5, 6), n=120, effects=effects[1:])
-        low, high = Adjusted().fit(rng.normal(size=(300, 2)), X)(losses).interval(0.9)
+        low, high = RegressionAdjusted().fit(rng.normal(size=(300, 2)), X)(losses).interval(0.9)
         covered += low <= 3 + effects[0] <= high
     assert 0.82 <= covered / 150 <= 0.98
 
@@ -101,7 +101,7 @@ def test_coverage_of_a_model_and_of_the_difference_of_two(rows, columns, spread,
         rng = np.random.default_rng(seed)
         k = len(rows)
         X = [rng.normal(spread * rng.normal(size=columns), 1, (n, columns)) for n in rows]
-        adjusted = Adjusted().fit(rng.normal(shift, 1, (300, columns)), X)
+        adjusted = RegressionAdjusted().fit(rng.normal(shift, 1, (300, columns)), X)
         found, truth = [], []
         for _ in range(2):
             slope = rng.normal(size=columns) / np.sqrt(columns)
@@ -127,7 +127,7 @@ def test_a_difference_is_that_of_the_differences():
     rng = np.random.default_rng(10)
     X, a = sites(rng, (0.0, 0.5, 1.0, -0.5))
     b = [loss + rng.normal(size=300) for loss in a]
-    adjusted = Adjusted().fit(rng.normal(size=(80, 2)), X)
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(80, 2)), X)
     one = adjusted(a).minus(adjusted(b))
     other = adjusted([x - y for x, y in zip(a, b, strict=True)])
     assert one.value == pytest.approx(other.value)
@@ -138,7 +138,7 @@ def test_a_difference_is_that_of_the_differences():
 def test_a_risk_is_not_below_0():
     rng = np.random.default_rng(11)
     X = [rng.normal(size=(30, 1)) for _ in range(3)]
-    adjusted = Adjusted().fit(rng.normal(size=(30, 1)), X)
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(30, 1)), X)
     assert adjusted([np.full(30, x) for x in (0.0, 0.1, 3.0)]).interval()[0] == 0
     assert adjusted([np.full(30, x) for x in (-0.1, 0.1, 3.0)]).interval()[0] < 0
 
@@ -147,7 +147,7 @@ def test_difference_of_two_models_knows_the_sites():
     """The better model differs between sites, so a difference is less sure than rows alone say."""
     rng = np.random.default_rng(4)
     X, losses = sites(rng, (0.0, 0.2, -0.2, 0.1))
-    adjusted = Adjusted().fit(rng.normal(size=(200, 2)), X)
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(200, 2)), X)
     gaps = (0.5, -0.5, 0.5, -0.5)
     moved = [loss + gap for loss, gap in zip(losses, gaps, strict=True)]
     same = [loss + 0.2 for loss in losses]
@@ -164,7 +164,7 @@ def test_few_labels_of_the_target():
     rng = np.random.default_rng(5)
     X, losses = sites(rng, (0.5, 1.0, -0.5))
     own = 5 + rng.normal(size=30)
-    adjusted = Adjusted(sources_worth=90).fit(rng.normal(size=(100, 2)), X)
+    adjusted = RegressionAdjusted(source_pseudo_rows=90).fit(rng.normal(size=(100, 2)), X)
     without, with_own = adjusted(losses), adjusted([*losses, own], names=[*"BCD", "A"])
     assert with_own.value == pytest.approx(0.75 * without.value + 0.25 * own.mean())
     assert with_own.sources["share"]["A"] == pytest.approx(0.25)
@@ -177,7 +177,7 @@ def test_few_labels_of_the_target():
 def test_record():
     rng = np.random.default_rng(6)
     X, losses = sites(rng, (0.5, 1.0))
-    risk = Adjusted().fit(rng.normal(size=(50, 2)), X)([*losses, np.ones(10)])
+    risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X)([*losses, np.ones(10)])
     again = RiskEstimate.from_record(risk.to_record())
     assert (again.between, again.labelled_target) == (risk.between, True)
     assert again.minus(risk).stderr == pytest.approx(0, abs=1e-6)
@@ -195,7 +195,7 @@ def test_mixed_columns():
             }
         )
 
-    risk = Adjusted().fit(table(40), [table(50), table(60)])([np.ones(50), np.zeros(60)])
+    risk = RegressionAdjusted().fit(table(40), [table(50), table(60)])([np.ones(50), np.zeros(60)])
     assert 0 < risk.value < 1
 
 
@@ -203,7 +203,7 @@ def test_a_target_beyond_all_sources_is_pointed_out():
     rng = np.random.default_rng(8)
     X, losses = sites(rng, (0.0, 0.1), n=40)
     with pytest.warns(OverlapWarning, match="beyond what the sources show"):
-        adjusted = Adjusted().fit(rng.normal(30, 0.1, (50, 2)), X)
+        adjusted = RegressionAdjusted().fit(rng.normal(30, 0.1, (50, 2)), X)
     assert np.isfinite(adjusted(losses).value)
 
 
@@ -213,8 +213,8 @@ def test_rows_that_no_source_comes_near_are_pointed_out():
     near = rng.normal(size=(100, 2))
     far = np.where(np.arange(100)[:, None] < 30, near + 20, near)
     with pytest.warns(OverlapWarning, match="30%"):
-        adjusted = Adjusted().fit(far, X)
-    plain = Adjusted().fit(near, X)
+        adjusted = RegressionAdjusted().fit(far, X)
+    plain = RegressionAdjusted().fit(near, X)
     assert adjusted(losses).stderr > 2 * plain(losses).stderr
 
 
@@ -223,15 +223,15 @@ def test_the_order_of_the_sources_does_not_matter():
     X = [np.column_stack([np.ones(1200), rng.normal(size=1200)]), rng.normal(size=(300, 2))]
     losses = [rng.exponential(size=1200), X[1][:, 0] ** 2]
     target = rng.normal(size=(100, 2))
-    one = Adjusted().fit(target, X)(losses)
-    other = Adjusted().fit(target, X[::-1])(losses[::-1])
+    one = RegressionAdjusted().fit(target, X)(losses)
+    other = RegressionAdjusted().fit(target, X[::-1])(losses[::-1])
     assert one.value == pytest.approx(other.value)
 
 
 def test_a_single_labelled_row_is_not_certain():
     rng = np.random.default_rng(14)
     X, losses = sites(rng, (0.0, 0.2))
-    adjusted = Adjusted(sources_worth=1.0).fit(rng.normal(size=(80, 2)), X)
+    adjusted = RegressionAdjusted(source_pseudo_rows=1.0).fit(rng.normal(size=(80, 2)), X)
     without, one = adjusted(losses), adjusted([*losses, np.array([3.0])])
     by_label = one.row_variance - without.row_variance / 4
     assert by_label == pytest.approx(without.divergences.mean() / 4, rel=0.15)
@@ -240,8 +240,8 @@ def test_a_single_labelled_row_is_not_certain():
 @pytest.mark.parametrize(
     ("options", "losses", "said"),
     [
-        ({"explained": 0}, [np.ones(5), np.ones(5)], "explained lies between"),
-        ({"sources_worth": 0}, [np.ones(5), np.ones(5)], "sources_worth must be"),
+        ({"prior_r2": 0}, [np.ones(5), np.ones(5)], "prior_r2 lies between"),
+        ({"source_pseudo_rows": 0}, [np.ones(5), np.ones(5)], "source_pseudo_rows must be"),
         ({}, [np.ones(5)], "fitted on"),
         ({}, [np.ones(5), np.ones(6)], "fitted on"),
         ({}, [np.ones(5), np.full(5, np.nan)], "not finite"),
@@ -251,12 +251,12 @@ def test_mistakes(options, losses, said):
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, 1)) for _ in range(2)]
     with pytest.raises(ProblemError, match=said):
-        Adjusted(**options).fit(rng.normal(size=(9, 1)), X)(losses)
+        RegressionAdjusted(**options).fit(rng.normal(size=(9, 1)), X)(losses)
 
 
 def test_not_fitted():
     with pytest.raises(ProblemError, match="call fit first"):
-        Adjusted()([np.ones(3)])
+        RegressionAdjusted()([np.ones(3)])
 
 
 def test_one_row_of_every_site():
@@ -265,7 +265,9 @@ def test_one_row_of_every_site():
     for seed in range(200):
         rng = np.random.default_rng(seed)
         X = [rng.normal(size=(1, 1)) for _ in range(20)]
-        risk = Adjusted().fit(rng.normal(size=(50, 1)), X)([3 + rng.normal(size=1) for _ in X])
+        risk = RegressionAdjusted().fit(rng.normal(size=(50, 1)), X)(
+            [3 + rng.normal(size=1) for _ in X]
+        )
         low, high = risk.interval(0.9)
         covered += low <= 3 <= high
     assert covered / 200 > 0.9
@@ -278,7 +280,7 @@ class TestTrust:
         """Twenty models whose risks differ between sites by `effect`; rows have variance 1."""
         rng = np.random.default_rng(seed)
         X = [rng.normal(size=(200, 1)) for _ in range(k)]
-        adjusted = Adjusted().fit(rng.normal(size=(200, 1)), X)
+        adjusted = RegressionAdjusted().fit(rng.normal(size=(200, 1)), X)
         tilt = effect * rng.normal(size=(20, k + 1))
         found = []
         for model in range(20):
@@ -291,7 +293,7 @@ class TestTrust:
     def test_worth_of_the_sources(self, effect):
         """V = 1 and T = effect^2, so m_0 = 1 / effect^2 with the prior's five sites aside."""
         known = 16 / (11 * effect**2 + 5 / 100)
-        found = [sources_worth(self.risks(effect, seed=s), prior=100) for s in range(5)]
+        found = [source_pseudo_rows(self.risks(effect, seed=s), prior=100) for s in range(5)]
         assert np.mean(found) == pytest.approx(known, rel=0.25)
 
     def alike(self, away, own_rows=30, worse=100.0, k=4):
@@ -301,7 +303,7 @@ class TestTrust:
         target these are `away` from what the sources say, the one above and the other below.
         """
         X = np.ones((40, 1))
-        adjusted = Adjusted().fit(X, [X] * k)
+        adjusted = RegressionAdjusted().fit(X, [X] * k)
         models = [(5, 1, away), (5, 3, -away), (5 + worse, 50, 30), (6 + worse, 9, 0)]
         found = []
         for mean, by, at_target in models:
@@ -313,28 +315,28 @@ class TestTrust:
     @pytest.mark.parametrize(("away", "own_rows"), [(0.0, 30), (0.1, 30), (2.0, 30), (2.0, 90)])
     def test_the_target_counts_as_one_of_the_sites(self, away, own_rows):
         between = max(0, away**2 - 1 / own_rows - 1 / 160) + 5 / 100  # four sources of 40 rows
-        found = sources_worth(self.alike(away, own_rows), prior=100)
+        found = source_pseudo_rows(self.alike(away, own_rows), prior=100)
         assert found == pytest.approx((4 + 1 + 5) / between)
 
     def test_how_bad_the_worse_half_is_does_not_matter(self):
         good, other = self.alike(1.0), self.alike(1.0, worse=40.0)
-        assert sources_worth(good, 100) == pytest.approx(sources_worth(other, 100))
-        assert sources_worth(good, 100) == pytest.approx(sources_worth(good[:3], 100))
-        assert sources_worth(good, 100) != pytest.approx(sources_worth(good[2:], 100))
+        assert source_pseudo_rows(good, 100) == pytest.approx(source_pseudo_rows(other, 100))
+        assert source_pseudo_rows(good, 100) == pytest.approx(source_pseudo_rows(good[:3], 100))
+        assert source_pseudo_rows(good, 100) != pytest.approx(source_pseudo_rows(good[2:], 100))
 
     def test_the_worth_is_the_same_whatever_share_the_labels_have(self):
         risks = self.risks(0.3)
         trusted = trusting_labels(risks, 100)
         assert trusted[0].lam[-1] != pytest.approx(risks[0].lam[-1])
-        assert sources_worth(trusted, 100) == pytest.approx(sources_worth(risks, 100))
+        assert source_pseudo_rows(trusted, 100) == pytest.approx(source_pseudo_rows(risks, 100))
 
     def test_sites_that_are_alike_are_trusted(self):
-        assert sources_worth(self.risks(0.0), prior=100) > 200
+        assert source_pseudo_rows(self.risks(0.0), prior=100) > 200
 
     def test_shares(self):
         risks = self.risks(0.5)
         trusted = trusting_labels(risks, 100)
-        share = 20 / (20 + sources_worth(risks, 100))
+        share = 20 / (20 + source_pseudo_rows(risks, 100))
         for before, after in zip(risks, trusted, strict=True):
             from_sources = (before.value - before.estimates[-1] / 6) * 6 / 5
             expected = (1 - share) * from_sources + share * before.estimates[-1]
@@ -343,13 +345,13 @@ class TestTrust:
 
     def test_variance_is_that_of_an_estimate_made_with_this_worth(self):
         risks = self.risks(0.5)
-        worth = sources_worth(risks, 100)
+        worth = source_pseudo_rows(risks, 100)
         rng = np.random.default_rng(0)
         X = [rng.normal(size=(200, 1)) for _ in range(10)]
         target, losses = rng.normal(size=(200, 1)), [rng.exponential(size=200) for _ in range(10)]
         own = rng.exponential(size=20)
-        made = Adjusted(sources_worth=worth).fit(target, X)([*losses, own])
-        moved = _with_share(Adjusted().fit(target, X)([*losses, own]), 20 / (20 + worth))
+        made = RegressionAdjusted(source_pseudo_rows=worth).fit(target, X)([*losses, own])
+        moved = _with_share(RegressionAdjusted().fit(target, X)([*losses, own]), 20 / (20 + worth))
         assert moved.value == pytest.approx(made.value)
         assert moved.variance == pytest.approx(made.variance)
         assert moved.dof == pytest.approx(made.dof, rel=0.05)
@@ -357,5 +359,5 @@ class TestTrust:
     def test_without_labels_nothing_changes(self):
         rng = np.random.default_rng(1)
         X, losses = sites(rng, (0.0, 1.0))
-        risk = Adjusted().fit(rng.normal(size=(50, 2)), X)(losses)
+        risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X)(losses)
         assert trusting_labels([risk], 100) == [risk]

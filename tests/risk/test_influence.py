@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.risk import Adjusted, estimate, leave_one_source_out, without_source
+from shiftune.risk import RegressionAdjusted, estimate, leave_one_source_out, without_source
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_differences_stay_paired(sample):
 def test_adjusted_estimates_without_a_source_can_be_compared(rng):
     """Warnings are errors, so a division by the share 0 of the source would be one."""
     rows = [rng.normal(size=(80, 2)) for _ in range(4)]
-    adjusted = Adjusted().fit(rng.normal(size=(80, 2)), rows)
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(80, 2)), rows)
     one, other = (
         without_source(adjusted([rng.exponential(1 + c, 80) for _ in rows]), "2") for c in (0, 0.5)
     )
@@ -71,7 +71,7 @@ def test_labelled_rows_of_the_target_keep_their_share(rng):
     rows = [rng.normal(size=(50, 1)) for _ in range(4)]
     losses = [rng.exponential(size=50) for _ in range(3)]
     own = rng.exponential(size=20)
-    risk = Adjusted().fit(rows[0], rows[1:])([*losses, own], names=["B", "C", "D", "A"])
+    risk = RegressionAdjusted().fit(rows[0], rows[1:])([*losses, own], names=["B", "C", "D", "A"])
     less = without_source(risk, "C")
     shares, before = less.lam * less.n, risk.lam * risk.n
     assert shares[1] == 0

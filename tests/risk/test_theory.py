@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reproduction.example import WORKED_EXAMPLE
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import gaussian_sites, toy_problem
 from shiftune.errors import ProblemError
-from shiftune.paper import WORKED_EXAMPLE, toy_problem
 from shiftune.risk import (
     divergence,
     estimate,

@@ -31,10 +31,11 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import estimator_checks
 
 from shiftune import ShiftProblem
+from shiftune.datasets import toy_problem
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.paper import toy_problem
+from shiftune.evaluate import TrialLosses
 from shiftune.risk import estimate
-from shiftune.search import GPLCBSampler, ShiftSearch, TrialLosses, spaces
+from shiftune.search import GPLCBSampler, ShiftSearch, spaces
 from shiftune.search.gp.bound import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
@@ -643,7 +644,7 @@ DRIVER = textwrap.dedent(
     import numpy as np
     from optuna.distributions import FloatDistribution
     from sklearn.linear_model import Ridge
-    from shiftune.paper import toy_problem
+    from shiftune.datasets import toy_problem
     from shiftune.search import ShiftSearch
 
     class Slow(Ridge):

@@ -14,9 +14,9 @@ from tqdm.auto import tqdm
 
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
 from shiftune.errors import DataWarning, ProblemError
+from shiftune.evaluate.fitting import fit, seeded
 from shiftune.problem import pooled
-from shiftune.search.fitting import fit, seeded
-from shiftune.search.given import problem_from
+from shiftune.search.coerce_problem import coerce_problem
 from shiftune.search.settings import check_numbers, loss_for
 from shiftune.search.space import check as check_space
 
@@ -95,7 +95,7 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_target: Any = None,
     ) -> Self:
         """Try configurations on the sources, choose, and refit; arguments as of `ShiftSearch`."""
-        problem = problem_from(X, y, groups, X_target, self.estimator)
+        problem = coerce_problem(X, y, groups, X_target, self.estimator)
         loss = loss_for(self, problem)
         check_numbers(self)
         self._check()

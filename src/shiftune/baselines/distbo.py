@@ -13,8 +13,8 @@ from shiftune.baselines.base import SourceTransfer, check_counts
 from shiftune.baselines.embedding import Rows
 from shiftune.baselines.joint_process import fit_jointly
 from shiftune.errors import ProblemError
-from shiftune.ratio.drawing import drawn
-from shiftune.ratio.encoding import RatioEncoder
+from shiftune.rows.encoding import RatioEncoder
+from shiftune.rows.subsample import subsample
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior
 from shiftune.search.gp.trial_history import standardise
@@ -76,7 +76,7 @@ class DistBO(SourceTransfer):
     --------
     >>> from optuna.distributions import FloatDistribution
     >>> from sklearn.linear_model import Ridge
-    >>> from shiftune.paper import toy_problem
+    >>> from shiftune.datasets import toy_problem
     >>> search = DistBO(Ridge(), {"alpha": FloatDistribution(0.01, 1e4, log=True)}, n_trials=12)
     >>> search.fit(toy_problem(1.0, n=200).problem).likeness_.shape
     (2,)
@@ -125,7 +125,7 @@ class DistBO(SourceTransfer):
         sites = [problem.labelled_sites[j].X for j in np.unique(trials.site)]
         encoder = RatioEncoder().fit([problem.target.X, *sites])
         tables = [
-            encoder.transform(drawn(X, MOST_ROWS, self.random_state))
+            encoder.transform(subsample(X, MOST_ROWS, self.random_state))
             for X in [problem.target.X, *sites]
         ]
         table = np.unique(trials.site, return_inverse=True)[1] + 1  # 0 is the target

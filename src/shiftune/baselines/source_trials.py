@@ -13,8 +13,8 @@ from optuna.trial import TrialState
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
+from shiftune.evaluate.fitting import PooledFit, StudyData
 from shiftune.risk.estimate import estimate
-from shiftune.search.fitting import PooledFit, StudyData
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.gp.unit_cube import UnitCube
 from shiftune.search.samplers import sampler_named
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
 
+    from shiftune.evaluate.losses import Loss
     from shiftune.problem import Site, Split
-    from shiftune.risk.losses import Loss
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def risk_names() -> list[str]:
 
 def loss_names(task: Task) -> list[str]:
     """Return the losses that make sense for classes, or for quantities."""
-    from shiftune.risk.losses import LOSSES
+    from shiftune.evaluate.losses import LOSSES
 
     return [
         name

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from shiftune.atomic_write import atomic_write
 from shiftune.cli.records import records, risk_record
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
 from shiftune.report.labels_in_words import worth_of_labels
 from shiftune.search.records import finished_trials
-from shiftune.whole_files import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from shiftune.cli.question import Undertaking
+    from shiftune.cli.job import TuneJob
 
 JOURNAL = "study.journal"
 SETTINGS, BEST, TRIALS, PREDICTIONS, REPORT, MODEL = (
@@ -70,7 +70,7 @@ class ResultFolder:
 
     # ---------------------------------------------------------------- whose it is
 
-    def check(self, undertaking: Undertaking) -> bool:
+    def check(self, undertaking: TuneJob) -> bool:
         """Make sure that the folder can be used for this question; say whether it is a new one.
 
         A folder of other data or settings, or with files of somebody else, is refused.
@@ -88,7 +88,7 @@ class ResultFolder:
             self._check_same(undertaking.options)
         return not there
 
-    def begin(self, undertaking: Undertaking, command: str) -> None:
+    def begin(self, undertaking: TuneJob, command: str) -> None:
         """Note a run, its command and versions; the folder is made where it is not there."""
         there = (self.path / SETTINGS).exists()
         run = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
@@ -133,15 +133,15 @@ class ResultFolder:
 
     # ---------------------------------------------------------------- what is in it
 
-    def write(self, done: Undertaking) -> dict[str, Any]:
+    def write(self, done: TuneJob) -> dict[str, Any]:
         """Write all that a fitted search gives but the report; return what `BEST` holds."""
         search, plain = done.search, done.model.plain
         with _explained(self.path):
             renamed = search.trials_.rename(columns=lambda name: self._plain_column(name, done))
-            with whole_file(self.path / TRIALS) as part:
+            with atomic_write(self.path / TRIALS) as part:
                 renamed.to_csv(part)
             model = save_model(search.best_estimator_, self.path / MODEL)
-            with whole_file(self.path / PREDICTIONS) as part:
+            with atomic_write(self.path / PREDICTIONS) as part:
                 _predictions(done).to_csv(part, index=False)
         worth = worth_of_labels(search)
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
@@ -168,16 +168,16 @@ class ResultFolder:
         """Whether the packages that a report needs are installed."""
         return all(find_spec(package) for package in ("jinja2", "plotly"))
 
-    def write_report(self, done: Undertaking) -> Path:
+    def write_report(self, done: TuneJob) -> Path:
         """Write the report of a fitted search."""
         from shiftune.report import save_report
 
         path = self.path / REPORT
-        with _explained(self.path), whole_file(path) as part:
+        with _explained(self.path), atomic_write(path) as part:
             save_report(done.search, part, settings=self.provenance(done))
         return path
 
-    def provenance(self, done: Undertaking) -> dict[str, str]:
+    def provenance(self, done: TuneJob) -> dict[str, str]:
         """Return where the result comes from, as the report prints it."""
         settings = self.settings()
         last = settings["runs"][-1]
@@ -195,11 +195,11 @@ class ResultFolder:
         }
 
     @staticmethod
-    def _plain_column(name: str, done: Undertaking) -> str:
+    def _plain_column(name: str, done: TuneJob) -> str:
         return name.replace(f"param_{done.model.prefix}", "param_", 1)
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        with _explained(self.path), whole_file(self.path / name) as part:
+        with _explained(self.path), atomic_write(self.path / name) as part:
             part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     def _read_json(self, name: str, needed: set[str]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class ResultFolder:
         return found
 
 
-def _predictions(done: Undertaking) -> pd.DataFrame:
+def _predictions(done: TuneJob) -> pd.DataFrame:
     """Identifiers of the target's rows, their number in the table, what the model says of them."""
     search, X = done.search, done.table.problem.target.X
     found = pd.DataFrame({"row": done.table.target_rows, "prediction": search.predict(X)})

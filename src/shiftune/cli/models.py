@@ -34,16 +34,16 @@ def models(
       boosting_type = ["gbdt", "dart"]                        # one of these
       n_estimators = 300                                      # always this
     """
-    from shiftune.models import KNOWN, space_as_toml
-    from shiftune.problem.reading import known
+    from shiftune.models import MODELS, space_as_toml
+    from shiftune.problem.reading import check_choice
 
     if name is not None:
-        model = KNOWN[known(name, list(KNOWN), "model")]
+        model = MODELS[check_choice(name, list(MODELS), "model")]
         if not as_json:
             typer.echo(f"# {name}: {model.about}\n{space_as_toml(model.space())}")
             return
     if as_json:
-        shown = [name] if name is not None else list(KNOWN)
+        shown = [name] if name is not None else list(MODELS)
         typer.echo(json.dumps({each: _record(each) for each in shown}, indent=2))
         return
     from shiftune.cli.screen import screen, show_models
@@ -54,8 +54,8 @@ def models(
 def _record(name: str) -> dict[str, object]:
     import tomllib
 
-    from shiftune.models import KNOWN, space_as_toml
+    from shiftune.models import MODELS, space_as_toml
 
-    model = KNOWN[name]
+    model = MODELS[name]
     space = tomllib.loads(space_as_toml(model.space()))
     return {"about": model.about, "tasks": model.tasks, "space": space}

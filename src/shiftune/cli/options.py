@@ -10,9 +10,9 @@ import typer
 
 
 def _models(incomplete: str) -> list[str]:
-    from shiftune.models import KNOWN
+    from shiftune.models import MODELS
 
-    return [name for name in KNOWN if name.startswith(incomplete)]
+    return [name for name in MODELS if name.startswith(incomplete)]
 
 
 def _risks(incomplete: str) -> list[str]:
@@ -22,7 +22,7 @@ def _risks(incomplete: str) -> list[str]:
 
 
 def _losses(incomplete: str) -> list[str]:
-    from shiftune.risk.losses import LOSSES
+    from shiftune.evaluate.losses import LOSSES
 
     return [name for name in LOSSES if name.startswith(incomplete)]
 

@@ -35,7 +35,7 @@ def report(
     No new trial is run, but the table is read and the model is fitted once more.
     """
     from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.question import question_again, undertaken
+    from shiftune.cli.job import from_saved, prepare_job
     from shiftune.cli.screen import notes_for_warnings
 
     result = ResultFolder(folder)
@@ -50,8 +50,8 @@ def report(
             f"there is no file {table}; if the table was moved say where with --data"
         )
     # One trial is there, so none is begun.
-    again = undertaken(
-        question_again(table, settings["options"]), trials=1, jobs=1, storage=result.journal
+    again = prepare_job(
+        from_saved(table, settings["options"]), trials=1, jobs=1, storage=result.journal
     )
     if settings["options"]["data"] != again.options["data"]:
         raise ProblemError(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from shiftune.cli.question import Undertaking
+    from shiftune.cli.job import TuneJob
     from shiftune.demo import Answer
     from shiftune.tables import SiteTable
 
@@ -156,7 +156,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     )
 
 
-def show_task(console: Console, undertaking: Undertaking, trials: int, earlier: int) -> None:
+def show_task(console: Console, undertaking: TuneJob, trials: int, earlier: int) -> None:
     """Say what is about to be done."""
     options = undertaking.options
     went = f", {earlier} of them done" if earlier else ""
@@ -259,16 +259,16 @@ def show_answers(console: Console, answers: Sequence[Answer], target: str) -> No
 
 def show_models(console: Console) -> None:
     """Show the models and their spaces."""
-    from shiftune.models import KNOWN
-    from shiftune.models.space_file import described
+    from shiftune.models import MODELS
+    from shiftune.models.space_file import format_range
 
     grid = _grid(("model", "left"), ("hyperparameter", "left"))
     grid.add_column("looked for in", ratio=1)
-    for name, model in KNOWN.items():
+    for name, model in MODELS.items():
         only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
         grid.add_row(name, Text(f"{model.about}{only}", style="italic"), "")
         for parameter, values in model.space().items():
-            grid.add_row("", parameter, described(values))
+            grid.add_row("", parameter, format_range(values))
     console.print(grid)
     console.print(
         Text(

@@ -32,7 +32,7 @@ from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
     from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.question import Undertaking
+    from shiftune.cli.job import TuneJob
 
 
 class TuneCommand(TyperCommand):
@@ -41,12 +41,12 @@ class TuneCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         from shiftune.cli.choices import loss_names, risk_names
-        from shiftune.models import KNOWN
+        from shiftune.models import MODELS
 
         self.epilog = "\n\n".join(
             f"[bold]{what}[/]: {', '.join(names)}"
             for what, names in (
-                ("Models", list(KNOWN)),
+                ("Models", list(MODELS)),
                 ("Risk estimators", risk_names()),
                 ("Losses for classes", loss_names("classification")),
                 ("Losses for quantities", loss_names("regression")),
@@ -129,11 +129,11 @@ def tune(
         raise ProblemError(f"--trials is how many to try, at least 1, got {trials}")
     checked_jobs(jobs)
     from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.question import Question, undertaken
+    from shiftune.cli.job import TuneOptions, prepare_job
     from shiftune.cli.screen import screen, show_finished, show_table, show_task
 
     folder = ResultFolder(out or _default_folder(data, target, model))
-    asked = Question(
+    asked = TuneOptions(
         data=data,
         site=site,
         target=target,
@@ -152,7 +152,7 @@ def tune(
         ratio=ratio,
         seed=seed,
     )
-    undertaking = undertaken(asked, trials=trials, jobs=jobs, storage=folder.journal)
+    undertaking = prepare_job(asked, trials=trials, jobs=jobs, storage=folder.journal)
     new = folder.check(undertaking)
     best = None if new else folder.best()
     console = screen(silent=as_json)
@@ -180,7 +180,7 @@ def _default_folder(data: Path, target: str, model: str) -> Path:
     return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{target}-{model}"))
 
 
-def _searched(undertaking: Undertaking, folder: ResultFolder, new: bool) -> dict[str, Any]:
+def _searched(undertaking: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:
     from shiftune.cli.screen import notes_for_warnings
 
     search = undertaking.search
@@ -201,9 +201,7 @@ def _searched(undertaking: Undertaking, folder: ResultFolder, new: bool) -> dict
     return best
 
 
-def _show(
-    folder: ResultFolder, best: dict[str, Any], undertaking: Undertaking, as_json: bool
-) -> None:
+def _show(folder: ResultFolder, best: dict[str, Any], undertaking: TuneJob, as_json: bool) -> None:
     if as_json:
         from shiftune.cli.records import column_records
 

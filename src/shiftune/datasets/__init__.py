@@ -3,5 +3,14 @@
 from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
 from shiftune.datasets.hospitals import hospitals
 from shiftune.datasets.patients import load_gvhd, load_parkinson
+from shiftune.datasets.toy import ToyProblem, toy_problem
 
-__all__ = ["GaussianSites", "gaussian_sites", "hospitals", "load_gvhd", "load_parkinson"]
+__all__ = [
+    "GaussianSites",
+    "ToyProblem",
+    "gaussian_sites",
+    "hospitals",
+    "load_gvhd",
+    "load_parkinson",
+    "toy_problem",
+]

@@ -11,7 +11,7 @@ from shiftune.datasets.fetching import fetch
 from shiftune.datasets.formats import TELEMONITORING, read_gvhd_zip, read_telemonitoring_csv
 from shiftune.datasets.source import Source
 from shiftune.problem import ShiftProblem
-from shiftune.problem.reading import known
+from shiftune.problem.reading import check_choice
 
 if TYPE_CHECKING:
     import os
@@ -79,7 +79,7 @@ def load_parkinson(
     ...
     shiftune.errors.ProblemError: there is no patient 'patient28'; did you mean 'patient_28'?
     """
-    known(target, PARKINSON.names, "patient")
+    check_choice(target, PARKINSON.names, "patient")
     tables = dict(zip(PARKINSON.names, fetch(PARKINSON, folder), strict=True))
     sites = {
         name: (pd.DataFrame(table[:, FEATURES], columns=FEATURE_NAMES), table[:, -1])
@@ -124,7 +124,7 @@ def load_gvhd(
     ...
     shiftune.errors.ProblemError: there is no patient 'task0'; did you mean 'task_0'?
     """
-    known(target, GVHD.names, "patient")
+    check_choice(target, GVHD.names, "patient")
     tables = dict(zip(GVHD.names, fetch(GVHD, folder), strict=True))
     sites = {name: (table[:, :-1], table[:, -1].astype(np.int64)) for name, table in tables.items()}
     X_target, y_target = sites.pop(target)

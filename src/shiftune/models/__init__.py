@@ -1,11 +1,11 @@
 """Models by name, with columns of any kind as input; space files; models in files."""
 
-from shiftune.models.known import KNOWN, KnownModel, ReadyModel, ready_model
+from shiftune.models.by_name import MODELS, KnownModel, ReadyModel, ready_model
 from shiftune.models.space_file import read_space, space_as_toml, space_from_toml
 from shiftune.models.storing import load_model, save_model
 
 __all__ = [
-    "KNOWN",
+    "MODELS",
     "KnownModel",
     "ReadyModel",
     "load_model",

@@ -76,10 +76,10 @@ def space_as_toml(space: Mapping[str, BaseDistribution]) -> str:
     return "\n".join(f"{name} = {_as_toml(values)}" for name, values in space.items())
 
 
-def described(values: BaseDistribution) -> str:
+def format_range(values: BaseDistribution) -> str:
     """Say in words where a parameter is looked for.
 
-    >>> described(IntDistribution(1, 100, log=True))
+    >>> format_range(IntDistribution(1, 100, log=True))
     '1 to 100, whole, log'
     """
     if isinstance(values, CategoricalDistribution):

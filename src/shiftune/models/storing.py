@@ -6,8 +6,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiftune.atomic_write import atomic_write
 from shiftune.errors import DataWarning, ProblemError
-from shiftune.whole_files import whole_file
 
 if TYPE_CHECKING:
     import os
@@ -25,7 +25,7 @@ TRUSTED = frozenset(
         "lightgbm.sklearn.LGBMRegressor",
         "numpy.dtype",
         "shiftune.models.numbered_classes.NumberedClasses",
-        "shiftune.models.preparing.ColumnReader",
+        "shiftune.models.preparation.ColumnReader",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.compose._column_transformer._RemainderColsList",  # a list, up to version 1.8
@@ -71,7 +71,7 @@ def save_model(model: Any, stem: Path) -> Path:
             stacklevel=2,
         )
     path = stem.with_name(stem.name + ending)
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(content)
     other = PICKLED if ending == SAFE else SAFE
     stem.with_name(stem.name + other).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import pandas as pd
 from shiftune.errors import ProblemError
 from shiftune.problem.columns import refuse_sparse
 from shiftune.problem.labels import Task, is_missing
-from shiftune.problem.reading import TargetLabels, by_group, known, read, rows_of, site_names
+from shiftune.problem.reading import TargetLabels, by_group, check_choice, read, rows_of, site_names
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites
 
@@ -127,7 +127,7 @@ class ShiftProblem:
         if doubled:
             raise ProblemError(f"the column names {doubled} occur more than once")
         for name in [site, label, *(features or ())]:
-            known(name, list(df.columns), "column")
+            check_choice(name, list(df.columns), "column")
         where = df[site]
         if where.isna().any():
             raise ProblemError(
@@ -144,7 +144,7 @@ class ShiftProblem:
         chosen_rows, labels = df[chosen], df[label]
         if isinstance(target, pd.DataFrame):
             for name in chosen:
-                known(name, list(target.columns), "column of the target")
+                check_choice(name, list(target.columns), "column of the target")
             X_target = target[chosen]
             given = target[label] if label in target.columns else None
             inside = np.zeros(len(df), dtype=bool)
@@ -152,7 +152,7 @@ class ShiftProblem:
             values = where.unique()
             same = [v for v in values if type(v) is not str and v == target]  # 1 and 1.0
             wanted = str(same[0]) if same else str(target)
-            target_name = known(wanted, sorted(set(groups)), "site")
+            target_name = check_choice(wanted, sorted(set(groups)), "site")
             inside = groups == target_name
             X_target, given = chosen_rows[inside], labels[inside]
         y_target = None if given is None or is_missing(given).all() else given

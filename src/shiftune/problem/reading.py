@@ -231,7 +231,7 @@ def site_names(where: pd.Series) -> NDArray[Any]:
     return np.asarray(where.map(dict(zip(values, texts, strict=True))), dtype=object)
 
 
-def known(name: Any, choices: list[Any], what: str) -> Any:
+def check_choice(name: Any, choices: list[Any], what: str) -> Any:
     """Return `name` if it is one of the choices; else an error with the nearest spelling."""
     if name in choices:
         return name

@@ -5,7 +5,6 @@ from shiftune.ratio.balanced import BalancedRatio
 from shiftune.ratio.base import DensityRatio, EncodedRatio
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.column_shift import column_shifts
-from shiftune.ratio.encoding import RatioEncoder
 from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.ratio.known import KnownRatio
 from shiftune.ratio.least_squares import RULSIF, ULSIF
@@ -13,6 +12,7 @@ from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
 from shiftune.ratio.score import held_out_scores
 from shiftune.ratio.site_weights import site_weights
 from shiftune.ratio.tempered import TemperedRatio
+from shiftune.rows.encoding import RatioEncoder
 
 __all__ = [
     "RULSIF",

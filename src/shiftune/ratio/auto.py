@@ -11,9 +11,9 @@ from sklearn.base import clone
 from shiftune.errors import ProblemError
 from shiftune.ratio.base import DensityRatio
 from shiftune.ratio.classifier import ClassifierRatio
-from shiftune.ratio.drawing import drawn
 from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.score import held_out_scores
+from shiftune.rows.subsample import subsample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +87,7 @@ class AutoRatio(DensityRatio):
         scored = [j for j, X in enumerate(sources) if len(X) >= FEWEST_ROWS]
         if len(names) > 1 and scored and len(target) >= FEWEST_ROWS:
             few_T, *few = [
-                drawn(X, self.max_rows, self.random_state)
+                subsample(X, self.max_rows, self.random_state)
                 for X in (target, *(sources[j] for j in scored))
             ]
             scores = np.stack(

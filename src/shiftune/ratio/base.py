@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem.columns import align, as_features
-from shiftune.ratio.encoding import RatioEncoder
+from shiftune.rows.encoding import RatioEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

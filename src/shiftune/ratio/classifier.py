@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.ratio.base import EncodedRatio
-from shiftune.ratio.drawing import drawn
+from shiftune.rows.subsample import subsample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,11 +64,11 @@ class ClassifierRatio(EncodedRatio):
     def _fit_encoded(
         self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
     ) -> None:
-        Z_T = np.asarray(drawn(Z_target, self.max_rows, self.random_state))
+        Z_T = np.asarray(subsample(Z_target, self.max_rows, self.random_state))
         self.classifiers_: list[Any] = []
         self.prior_odds_: list[float] = []
         for Z in Z_sources:
-            Z_j = np.asarray(drawn(Z, self.max_rows, self.random_state))
+            Z_j = np.asarray(subsample(Z, self.max_rows, self.random_state))
             is_target = np.repeat([1, 0], [len(Z_T), len(Z_j)])
             prototype = self._prototype(min(len(Z_T), len(Z_j)), Z_T.shape[1])
             self.classifiers_.append(clone(prototype).fit(np.vstack([Z_T, Z_j]), is_target))

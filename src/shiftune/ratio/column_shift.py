@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from shiftune.problem.columns import column_kinds
-from shiftune.ratio.drawing import drawn
-from shiftune.ratio.encoding import MOST_CATEGORIES, category_columns, number_columns
+from shiftune.rows.encoding import MOST_CATEGORIES, category_columns, number_columns
+from shiftune.rows.subsample import subsample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ def column_shifts(
     age   0.75
     sex   0.00
     """
-    tables = [drawn(X, _MOST_ROWS) for X in (X_target, *X_sources)]
+    tables = [subsample(X, _MOST_ROWS) for X in (X_target, *X_sources)]
     frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
     kinds = column_kinds(frames) if frames else {}
     numbers = zip(*(number_columns(X, kinds).T for X in tables), strict=True)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.ratio.base import EncodedRatio
-from shiftune.ratio.encoding import raw_numbers
+from shiftune.rows.encoding import raw_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from shiftune.ratio.auto import ratio_named
-from shiftune.ratio.drawing import drawn
-from shiftune.ratio.encoding import RatioEncoder
 from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.rows.encoding import RatioEncoder
+from shiftune.rows.subsample import subsample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
     with 20 to 50 rows). A rough figure: beyond some 50 columns all distances are alike, and a
     source with a few stray rows far out seems to reach as far as they do.
     """
-    tables = [drawn(X, _MOST_ROWS) for X in (X_target, *X_sources)]
+    tables = [subsample(X, _MOST_ROWS) for X in (X_target, *X_sources)]
     encoder = RatioEncoder().fit(tables)
     Z_target, *Z_sources = [encoder.transform(X) for X in tables]
     shares = []

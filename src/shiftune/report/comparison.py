@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shiftune.report.tables import completed
-from shiftune.search.selection import gap
+from shiftune.search.selection import paired_difference
 
 if TYPE_CHECKING:
-    from shiftune.risk.result import RiskEstimate, Uncertain
+    from shiftune.risk.result import Estimate, RiskEstimate
     from shiftune.search import ShiftSearch
 
 
@@ -25,7 +25,7 @@ class Rival:
         Estimated at the target, on the same rows as the chosen model.
     mean_loss : float
         Over the same rows, without correction; NaN where it was not recorded.
-    gap : Uncertain
+    gap : Estimate
         Its risk minus that of the chosen model, paired row by row.
     trial : int, optional
         None for the model as it was given.
@@ -33,7 +33,7 @@ class Rival:
 
     risk: RiskEstimate
     mean_loss: float
-    gap: Uncertain
+    gap: Estimate
     trial: int | None = None
 
     @property
@@ -48,7 +48,7 @@ def as_given(search: ShiftSearch) -> Rival | str:
     outcome = search._default_outcome()
     if outcome.risk is None:
         return outcome.failure
-    return Rival(outcome.risk, outcome.mean_loss, gap(outcome.risk, search.risk_))
+    return Rival(outcome.risk, outcome.mean_loss, paired_difference(outcome.risk, search.risk_))
 
 
 def naive_choice(search: ShiftSearch) -> Rival | None:
@@ -62,7 +62,9 @@ def naive_choice(search: ShiftSearch) -> Rival | None:
         return None
     number = int(trials.index[int(np.argmin(trials["mean_loss"]))])
     risk = risk_of_trial(search, number)
-    return Rival(risk, trials["mean_loss"].to_dict()[number], gap(risk, search.risk_), number)
+    return Rival(
+        risk, trials["mean_loss"].to_dict()[number], paired_difference(risk, search.risk_), number
+    )
 
 
 def risk_of_trial(search: ShiftSearch, number: int) -> RiskEstimate:

@@ -13,7 +13,7 @@ from shiftune.risk.few_labels import (
     chance_of_differences,
     contributions,
     differences_between_sites,
-    sources_worth,
+    source_pseudo_rows,
 )
 from shiftune.risk.variance import squares_by_source
 
@@ -38,8 +38,8 @@ def label_worth(
 
     Every source plays the target in turn: the others estimate the risk of each trial there, m of
     its rows are labelled (drawn anew 200 times: the source's own value plus the chance that m
-    rows have, which is known from the losses), both are put together as `shiftune.risk.Adjusted`
-    does it, and the trial of lowest value is chosen. What sources say about themselves is drawn
+    rows have, which is known from the losses), both are combined as `RegressionAdjusted` does
+    it, and the trial of lowest value is chosen. What sources say about themselves is drawn
     towards their mean by as much of their differences as is chance. It is a rough figure, and
     rather too low where the target's rows are unlike the sources': what an adjustment misses is
     not in it.
@@ -71,7 +71,7 @@ def label_worth(
         )
     _check(risks, counts)
     k = len(risks[0].n) - risks[0].labelled_target
-    worth = sources_worth(risks, adjusted.sources_worth)
+    worth = source_pseudo_rows(risks, adjusted.source_pseudo_rows)
     estimates = np.array([risk.estimates[:k] for risk in risks])
     truth = _true_values(risks, estimates, k)
     rng = np.random.default_rng(search.random_state)
@@ -126,7 +126,7 @@ def _chance_of_a_mean(risks: Sequence[RiskEstimate], j: int, rng: np.random.Gene
 def _half_width(risk: RiskEstimate, k: int, own: float, m: int, level: float) -> float:
     """Half the interval with m labels: that of the sources shrinks, that of the rows comes in."""
     already = float((risk.lam * risk.n)[k:].sum())  # labels that the search had
-    by_labels = float(squares_by_source(risk.influence, risk.cells)[k:].sum())
+    by_labels = float(squares_by_source(risk.influence, risk.block_counts)[k:].sum())
     from_sources = (risk.variance - by_labels) / (1 - already) ** 2
     one_row = float(np.average(risk.divergences[:k], weights=risk.n[:k]))
     variance = (1 - own) ** 2 * from_sources + (own**2 * one_row / m if m else 0.0)

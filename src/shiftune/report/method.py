@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.report.wording import count
-from shiftune.search.unseen_sites import LeaveSourcesOut
 
 if TYPE_CHECKING:
     from shiftune.search import ShiftSearch

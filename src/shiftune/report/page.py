@@ -6,10 +6,11 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiftune.atomic_write import atomic_write
+from shiftune.checks import Check, run_checks
 from shiftune.errors import ProblemError
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
-from shiftune.report.checks import Check, assumption_checks
 from shiftune.report.comparison import as_given, naive_choice, risk_of_trial
 from shiftune.report.interactive.canvas import plotly
 from shiftune.report.labels_in_words import worth_in_words, worth_of_labels
@@ -25,8 +26,7 @@ from shiftune.report.wording import (
     with_interval,
     written_like,
 )
-from shiftune.search.selection import gap
-from shiftune.whole_files import whole_file
+from shiftune.search.selection import paired_difference
 
 if TYPE_CHECKING:
     import os
@@ -80,11 +80,11 @@ def save_report(
     where = Path(path)
     if where.is_dir():
         raise ProblemError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
-    checks = assumption_checks(search)
+    checks = run_checks(search)
     text = page(search, checks, settings)
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(where) as part:
+        with atomic_write(where) as part:
             part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         raise ProblemError(
@@ -232,7 +232,7 @@ def _ties(search: ShiftSearch) -> dict[str, Any]:
     rows = []
     for trial in [int(t) for t in tied.index[:MOST_TIED]]:
         risk = risk_of_trial(search, trial)
-        difference = gap(risk, best)
+        difference = paired_difference(risk, best)
         rows.append(
             {
                 "trial": trial,

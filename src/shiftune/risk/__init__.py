@@ -1,12 +1,11 @@
-"""The heart: pointwise losses, and estimates of the target risk from losses and weights."""
+"""The heart: estimates of the target risk from losses and weights."""
 
 from shiftune.ratio.guard import Guard
-from shiftune.risk.adjusted import Adjusted
+from shiftune.risk.adjusted import RegressionAdjusted
 from shiftune.risk.estimate import METHODS, estimate
 from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity, heterogeneity_of
 from shiftune.risk.influence import leave_one_source_out, without_source
-from shiftune.risk.losses import Loss, bounded, loss_named, pinball
-from shiftune.risk.result import RiskEstimate, Uncertain
+from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.risk.theory import (
     divergence,
     optimal_lambda,
@@ -23,22 +22,18 @@ ESTIMATORS = ("adjusted", *METHODS)
 __all__ = [
     "ESTIMATORS",
     "METHODS",
-    "Adjusted",
+    "Estimate",
     "Guard",
     "Heterogeneity",
-    "Loss",
+    "RegressionAdjusted",
     "RiskEstimate",
-    "Uncertain",
-    "bounded",
     "divergence",
     "estimate",
     "heterogeneity",
     "heterogeneity_of",
     "leave_one_source_out",
-    "loss_named",
     "optimal_lambda",
     "optimal_variance",
-    "pinball",
     "regret_bound",
     "unbiased_lambda",
     "variance_of_lambda",

@@ -13,11 +13,11 @@ from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
 from shiftune.risk.few_labels import PRIOR_ROWS
-from shiftune.risk.moments import Moments
-from shiftune.risk.one_more_site import OneMoreSite
+from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, read_sample
 from shiftune.risk.variance import variance_between
+from shiftune.rows.moments import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ MOST_BEYOND = 0.1
 MOST_REACH = 64
 
 
-class Adjusted(BaseEstimator):  # type: ignore[misc]
+class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
     r"""Adjust every source's mean loss for how its rows differ from the target's.
 
     .. math:: \hat f = \sum_j q_j m_j, \qquad
@@ -70,17 +70,17 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    explained : float
+    prior_r2 : float
         Share of the losses' variance that the columns are expected to explain, before any loss is
         seen: the penalty is :math:`\alpha = (1 - R^2) / R^2` per number in z.
-    sources_worth : float
+    source_pseudo_rows : float
         :math:`m_0` as long as nothing is known of how far the sources differ: of how many
         labelled rows of the target all sources together are worth, for comparing models.
 
     Notes
     -----
-    `explained`, `sources_worth` and the say of the sources come from `benchmarks/arena`; what was
-    tried besides is there.
+    `prior_r2`, `source_pseudo_rows` and the shares of the sources come from `benchmarks/arena`,
+    which also has what was tried besides.
 
     Examples
     --------
@@ -90,15 +90,15 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
     >>> x = [rng.normal(centre, 1, (400, 1)) for centre in (1.0, 1.5)]
     >>> losses = [(1 + xj[:, 0]) ** 2 for xj in x]
     >>> target = rng.normal(0, 1, (400, 1))
-    >>> risk = Adjusted().fit(target, x)(losses)
+    >>> risk = RegressionAdjusted().fit(target, x)(losses)
     >>> truth = float(np.mean((1 + target[:, 0]) ** 2))
     >>> bool(abs(risk.value - truth) < 0.4 < abs(np.concatenate(losses).mean() - truth))
     True
     """
 
-    def __init__(self, *, explained: float = 0.1, sources_worth: float = 100.0) -> None:
-        self.explained = explained
-        self.sources_worth = sources_worth
+    def __init__(self, *, prior_r2: float = 0.1, source_pseudo_rows: float = 100.0) -> None:
+        self.prior_r2 = prior_r2
+        self.source_pseudo_rows = source_pseudo_rows
 
     def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
         """Learn how the rows on which models are judged differ from the target's.
@@ -109,10 +109,12 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         X_sources : k arrays or DataFrames of shape (n_j, d)
             The rows whose losses will be given, in the same order.
         """
-        if not 0 < self.explained < 1:
-            raise ProblemError(f"explained lies between 0 and 1, got {self.explained!r}")
-        if not self.sources_worth > 0:
-            raise ProblemError(f"sources_worth must be above 0, got {self.sources_worth!r}")
+        if not 0 < self.prior_r2 < 1:
+            raise ProblemError(f"prior_r2 lies between 0 and 1, got {self.prior_r2!r}")
+        if not self.source_pseudo_rows > 0:
+            raise ProblemError(
+                f"source_pseudo_rows must be above 0, got {self.source_pseudo_rows!r}"
+            )
         target, *sources = target_and_sources(X_target, X_sources)
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
         moments = Moments().fit(target, sources)
@@ -123,7 +125,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
     def _learn(self, Z: Floats, Z_target: Floats, beyond: float) -> None:
         rows, p = Z.shape
         k, starts = len(self.n_), np.cumsum(self.n_) - self.n_
-        penalty = (1 - self.explained) / self.explained * p
+        penalty = (1 - self.prior_r2) / self.prior_r2 * p
         self.Z_, self.solve_ = Z, np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
         say = self.n_ / (self.n_ + HALF_SAY)
         self.say_ = say / say.sum()
@@ -137,7 +139,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         c = np.abs(self.coefficients_)
         self.ess_ = np.add.reduceat(c, starts) ** 2 / np.add.reduceat(c**2, starts)
         # How deviations of the sites enter the estimate, and what the sources say.
-        self.pull_ = np.add.reduceat(self.coefficients_, starts)
+        self.leverage_ = np.add.reduceat(self.coefficients_, starts)
         said = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
         left = float(np.sum((said - said.mean(axis=0)) ** 2))
         self.stretch_ = min((k - 1) / left, MOST_STRETCH) if k > 1 and left > 0 else 1.0
@@ -147,7 +149,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         of_slopes = of_slopes + held_back * (Z.T @ Z) / rows / max(p, 1)
         values, vectors = np.linalg.eigh(of_slopes)
         largest = slice(max(p - MOST_REACH, 0), p)
-        self.reach_ = np.sqrt(values[largest].clip(0))[:, None] * vectors[:, largest].T
+        self.extrapolation_ = np.sqrt(values[largest].clip(0))[:, None] * vectors[:, largest].T
         self.noise_ = (held_back / penalty if p else 0.0) + beyond**2
 
     def _point_out_extrapolation(self, beyond: float) -> None:
@@ -179,7 +181,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         names : their names, optional
         """
         if not hasattr(self, "Z_"):
-            raise ProblemError("this Adjusted has not been fitted; call fit first")
+            raise ProblemError("this RegressionAdjusted has not been fitted; call fit first")
         sample = read_sample(losses, None, names)
         k = len(self.n_)
         if len(sample.n) not in (k, k + 1) or not np.array_equal(sample.n[:k], self.n_):
@@ -193,7 +195,7 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         k = len(self.n_)
         sources = sample if len(sample.n) == k else sample.only(np.arange(k + 1) < k)
         own = sample.L[len(sources.L) :]
-        share = len(own) / (len(own) + self.sources_worth)
+        share = len(own) / (len(own) + self.source_pseudo_rows)
         mean = sources.L.mean()
         slope = self.solve_ @ (self.Z_.T @ (sources.L - mean))
         residuals = sources.L - mean - self.Z_ @ slope
@@ -204,22 +206,22 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
         influence = kept * self.coefficients_ * centred * self.blow_up_
         moved = centred / sources.rows(self.n_)
         ess, lam = self.ess_, kept * self.say_ / self.n_
-        site = OneMoreSite(
+        site = NewSiteVariance(
             between=self.stretch_ * variance_between(estimates, divergences, self.n_),
-            pull=kept * self.pull_,
+            leverage=kept * self.leverage_,
             stretch=self.stretch_,
-            own=moved,
-            reach=kept * self.reach_ @ slope,
+            row_effects=moved,
+            extrapolation=kept * self.extrapolation_ @ slope,
             noise=kept**2 * self.noise_,
         )
         if len(own):
             one_row = float(np.average(divergences, weights=self.n_))
-            deviations = _steadied(own, one_row) / len(own)
+            deviations = _shrunk_deviations(own, one_row) / len(own)
             estimates = np.append(estimates, own.mean())
             divergences = np.append(divergences, np.mean((deviations * len(own)) ** 2))
             influence = np.append(influence, share * deviations)
             ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
-            site = replace(site, own=np.append(moved, deviations))
+            site = replace(site, row_effects=np.append(moved, deviations))
         variance, dof = site.variance(influence, sample.n, sample.n, ess)
         if divergences.any():  # of a single row nothing is known but what the others show
             one_row = float(np.average(divergences, weights=sample.n * (divergences > 0)))
@@ -238,14 +240,14 @@ class Adjusted(BaseEstimator):  # type: ignore[misc]
             ess=ess,
             left_out=("",) * len(sample.n),
             influence=influence,
-            cells=sample.n.copy(),
-            one_more_site=site,
+            block_counts=sample.n.copy(),
+            new_site=site,
             labelled_target=len(own) > 0,
             nonnegative=bool(sample.L.min() >= 0),
         )
 
 
-def _steadied(own: Floats, one_row: float) -> Floats:
+def _shrunk_deviations(own: Floats, one_row: float) -> Floats:
     """Deviations of the target's few losses from their mean, with a variance that can be believed.
 
     Their own is mixed with that of the sources' rows as if seen on ten rows.

@@ -233,6 +233,6 @@ def _estimated(
         ess=ess,
         left_out=("",) * len(sample.n),
         influence=influence,
-        cells=sample.n.copy(),
+        block_counts=sample.n.copy(),
         nonnegative=bool(sample.L.min() >= 0),
     )

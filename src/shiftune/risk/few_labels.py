@@ -22,7 +22,7 @@ PRIOR_SITES = 5
 PRIOR_ROWS = 10
 
 
-def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
+def source_pseudo_rows(risks: Sequence[RiskEstimate], prior: float) -> float:
     r"""Tell of how many labelled rows of the target all sources together are worth.
 
     .. math:: m_0 = \frac{V}{T}, \qquad
@@ -41,7 +41,7 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
 
     Parameters
     ----------
-    risks : estimates of several models on the same rows, by `Adjusted`
+    risks : estimates of several models on the same rows, by `RegressionAdjusted`
     prior : float
         Of :math:`m_0`.
     """
@@ -56,7 +56,7 @@ def sources_worth(risks: Sequence[RiskEstimate], prior: float) -> float:
         one_row = (n[-1] * (chance * n)[-1] + PRIOR_ROWS * one_row) / (n[-1] + PRIOR_ROWS)
     if one_row == 0:
         return prior
-    stretch = 1.0 if risks[0].one_more_site is None else risks[0].one_more_site.stretch
+    stretch = 1.0 if risks[0].new_site is None else risks[0].new_site.stretch
     seen = differences_between_sites(np.array([risk.estimates[:k] for risk in risks]))
     between = k * stretch * max(0.0, seen - float(chance[:k].mean()))
     sites = k + PRIOR_SITES
@@ -82,7 +82,7 @@ def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEst
     if not risks or not all(risk.labelled_target for risk in risks):
         return list(risks)
     m = int(risks[0].n[-1])
-    share = m / (m + sources_worth(risks, prior))
+    share = m / (m + source_pseudo_rows(risks, prior))
     return [_with_share(risk, share) for risk in risks]
 
 
@@ -95,9 +95,9 @@ def shared_alike(risk: RiskEstimate, like: RiskEstimate) -> RiskEstimate:
 
 def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
     """How blocks of source j's rows move its own estimate, for every model, shape (T, b)."""
-    starts = np.cumsum(risks[0].cells) - risks[0].cells
-    rows = slice(starts[j], starts[j] + risks[0].cells[j])
-    return np.array([risk.one_more_site.own[rows] for risk in risks if risk.one_more_site])
+    starts = np.cumsum(risks[0].block_counts) - risks[0].block_counts
+    rows = slice(starts[j], starts[j] + risks[0].block_counts[j])
+    return np.array([risk.new_site.row_effects[rows] for risk in risks if risk.new_site])
 
 
 def chance_of_differences(risks: Sequence[RiskEstimate], j: int) -> float:

@@ -11,7 +11,7 @@ from scipy.special import chdtrc, fdtrc, stdtrit
 
 from shiftune.errors import ProblemError
 from shiftune.ratio.guard import Guard
-from shiftune.risk.lambdas import steadied
+from shiftune.risk.lambdas import shrink_divergences
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -137,7 +137,7 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     all too low or too high by a factor say nothing about its labels. Where losses are small they
     also vary less, so a source whose estimate is low by chance would seem sure of it, and Q would
     be far too large (at 20 sources of 40 rows in a third of all cases, nominally 5 %). The
-    divergences are therefore steadied as the guard does it (`Guard.prior_rows`), and taken
+    divergences are therefore shrunk as the guard does it (`Guard.prior_rows`), and taken
     without what normalising saves. With estimated weights the p value then falls below 5 % in at
     most about 5 % of cases (benchmarks/stability.py).
 
@@ -153,7 +153,7 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
         return None
     n, ess, mean_weights = risk.n[asked], rows[asked], scale[asked]
     square = mean_weights**2 * n / ess
-    div = steadied(n, risk.divergences[asked], square, mean_weights, Guard().prior_rows)
+    div = shrink_divergences(n, risk.divergences[asked], square, mean_weights, Guard().prior_rows)
     # Div divides by the rows; an unbiased variance by one effective row less.
     variances = div / n * ess / (ess - 1)
     return heterogeneity(risk.estimates[asked] / mean_weights, variances, ess - 1)

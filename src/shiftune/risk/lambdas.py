@@ -55,7 +55,7 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: floa
       :math:`f_T^2` could be neglected, :math:`\mathrm{Div}_j = \mathrm{mean}\, w^2`: then
       :math:`\lambda_j n_j` is proportional to the effective rows.
 
-    With `prior_rows` > 0 they are mixed with a prior: see `steadied`. With 0 they are as
+    With `prior_rows` > 0 they are mixed with a prior: see `shrink_divergences`. With 0 they are as
     published.
     """
     if divergence == "weights_only":
@@ -94,10 +94,12 @@ def _divergences(sample: Sample, prior_rows: float) -> Floats:
     div = sample.means((z - sample.rows(sample.means(z))) ** 2)
     if prior_rows == 0:
         return div
-    return steadied(sample.n, div, _square_weights(sample), sample.means(sample.w), prior_rows)
+    return shrink_divergences(
+        sample.n, div, _square_weights(sample), sample.means(sample.w), prior_rows
+    )
 
 
-def steadied(
+def shrink_divergences(
     n: NDArray[np.intp], div: Floats, square: Floats, mean_weights: Floats, prior_rows: float
 ) -> Floats:
     r"""Mix the divergences with a prior, as if it had been seen on `prior_rows` rows.

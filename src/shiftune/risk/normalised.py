@@ -8,8 +8,8 @@ import numpy as np
 
 from shiftune.errors import ProblemError
 from shiftune.ratio.guard import Guard, effective_rows
-from shiftune.risk.lambdas import steadied
-from shiftune.risk.one_more_site import OneMoreSite
+from shiftune.risk.lambdas import shrink_divergences
+from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.variance import pooled_variance, variance_between
 
@@ -51,7 +51,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
         ess=ess,
         left_out=("",) * len(sample.n),
         influence=influence,
-        cells=sample.n.copy(),
+        block_counts=sample.n.copy(),
         nonnegative=bool(sample.L.min() >= 0),
     )
 
@@ -76,13 +76,13 @@ def random_effects(
     divergences = _divergences(sample, sums, estimates)
     between = variance_between(estimates[speaks], divergences[speaks], sample.n[speaks])
     one = np.ones(int(speaks.sum()))
-    steady = steadied(sample.n[speaks], divergences[speaks], one, one, Guard().prior_rows)
+    steady = shrink_divergences(sample.n[speaks], divergences[speaks], one, one, Guard().prior_rows)
     precision = np.zeros(len(sample.n))
     precision[speaks] = 1 / (steady / sample.n[speaks] + between)
     shares = precision / precision.sum()
     own = sample.w * (sample.L - sample.rows(estimates)) / sample.rows(np.where(sums > 0, sums, 1))
     influence = sample.rows(shares) * own
-    site = OneMoreSite(between, shares, 1.0, own, np.empty(0), 0.0)
+    site = NewSiteVariance(between, shares, 1.0, own, np.empty(0), 0.0)
     variance, dof = site.variance(influence, sample.n, sample.n, ess)
     return RiskEstimate(
         value=float(shares @ estimates),
@@ -98,8 +98,8 @@ def random_effects(
         ess=ess,
         left_out=reasons,
         influence=influence,
-        cells=sample.n.copy(),
-        one_more_site=site,
+        block_counts=sample.n.copy(),
+        new_site=site,
         nonnegative=bool(sample.L.min() >= 0),
     )
 

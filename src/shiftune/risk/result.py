@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
-from shiftune.risk.one_more_site import OneMoreSite
+from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.packing import packed, unpacked
 from shiftune.risk.variance import pooled_variance
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_BY_SOURCE = ("n", "estimates", "divergences", "lam", "mean_weights", "ess", "cells")
+_BY_SOURCE = ("n", "estimates", "divergences", "lam", "mean_weights", "ess", "block_counts")
 
 
 @dataclass(frozen=True, slots=True)
-class Uncertain:
+class Estimate:
     """A number with a variance and the degrees of freedom that stand behind it."""
 
     value: float
@@ -40,7 +40,7 @@ class Uncertain:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval that covers the truth with probability `level`, from Student's t.
 
-        >>> low, high = Uncertain(1.0, 0.01, dof=1e6).interval(0.95)
+        >>> low, high = Estimate(1.0, 0.01, dof=1e6).interval(0.95)
         >>> round(low, 3), round(high, 3)
         (0.804, 1.196)
         """
@@ -51,7 +51,7 @@ class Uncertain:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RiskEstimate(Uncertain):
+class RiskEstimate(Estimate):
     r"""Estimated target risk, :math:`\hat f = \sum_j \lambda_j \sum_i w_{ij} L_{ij}`.
 
     The variance takes the weights as given: it is that of the sample of labelled rows, not of
@@ -86,9 +86,9 @@ class RiskEstimate(Uncertain):
         the same rows follow from their squares.
     fallback : str
         Why something else was computed than what was asked for; empty otherwise.
-    cells : array of shape (k,)
+    block_counts : array of shape (k,)
         Entries of `influence` that belong to each source: n, or fewer once `condensed`.
-    one_more_site : OneMoreSite or None
+    new_site : NewSiteVariance or None
         What the variance counts besides the chance of the rows; None where the estimator takes
         the sources' true values to be the same.
     labelled_target : bool
@@ -107,27 +107,27 @@ class RiskEstimate(Uncertain):
     ess: Floats
     left_out: tuple[str, ...]
     influence: Floats
-    cells: NDArray[np.intp]
+    block_counts: NDArray[np.intp]
     fallback: str = ""
-    one_more_site: OneMoreSite | None = None
+    new_site: NewSiteVariance | None = None
     labelled_target: bool = False
     nonnegative: bool = False
 
     def __post_init__(self) -> None:
         for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
             values.flags.writeable = False
-        for values in (self.ess, self.influence, self.cells):
+        for values in (self.ess, self.influence, self.block_counts):
             values.flags.writeable = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval that covers the truth with probability `level`, from Student's t."""
-        low, high = Uncertain.interval(self, level)
+        low, high = Estimate.interval(self, level)
         return (max(low, 0.0), max(high, 0.0)) if self.nonnegative else (low, high)
 
     @property
     def between(self) -> float | None:
         """Variance between the sites; None where the estimate does not count it."""
-        return None if self.one_more_site is None else self.one_more_site.between
+        return None if self.new_site is None else self.new_site.between
 
     @property
     def sources(self) -> pd.DataFrame:
@@ -161,7 +161,7 @@ class RiskEstimate(Uncertain):
         """
         return float(np.sum(self.lam * self.n * self.mean_weights))
 
-    def minus(self, other: RiskEstimate) -> Uncertain:
+    def minus(self, other: RiskEstimate) -> Estimate:
         """Difference to another estimate on the same rows, with the paired standard error.
 
         Rows on which both models err alike cancel, so two models can often be told apart even
@@ -175,20 +175,22 @@ class RiskEstimate(Uncertain):
         >>> round(d.value, 3), bool(d.stderr < a.stderr / 100)
         (0.1, True)
         """
-        same_rows = np.array_equal(self.n, other.n) and np.array_equal(self.cells, other.cells)
+        same_rows = np.array_equal(self.n, other.n) and np.array_equal(
+            self.block_counts, other.block_counts
+        )
         if self.names != other.names or not same_rows:
             raise ProblemError(
                 "two estimates can be compared only on the same rows of the same sources"
             )
         influence = self.influence - other.influence
-        effective = np.minimum(self.ess, self.cells)
-        one, two = self.one_more_site, other.one_more_site
+        effective = np.minimum(self.ess, self.block_counts)
+        one, two = self.new_site, other.new_site
         if one is None or two is None:
-            variance, dof = pooled_variance(influence, self.cells, effective)
+            variance, dof = pooled_variance(influence, self.block_counts, effective)
         else:
-            apart = one.minus(two, self.estimates - other.estimates, self.cells, self.n)
-            variance, dof = apart.variance(influence, self.cells, self.n, effective)
-        return Uncertain(self.value - other.value, variance, dof)
+            apart = one.minus(two, self.estimates - other.estimates, self.block_counts, self.n)
+            variance, dof = apart.variance(influence, self.block_counts, self.n, effective)
+        return Estimate(self.value - other.value, variance, dof)
 
     @property
     def row_variance(self) -> float:
@@ -206,13 +208,13 @@ class RiskEstimate(Uncertain):
         4.0
         """
         lam, k = self.lam * change, len(self.n) - self.labelled_target
-        influence = self.influence * np.repeat(change, self.cells)
-        effective = np.minimum(self.ess, self.cells)
-        site = None if self.one_more_site is None else self.one_more_site.scaled(change[:k])
+        influence = self.influence * np.repeat(change, self.block_counts)
+        effective = np.minimum(self.ess, self.block_counts)
+        site = None if self.new_site is None else self.new_site.scaled(change[:k])
         variance, dof = (
-            pooled_variance(influence, self.cells, effective)
+            pooled_variance(influence, self.block_counts, effective)
             if site is None
-            else site.variance(influence, self.cells, self.n, effective)
+            else site.variance(influence, self.block_counts, self.n, effective)
         )
         return replace(
             self,
@@ -221,7 +223,7 @@ class RiskEstimate(Uncertain):
             dof=dof,
             lam=lam,
             influence=influence,
-            one_more_site=site,
+            new_site=site,
         )
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
@@ -233,25 +235,31 @@ class RiskEstimate(Uncertain):
         about :math:`\sqrt{2/b}` for a single source. The values of a source add up to 0, which
         makes their squares too small by (b - 1)/b; the blocks are scaled up for it.
         """
-        share = np.ceil(most * self.cells / self.cells.sum()).astype(np.intp)
-        blocks = np.minimum(self.cells, np.maximum(share, 8))
-        if np.array_equal(blocks, self.cells):
+        share = np.ceil(most * self.block_counts / self.block_counts.sum()).astype(np.intp)
+        blocks = np.minimum(self.block_counts, np.maximum(share, 8))
+        if np.array_equal(blocks, self.block_counts):
             return self
         starts = np.cumsum(blocks) - blocks
-        dealt = zip(starts, self.cells, blocks, strict=True)
-        place = np.concatenate([start + np.arange(cells) % b for start, cells, b in dealt])
-        scale = np.where(blocks < self.cells, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0)
+        dealt = zip(starts, self.block_counts, blocks, strict=True)
+        place = np.concatenate(
+            [start + np.arange(block_counts) % b for start, block_counts, b in dealt]
+        )
+        scale = np.where(
+            blocks < self.block_counts, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0
+        )
 
         def dealt_out(rows: Floats) -> Floats:
             sums = np.bincount(place, rows, int(blocks.sum())).astype(float)
             return np.asarray(sums * np.repeat(scale, blocks))
 
-        site = self.one_more_site
+        site = self.new_site
         return replace(
             self,
             influence=dealt_out(self.influence),
-            cells=blocks,
-            one_more_site=None if site is None else replace(site, own=dealt_out(site.own)),
+            block_counts=blocks,
+            new_site=None
+            if site is None
+            else replace(site, row_effects=dealt_out(site.row_effects)),
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -262,7 +270,7 @@ class RiskEstimate(Uncertain):
             "dof": self.dof,
             "method": self.method,
             "fallback": self.fallback,
-            "one_more_site": None if self.one_more_site is None else self.one_more_site.to_record(),
+            "new_site": None if self.new_site is None else self.new_site.to_record(),
             "labelled_target": self.labelled_target,
             "nonnegative": self.nonnegative,
             "names": list(self.names),
@@ -284,8 +292,8 @@ class RiskEstimate(Uncertain):
         influence = unpacked(values.pop("influence"))
         values |= {name: np.array(values[name]) for name in _BY_SOURCE}
         values |= {name: tuple(values[name]) for name in ("names", "left_out")}
-        if values.get("one_more_site") is not None:
-            values["one_more_site"] = OneMoreSite.from_record(values["one_more_site"])
+        if values.get("new_site") is not None:
+            values["new_site"] = NewSiteVariance.from_record(values["new_site"])
         return cls(**values, influence=influence)
 
     def __reduce__(self) -> tuple[type[RiskEstimate], tuple[Any, ...]]:

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftune.errors import ProblemError
+from shiftune.evaluate.losses import LARGEST_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-# The variance of an estimate and its degrees of freedom take the fourth power of losses, which a
-# double must hold.
-LARGEST_LOSS, SMALLEST_LOSS = 1e60, 1e-60
 
 
 @dataclass(frozen=True, slots=True)

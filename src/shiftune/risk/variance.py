@@ -8,7 +8,7 @@ import numpy as np
 
 from shiftune.ratio.guard import Guard
 from shiftune.risk.heterogeneity import heterogeneity
-from shiftune.risk.lambdas import steadied
+from shiftune.risk.lambdas import shrink_divergences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ FEWEST_ROWS = 5
 
 
 def pooled_variance(
-    influence: Floats, cells: NDArray[np.intp], effective: Floats
+    influence: Floats, block_counts: NDArray[np.intp], effective: Floats
 ) -> tuple[float, float]:
     r"""Variance of a sum of centred row contributions, and its degrees of freedom.
 
@@ -30,7 +30,7 @@ def pooled_variance(
     with :math:`m_j` the effective rows of source j: of 300 rows of which 8 carry the weight, 8
     speak about the spread.
     """
-    by_source = squares_by_source(influence, cells)
+    by_source = squares_by_source(influence, block_counts)
     total = float(by_source.sum())
     if total == 0:
         return 0.0, 1.0
@@ -38,9 +38,9 @@ def pooled_variance(
     return total, float(max(1 / np.sum(shares**2 / np.maximum(effective - 1, 1)), 1.0))
 
 
-def squares_by_source(influence: Floats, cells: NDArray[np.intp]) -> Floats:
+def squares_by_source(influence: Floats, block_counts: NDArray[np.intp]) -> Floats:
     """Sum of the squared contributions of every source's rows, shape (k,)."""
-    starts = np.concatenate([[0], np.cumsum(cells)[:-1]])
+    starts = np.concatenate([[0], np.cumsum(block_counts)[:-1]])
     return np.asarray(np.add.reduceat(influence**2, starts))
 
 
@@ -51,7 +51,7 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     ----------
     estimates, divergences, n : arrays of shape (k,)
         What each site says, the variance of one row's contribution, and the rows. Variances of
-        small sites are steadied as those of the guard are, and sites of fewer than five rows are
+        small sites are shrunk as those of the guard are, and sites of fewer than five rows are
         not asked where others can be: a row or two, moved far, say nothing of how sites differ.
 
     Returns
@@ -72,13 +72,15 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     if not divergences.any():  # one row of each, or no error anywhere: all that differs counts
         return float(estimates.var(ddof=1))
     one = np.ones(len(n))
-    variances = steadied(n, divergences, one, one, Guard().prior_rows) / np.maximum(n - 1, 1)
+    variances = shrink_divergences(n, divergences, one, one, Guard().prior_rows) / np.maximum(
+        n - 1, 1
+    )
     return heterogeneity(estimates, variances).tau_squared
 
 
 def combined_variance(
     influence: Floats,
-    cells: NDArray[np.intp],
+    block_counts: NDArray[np.intp],
     effective: Floats,
     *,
     between: float,
@@ -94,14 +96,14 @@ def combined_variance(
 
     Parameters
     ----------
-    influence, cells, effective
+    influence, block_counts, effective
         As for `pooled_variance`.
     between : float
         :math:`\tau^2`.
     shares : array of shape (k,)
         :math:`s_j` of the sources; less than 1 in all where the target has a say of its own.
     """
-    rows, rows_dof = pooled_variance(influence, cells, effective)
+    rows, rows_dof = pooled_variance(influence, block_counts, effective)
     sites = between * float(shares @ shares + shares.sum() ** 2)
     total = rows + sites + besides
     spread = rows**2 / rows_dof + sites**2 / max(len(shares) - 1, 1)

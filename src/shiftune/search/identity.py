@@ -12,45 +12,48 @@ import numpy as np
 import pandas as pd
 
 
-def described(thing: Any) -> str:
+def stable_repr(thing: Any) -> str:
     """Describe settings, models and functions by what they are, never by where they are stored.
 
-    >>> described(lambda y, p: y - p) == described(lambda y, p: y + p)
+    >>> stable_repr(lambda y, p: y - p) == stable_repr(lambda y, p: y + p)
     False
     >>> from sklearn.linear_model import Ridge
-    >>> described(Ridge()) == described(Ridge(alpha=1.0)), described({"b": 1, "a": (2,)})
+    >>> stable_repr(Ridge()) == stable_repr(Ridge(alpha=1.0)), stable_repr({"b": 1, "a": (2,)})
     (True, '{a: (2), b: 1}')
     """
     if thing is None or isinstance(thing, bool | int | float | str | bytes | np.generic):
         return repr(thing.item() if isinstance(thing, np.generic) else thing)
     if isinstance(thing, dict):
-        return "{" + ", ".join(f"{k}: {described(thing[k])}" for k in sorted(thing, key=str)) + "}"
+        return (
+            "{" + ", ".join(f"{k}: {stable_repr(thing[k])}" for k in sorted(thing, key=str)) + "}"
+        )
     if isinstance(thing, list | tuple | set | frozenset):
-        parts = [described(part) for part in thing]
+        parts = [stable_repr(part) for part in thing]
         return "(" + ", ".join(sorted(parts) if isinstance(thing, set | frozenset) else parts) + ")"
     if isinstance(thing, np.ndarray):
         return f"array {thing.shape} {_digest(pd.util.hash_array(np.ravel(thing)).tobytes())}"
     if isinstance(thing, pd.DataFrame | pd.Series):
         return f"table {_digest(pd.util.hash_pandas_object(thing).to_numpy().tobytes())}"
     if isinstance(thing, functools.partial):
-        return (
-            f"partial {described(thing.func)} {described(thing.args)} {described(thing.keywords)}"
-        )
+        called = (thing.func, thing.args, thing.keywords)
+        return "partial " + " ".join(stable_repr(part) for part in called)
     if isinstance(thing, FunctionType):
         closed_over = [cell.cell_contents for cell in thing.__closure__ or ()]
-        inside = f"{_code(thing.__code__)} {described(thing.__defaults__)} {described(closed_over)}"
+        inside = (
+            f"{_code(thing.__code__)} {stable_repr(thing.__defaults__)} {stable_repr(closed_over)}"
+        )
         return f"{thing.__module__}.{thing.__qualname__} {_digest(inside.encode())}"
     if isinstance(thing, type | BuiltinFunctionType | np.ufunc):
         return f"{getattr(thing, '__module__', '')}.{thing.__name__}"
     name = f"{type(thing).__module__}.{type(thing).__qualname__}"
     if hasattr(thing, "get_params"):
-        return f"{name} {described(thing.get_params(deep=False))}"
+        return f"{name} {stable_repr(thing.get_params(deep=False))}"
     if isinstance(thing, np.random.RandomState | np.random.Generator):
         return name
     if slots := getattr(type(thing), "__slots__", None):
-        return f"{name} {described({s: getattr(thing, s, None) for s in slots})}"
+        return f"{name} {stable_repr({s: getattr(thing, s, None) for s in slots})}"
     if getattr(thing, "__dict__", None):
-        return f"{name} {described(vars(thing))}"
+        return f"{name} {stable_repr(vars(thing))}"
     return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
 
 

@@ -11,10 +11,10 @@ import optuna
 from optuna.trial import Trial, TrialState
 
 from shiftune.errors import ProblemError
+from shiftune.search.defer_sigint import defer_sigint
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import FAILURE, MEAN_LOSS, RISK, SECONDS, finished_trials
 from shiftune.search.trial import Outcome, reason
-from shiftune.search.uninterrupted import uninterrupted
 from shiftune.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Loop:
                         break
                     if end is not None and time.monotonic() >= end:
                         break
-                    with uninterrupted():
+                    with defer_sigint():
                         asked = self._adopt(orphans.popleft()) if orphans else self._ask()
                         under_way.append(asked)
                     if not asked.rejected:
@@ -83,7 +83,7 @@ class Loop:
                 if not under_way:
                     return
                 outcome = self._outcome(under_way[0])
-                with uninterrupted():
+                with defer_sigint():
                     self._tell(under_way.popleft().trial, outcome)
                     finished += 1
                 progress.update(outcome.risk)

@@ -16,16 +16,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk.few_labels import shared_alike, trusting_labels
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import regret_bound
-from shiftune.search.fitting import FitPlan, fit, seeded
-from shiftune.search.given import problem_from
+from shiftune.search.coerce_problem import coerce_problem
+from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.gp.bound import lowest_plausible_value
-from shiftune.search.identity import described
-from shiftune.search.judging import Judging
+from shiftune.search.identity import stable_repr
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
 from shiftune.search.records import FAILURE, finished_trials, risk_of, table
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
+    from shiftune.checks import Checks
+    from shiftune.evaluate.losses import Loss
     from shiftune.ratio import DensityRatio
-    from shiftune.report.checks import Checks
-    from shiftune.risk.losses import Loss
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
@@ -89,10 +89,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         the parameters (define-by-run).
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
-    risk : str, Adjusted or function
-        "adjusted" (see `shiftune.risk.Adjusted`), the name of a method of `shiftune.risk.estimate`
-        ("variance_reduced" is the paper's), or a function of (losses, weights, names) that returns
-        a `RiskEstimate`.
+    risk : str, RegressionAdjusted or function
+        "adjusted" (see `shiftune.risk.RegressionAdjusted`), the name of a method of
+        `shiftune.risk.estimate` ("variance_reduced" is the paper's), or a function of
+        (losses, weights, names) that returns a `RiskEstimate`.
     ratio : str or DensityRatio
         For the risk estimators and training weights that need density ratios; see
         `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
@@ -162,7 +162,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
-    >>> from shiftune.paper import toy_problem
+    >>> from shiftune.datasets import toy_problem
     >>> toy = toy_problem(1.0, n=300)
     >>> search = ShiftSearch(Ridge(), {"alpha": optuna.distributions.FloatDistribution(
     ...     0.01, 100, log=True)}, n_trials=8, ratio="ulsif")
@@ -235,7 +235,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             the rows of the target.
         """
         check_model(self.estimator)
-        problem = problem_from(X, y, groups, X_target, self.estimator)
+        problem = coerce_problem(X, y, groups, X_target, self.estimator)
         loss = loss_for(self, problem)
         check_settings(self)
         ratio = clone(ratio_named(self.ratio, self.random_state))
@@ -275,19 +275,19 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         judging = self._judging()
         hidden = problem.oracle.labels if self.risk == "oracle" and problem.oracle else None
         return {
-            "data": f"{problem.fingerprint()} {described(hidden)}",
-            "model": described(self.estimator),
-            "space": described(self.space if callable(self.space) else dict(self.space)),
-            "loss": described(loss),
-            "risk": described(self.risk),
-            "ratio": described(ratio) if judging.needs_ratio else "",
-            "split": described((judging.shares, self.random_state)),
-            "training weights": described(self.training_weights),
-            "plan": described(judging.plan),
+            "data": f"{problem.fingerprint()} {stable_repr(hidden)}",
+            "model": stable_repr(self.estimator),
+            "space": stable_repr(self.space if callable(self.space) else dict(self.space)),
+            "loss": stable_repr(loss),
+            "risk": stable_repr(self.risk),
+            "ratio": stable_repr(ratio) if judging.needs_ratio else "",
+            "split": stable_repr((judging.shares, self.random_state)),
+            "training weights": stable_repr(self.training_weights),
+            "plan": stable_repr(judging.plan),
         }
 
-    def _judging(self) -> Judging:
-        return Judging.of(self)
+    def _judging(self) -> EvaluationSettings:
+        return EvaluationSettings.of(self)
 
     # ---------------------------------------------------------------- results
 
@@ -318,7 +318,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         judged = [(trial, risk) for trial, risk in found if risk is not None]
         risks = [risk for _, risk in judged]
         if adjusted := self._judging().adjusted:
-            risks = trusting_labels(risks, adjusted.sources_worth)
+            risks = trusting_labels(risks, adjusted.source_pseudo_rows)
         return [trial for trial, _ in judged], risks
 
     def _winner(self, risks: Sequence[RiskEstimate], params: Sequence[Mapping[str, Any]]) -> int:
@@ -426,15 +426,15 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return forest(self.risk_, ax, level)
 
     def checks(self) -> Checks:
-        """Check what the results rest on, in sentences; see `shiftune.report.assumption_checks`.
+        """Check what the results rest on, in sentences; see `shiftune.report.run_checks`.
 
         Overlap, whether p(y|x) moves between sites, whether the sources agree, and whether one of
         them decides. Takes seconds; ``print(search.checks())`` is a text to read.
         """
-        from shiftune.report import assumption_checks
+        from shiftune.report import run_checks
 
         self._check_fitted()
-        return assumption_checks(self)
+        return run_checks(self)
 
     def label_worth(
         self, counts: int | Sequence[int] = (10, 30, 100), *, level: float = 0.95

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftune.errors import ProblemError
-from shiftune.risk.result import RiskEstimate, Uncertain
+from shiftune.risk.result import Estimate, RiskEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,18 @@ def tied_with_best(risks: Sequence[RiskEstimate], level: float = 0.95) -> NDArra
     than it is; ties are rather too few than too many.)
     """
     best = risks[int(np.argmin([risk.value for risk in risks]))]
-    return np.array([risk is best or gap(risk, best).interval(level)[0] <= 0 for risk in risks])
+    return np.array(
+        [risk is best or paired_difference(risk, best).interval(level)[0] <= 0 for risk in risks]
+    )
 
 
-def gap(risk: RiskEstimate, best: RiskEstimate) -> Uncertain:
+def paired_difference(risk: RiskEstimate, best: RiskEstimate) -> Estimate:
     """Difference to the best; unpaired where an own estimator judged the two on other rows."""
     try:
         return risk.minus(best)
     except ProblemError:
         variance = risk.variance + best.variance
-        return Uncertain(risk.value - best.value, variance, min(risk.dof, best.dof))
+        return Estimate(risk.value - best.value, variance, min(risk.dof, best.dof))
 
 
 def winner(
@@ -50,6 +52,6 @@ def winner(
     best = int(np.argmin(values))
     if complexity is None:
         return best
-    differences = [gap(risk, risks[best]) for risk in risks]
+    differences = [paired_difference(risk, risks[best]) for risk in risks]
     near = [t for t, d in enumerate(differences) if t == best or d.value <= d.stderr]
     return min(near, key=lambda t: (complexity(params[t]), values[t]))

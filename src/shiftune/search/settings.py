@@ -11,11 +11,10 @@ from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
 from shiftune.errors import ProblemError
+from shiftune.evaluate.fitting import weight_argument
+from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import ESTIMATORS
-from shiftune.risk.losses import LOSSES, Loss, loss_named
-from shiftune.risk.sample import LARGEST_LOSS, SMALLEST_LOSS
-from shiftune.search.fitting import weight_argument
 from shiftune.search.samplers import sampler_named
 from shiftune.search.space import check as check_space
 

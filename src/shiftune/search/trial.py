@@ -16,9 +16,9 @@ from shiftune.errors import OverlapWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from shiftune.risk.losses import Loss
+    from shiftune.evaluate.fitting import FitPlan, StudyData
+    from shiftune.evaluate.losses import Loss
     from shiftune.risk.result import RiskEstimate
-    from shiftune.search.fitting import FitPlan, StudyData
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def cross_fitted(
         Deals the rows to folds.
     """
     n, k = len(Z), int(site.max()) + 1
-    fold = dealt(site, rng)
+    fold = assign_folds(site, rng)
     Z = standardised(Z)
     label, chance = np.empty_like(Y), np.empty((n, k))
     for f in range(FOLDS):
@@ -90,7 +90,7 @@ def cross_fitted(
     return CrossFitted(label, chance, fold)
 
 
-def dealt(site: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+def assign_folds(site: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
     """Deal the rows of every site to the folds, as evenly as can be, shape (n,)."""
     fold = np.empty(len(site), dtype=np.intp)
     for j in np.unique(site):

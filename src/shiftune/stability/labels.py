@@ -10,7 +10,7 @@ import pandas as pd
 
 from shiftune.errors import ProblemError
 from shiftune.problem.labels import Task, task_of
-from shiftune.ratio.encoding import RatioEncoder
+from shiftune.rows.encoding import RatioEncoder
 from shiftune.stability.comparison import FEWEST_ROWS, compared
 from shiftune.stability.cross_fitting import cross_fitted
 from shiftune.stability.gain import gain_from_sites

@@ -11,7 +11,7 @@ import pandas as pd
 
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem import ShiftProblem
-from shiftune.problem.reading import known, site_names
+from shiftune.problem.reading import check_choice, site_names
 from shiftune.tables.codes import has_codes, without_zeros
 from shiftune.tables.columns import ReadColumn, read_column
 from shiftune.tables.labels import lacking_classes, read_labels
@@ -124,7 +124,7 @@ def site_table(
     if doubled := df.columns[df.columns.duplicated()].unique().to_list():
         raise ProblemError(f"the column names {doubled} occur more than once")
     for name in (site, *([] if label is None else [label]), *keep, *drop, *identifiers):
-        known(name, names, "column")
+        check_choice(name, names, "column")
     for role, taken in (("site", site), ("label", label)):
         if taken in identifiers:
             raise ProblemError(
@@ -194,7 +194,7 @@ def _sites(where: pd.Series, target: str) -> tuple[NDArray[np.object_], str]:
         )
     groups = site_names(where)
     target = _by_number(sorted(set(groups))).get(target, target)
-    known(target, sorted(set(groups)), "site")
+    check_choice(target, sorted(set(groups)), "site")
     if len(set(groups)) < 2:
         raise ProblemError(
             f"all rows are of site {target!r}; at least one other site with labels is needed"

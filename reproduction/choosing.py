@@ -1,0 +1,107 @@
+"""One method on one problem in one setting: which hyperparameters it chooses."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from reproduction.settings import all_rows
+from shiftune.baselines import DistBO, LearnedInitialisation
+from shiftune.errors import DataWarning, OverlapWarning
+from shiftune.problem import PAPER_SHARES
+from shiftune.search import ShiftSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from optuna.distributions import BaseDistribution
+
+    from reproduction.settings import Setting
+    from shiftune.evaluate.losses import Loss
+    from shiftune.problem import ShiftProblem, Split
+    from shiftune.risk.result import RiskEstimate
+
+MethodName = Literal["li", "distbo", "naive", "unbiased", "variance_reduced", "oracle"]
+METHOD_NAMES: tuple[MethodName, ...] = get_args(MethodName)
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """What is tuned: a model, its search space, and the loss that counts."""
+
+    model: Any
+    space: Mapping[str, BaseDistribution]
+    loss: str | Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen parameters, and what the method says of their risk, if anything."""
+
+    params: dict[str, Any]
+    risk: RiskEstimate | None
+
+
+def finished(search: ShiftSearch) -> tuple[dict[str, Any], RiskEstimate]:
+    """Return what a search found, unless Ctrl-C cut it short: half a search is no run."""
+    if search.interrupted_:
+        raise KeyboardInterrupt
+    return search.best_params_, search.risk_
+
+
+def choose(
+    method: MethodName,
+    setting: Setting,
+    problem: ShiftProblem,
+    learner: Learner,
+    *,
+    budget: int,
+    seed: int,
+    trained: bool = True,
+) -> Choice:
+    """Run one method with a budget of model fits.
+
+    Parameters
+    ----------
+    trained : bool
+        Whether the model learns from rows. The toy problem's does not: it needs no rows kept for
+        training, and where the setting says so the same rows serve for ratios and risks.
+    """
+    if method == "li" or method == "distbo":
+        baseline = LearnedInitialisation if method == "li" else DistBO
+        found = baseline(
+            learner.model,
+            learner.space,
+            loss=learner.loss,
+            n_trials=budget,
+            sampler=setting.sampler,
+            progress=False,
+            random_state=seed,
+        ).fit(problem)
+        return Choice(found.best_params_, None)
+    shares: Callable[[ShiftProblem], Split] | tuple[float, float, float] | None = None
+    if setting.reuses_rows and not trained:
+        shares = all_rows
+    elif setting.same_rows:
+        shares = PAPER_SHARES
+    corrects = method in ("unbiased", "variance_reduced")
+    search = ShiftSearch(
+        learner.model,
+        learner.space,
+        loss=learner.loss,
+        risk=setting.risk(method),
+        ratio=setting.ratio(seed),
+        sampler=setting.sampler,
+        n_trials=budget,
+        shares=shares,
+        training_weights=setting.training_weights if corrects else None,
+        progress=False,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        # Said by the number of sources left out, in the table of runs.
+        warnings.simplefilter("ignore", OverlapWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        search.fit(problem)
+    return Choice(*finished(search))

@@ -1,0 +1,151 @@
+"""All runs of an experiment, kept in a file as they finish: it can be stopped and resumed."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+from tqdm.auto import tqdm
+
+from reproduction.record import RUNS, Run, append_run, drop_torn_line, note, read_runs
+from reproduction.settings import SETTINGS
+from shiftune.errors import ProblemError
+from shiftune.search.trial import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from reproduction.choosing import MethodName
+    from reproduction.experiments import Case, Experiment, Scored
+    from reproduction.settings import SettingName
+
+Task = tuple["SettingName", "MethodName", "Case"]
+
+
+def run_all(
+    experiment: Experiment,
+    seeds: range,
+    methods: Sequence[MethodName],
+    settings: Sequence[SettingName],
+    folder: Path,
+    *,
+    n_jobs: int = 1,
+    progress: bool | None = None,
+    command: str = "from Python",
+) -> pd.DataFrame:
+    """Run what the folder does not have yet, and return all that was asked for.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    seeds, methods, settings
+        What to run.
+    folder : Path
+        Runs are added to its ``runs.csv`` as they finish, also those that fail, with the reason.
+        A folder of an experiment with other options (budget, rows, ...) is refused. One call at a
+        time can use it.
+    n_jobs : int
+        Processes; every run uses one thread.
+    progress : bool, optional
+        Show a progress bar; default: on terminals.
+    command : str
+        How this was called, for the record.
+    """
+    experiment.prepare()
+    note(folder, experiment.options, command)
+    path = folder / RUNS
+    drop_torn_line(path)
+    earlier = read_runs(path)
+    strangers = set(earlier["experiment"]) - {experiment.name}
+    if strangers:
+        raise ProblemError(f"{folder} holds runs of {sorted(strangers)}; give another folder")
+    done = set(_keys(earlier))
+    tasks: list[Task] = [
+        (setting, method, case)
+        for case in experiment.cases(seeds)
+        for setting in settings
+        for method in methods
+    ]
+    asked = {_key(setting, method, case.c, case.seed) for setting, method, case in tasks}
+    missing = [
+        task for task in tasks if _key(task[0], task[1], task[2].c, task[2].seed) not in done
+    ]
+    finished = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(
+        joblib.delayed(_run)(experiment, *task) for task in missing
+    )
+    with tqdm(
+        total=len(tasks),
+        initial=len(tasks) - len(missing),
+        disable=None if progress is None else not progress,
+        desc=experiment.name,
+        unit="run",
+        dynamic_ncols=True,
+    ) as bar:
+        for run in finished:
+            append_run(path, run)
+            bar.update()
+    runs = read_runs(path)
+    return runs[[key in asked for key in _keys(runs)]].reset_index(drop=True)
+
+
+def _run(experiment: Experiment, setting: SettingName, method: MethodName, case: Case) -> Run:
+    start, cpu = time.perf_counter(), time.process_time()
+    try:
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a model is what it is
+            scored = experiment.run(method, SETTINGS[setting], case)
+        found = _found(scored)
+    except Exception as error:  # one run that fails must not cost the others
+        found = {
+            "params": "",
+            **dict.fromkeys(("score", "true_risk", "estimate"), np.nan),
+            **dict.fromkeys(("top_share", "top_mean_weight"), np.nan),
+            "left_out": 0,
+            "failure": reason(error),
+        }
+    return Run(
+        experiment=experiment.name,
+        setting=setting,
+        method=method,
+        c=case.c,
+        seed=case.seed,
+        **found,
+        seconds=time.perf_counter() - start,
+        cpu_seconds=time.process_time() - cpu,
+    )
+
+
+def _found(scored: Scored) -> dict[str, Any]:
+    """The choice, its score, and the source that counts most in what is said of it."""
+    risk = scored.choice.risk
+    share = weight = estimate = np.nan
+    if risk is not None:
+        shares = risk.lam * risk.n
+        top = int(np.argmax(shares))
+        share, weight, estimate = float(shares[top]), float(risk.mean_weights[top]), risk.value
+    return {
+        "params": json.dumps(scored.choice.params),
+        "score": scored.score,
+        "true_risk": scored.true_risk,
+        "estimate": estimate,
+        "top_share": share,
+        "top_mean_weight": weight,
+        "left_out": 0 if risk is None else sum(map(bool, risk.left_out)),
+    }
+
+
+def _key(setting: str, method: str, c: float, seed: int) -> tuple[Any, ...]:
+    return setting, method, None if np.isnan(c) else float(c), int(seed)
+
+
+def _keys(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return [_key(*row) for row in runs[["setting", "method", "c", "seed"]].to_numpy()]

@@ -1,0 +1,17 @@
+"""One trial's models: a plan of fits, and the losses of every source's rows."""
+
+from shiftune.evaluate.fitting import FitPlan, PooledFit, StudyData, TrialLosses
+from shiftune.evaluate.losses import Loss, bounded, loss_named, pinball
+from shiftune.evaluate.unseen_sites import LeaveSourcesOut
+
+__all__ = [
+    "FitPlan",
+    "LeaveSourcesOut",
+    "Loss",
+    "PooledFit",
+    "StudyData",
+    "TrialLosses",
+    "bounded",
+    "loss_named",
+    "pinball",
+]

@@ -1,0 +1,169 @@
+"""Which models are fitted for one trial, and whose losses they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from shiftune.errors import ProblemError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shiftune.evaluate.losses import Loss
+    from shiftune.problem.site import Features
+
+
+@dataclass(frozen=True, slots=True)
+class StudyData:
+    """What every trial reads: rows to train on, rows to validate on, and what is known of them.
+
+    Attributes
+    ----------
+    X_train, y_train : rows and labels of all sources, stacked
+    train_sites : array of shape (n_train,)
+        The site of every training row.
+    training_weights : array of shape (n_train,) or None
+    X_validation : validation rows of all sources, stacked
+    y_validation : k arrays of shape (n_j,)
+    weights : k arrays of shape (n_j,), or None where the estimate needs none
+    names : k names
+    labelled_target : str
+        The name under which the few labelled rows of the target come, if they do.
+    """
+
+    X_train: Features
+    y_train: NDArray[Any]
+    train_sites: NDArray[np.str_]
+    training_weights: NDArray[np.float64] | None
+    X_validation: Features
+    y_validation: tuple[NDArray[Any], ...]
+    weights: tuple[NDArray[np.float64], ...] | None
+    names: tuple[str, ...]
+    labelled_target: str = ""
+
+    @property
+    def source_rows(self) -> NDArray[np.str_]:
+        """The site of every training row of a source."""
+        return np.asarray(self.train_sites[self.train_sites != self.labelled_target])
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLosses:
+    """What a plan found out about a trial.
+
+    Attributes
+    ----------
+    by_source : k arrays of shape (n_j,)
+        The losses from which the target risk is estimated.
+    naive : float
+        Mean loss of the trial's first model over the validation rows of the sites it has seen.
+    """
+
+    by_source: list[NDArray[np.float64]]
+    naive: float
+
+
+class FitPlan(Protocol):
+    """Which models a trial fits, and whose losses they give.
+
+    A plan that needs several fits (models that leave some sources out, say) is another class
+    with this method; nothing else of the search has to change.
+    """
+
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
+        """Fit `model` (this trial's own), or clones of it; return every source's losses."""
+
+
+class PooledFit:
+    """One model on the training rows of all sources, asked about all validation rows at once."""
+
+    def __repr__(self) -> str:
+        return "PooledFit()"
+
+    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
+        """Return the losses of the one model."""
+        fitted = fit(model, data.X_train, data.y_train, data.training_weights)
+        losses = losses_of(fitted, data.X_validation, np.concatenate(data.y_validation), loss)
+        ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
+        return TrialLosses(np.split(losses, ends), float(losses.mean()))
+
+
+def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
+    """Fit a model, with sample weights where they are given, also inside pipelines."""
+    if weights is None:
+        return model.fit(X, y)
+    return model.fit(X, y, **{weight_argument(model): weights})
+
+
+def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return weights with mean 1, so that penalties keep their meaning; None if all are 0.
+
+    >>> relative(np.array([0.0, 6.0, 3.0])), relative(np.zeros(2))
+    (array([0., 2., 1.]), None)
+    """
+    return np.asarray(weights / weights.mean()) if weights.any() else None
+
+
+def losses_of(
+    fitted: Any,
+    X: Features,
+    y: NDArray[Any],
+    loss: Loss,
+    unknown: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return the losses of a fitted model, shape (n,).
+
+    Rows of a class that the model has never seen get the values of `unknown`; without these they
+    are an error.
+    """
+    answers = np.asarray(getattr(fitted, loss.needs)(X))
+    if loss.needs != "predict_proba":
+        return loss(y, answers, None)
+    if unknown is None:
+        return loss(y, answers, fitted.classes_)
+    seen = np.isin(y, fitted.classes_)
+    losses = unknown.copy()
+    losses[seen] = loss(y[seen], answers[seen], fitted.classes_)
+    return losses
+
+
+def seeded(model: Any, random_state: int) -> Any:
+    """Return a clone in which every seed that the user left open is set, so that it repeats itself.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> seeded(RandomForestClassifier(), 3).random_state
+    3
+    """
+    copy = clone(model)
+    seeds = {
+        name: random_state
+        for name, value in copy.get_params().items()
+        if value is None and name.split("__")[-1] == "random_state"
+    }
+    return copy.set_params(**seeds)
+
+
+def weight_argument(model: Any) -> str:
+    """Name the argument of `fit` through which sample weights reach the model.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> weight_argument(make_pipeline(StandardScaler(), Ridge()))
+    'ridge__sample_weight'
+    """
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return f"{name}__{weight_argument(last)}"
+    if not has_fit_parameter(model, "sample_weight"):
+        raise ProblemError(
+            f"{type(model).__name__} takes no sample_weight, so it cannot be trained with "
+            "importance weights; use training_weights=None"
+        )
+    return "sample_weight"

@@ -1,0 +1,257 @@
+"""Models that can be asked for by name, each with its ready space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from optuna.distributions import IntDistribution
+from sklearn.pipeline import Pipeline
+
+from shiftune.errors import ProblemError
+from shiftune.models.numbered_classes import NumberedClasses
+from shiftune.models.preparation import preparation
+from shiftune.problem.reading import check_choice
+from shiftune.search import spaces
+from shiftune.search.space import Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from shiftune.problem.columns import ColumnKind
+    from shiftune.problem.labels import Task
+
+STEP = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model that has a name.
+
+    Attributes
+    ----------
+    about : str
+        What it is, in a few words.
+    module : str
+        Where its classes are.
+    regressor, classifier : str
+        Names of the classes; empty where there is none.
+    space : function
+        Makes the ready space.
+    options : dict
+        How it is made.
+    scaled_label : bool
+        Whether the regressor needs a standardised label.
+    wrapper : function or None
+        What the classifier is wrapped in, and under which name of a parameter.
+    """
+
+    about: str
+    module: str
+    regressor: str
+    classifier: str
+    space: Callable[..., Space]
+    options: Mapping[str, Any]
+    scaled_label: bool = False
+    wrapper: tuple[Callable[[Any], Any], str] | None = None
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """What it can be used for."""
+        both: tuple[tuple[str, Task], ...] = (
+            (self.regressor, "regression"),
+            (self.classifier, "classification"),
+        )
+        return tuple(task for name, task in both if name)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyModel:
+    """A pipeline for a table's columns, the model inside it, and its ready space.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        Reads data frames.
+    bare : estimator
+        The model itself; parameters go by its names in files and on the screen.
+    prefix : str
+        What stands before these names in the pipeline's own.
+    space : Space
+        The ready space, in the bare model's names.
+    """
+
+    pipeline: Pipeline
+    bare: Any
+    prefix: str
+    space: Space
+
+    def in_pipeline(self, space: Space) -> Space:
+        """Return a space in the pipeline's names."""
+        entries = {self.prefix + name: distribution for name, distribution in space.items()}
+        return Space(entries, measure=space.measure, prefix=self.prefix)
+
+    def plain(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters in the bare model's names."""
+        return {name.removeprefix(self.prefix): value for name, value in params.items()}
+
+
+def _calibrated(classifier: Any) -> Any:
+    from sklearn.calibration import CalibratedClassifierCV
+
+    return CalibratedClassifierCV(classifier, cv=3, ensemble=False)
+
+
+# Trials run side by side in processes of their own; threads of several models on the same cores
+# wait for each other, and on small tables already those of a single one.
+ONE_THREAD = {"n_jobs": 1}
+
+MODELS: dict[str, KnownModel] = {
+    "lightgbm": KnownModel(
+        "boosted trees, LightGBM",
+        "lightgbm",
+        "LGBMRegressor",
+        "LGBMClassifier",
+        spaces.lightgbm,
+        {"verbosity": -1, **ONE_THREAD},
+    ),
+    "xgboost": KnownModel(
+        "boosted trees, XGBoost",
+        "xgboost",
+        "XGBRegressor",
+        "XGBClassifier",
+        spaces.xgboost,
+        ONE_THREAD,
+        wrapper=(NumberedClasses, "classifier__"),
+    ),
+    "hist_gradient_boosting": KnownModel(
+        "boosted trees, scikit-learn",
+        "sklearn.ensemble",
+        "HistGradientBoostingRegressor",
+        "HistGradientBoostingClassifier",
+        spaces.hist_gradient_boosting,
+        {},
+    ),
+    "random_forest": KnownModel(
+        "averaged trees",
+        "sklearn.ensemble",
+        "RandomForestRegressor",
+        "RandomForestClassifier",
+        spaces.random_forest,
+        {},
+    ),
+    "ridge": KnownModel(
+        "linear, squared penalty", "sklearn.linear_model", "Ridge", "", spaces.ridge, {}
+    ),
+    "elastic_net": KnownModel(
+        "linear, sparse",
+        "sklearn.linear_model",
+        "ElasticNet",
+        "",
+        spaces.elastic_net,
+        {"max_iter": 5000},
+        scaled_label=True,
+    ),
+    "logistic": KnownModel(
+        "linear, for classes",
+        "sklearn.linear_model",
+        "",
+        "LogisticRegression",
+        spaces.logistic,
+        {"max_iter": 1000},
+    ),
+    "svm": KnownModel(
+        "support vectors, RBF kernel",
+        "sklearn.svm",
+        "SVR",
+        "SVC",
+        spaces.svm,
+        {},
+        scaled_label=True,
+        wrapper=(_calibrated, "estimator__"),
+    ),
+    "knn": KnownModel(
+        "nearest neighbours",
+        "sklearn.neighbors",
+        "KNeighborsRegressor",
+        "KNeighborsClassifier",
+        spaces.knn,
+        {},
+    ),
+    "mlp": KnownModel(
+        "neural network, one hidden layer",
+        "sklearn.neural_network",
+        "MLPRegressor",
+        "MLPClassifier",
+        spaces.mlp,
+        {"max_iter": 2000},
+        scaled_label=True,
+    ),
+}
+
+
+def ready_model(
+    name: str,
+    task: Task,
+    kinds: Mapping[str, ColumnKind],
+    spellings: Mapping[str, str] | None = None,
+    *,
+    training_rows: int | None = None,
+) -> ReadyModel:
+    """Return a model by name, for a table with these columns.
+
+    Parameters
+    ----------
+    name : one of `MODELS`
+    task : {"classification", "regression"}
+    kinds, spellings : mappings from column names
+        See `ColumnReader`.
+    training_rows : int, optional
+        How many rows a trial is trained on; no more neighbours than these are looked for.
+
+    Examples
+    --------
+    >>> model = ready_model("svm", "regression", {"age": "number"})
+    >>> type(model.bare).__name__, model.prefix, sorted(model.space)
+    ('SVR', 'model__regressor__', ['C', 'gamma'])
+    """
+    model = MODELS[check_choice(name, list(MODELS), "model")]
+    if task not in model.tasks:
+        others = [other for other, m in MODELS.items() if task in m.tasks]
+        raise ProblemError(
+            f"the model {name!r} is for {model.tasks[0]}, and this is {task}; models for it: "
+            f"{', '.join(others)}"
+        )
+    bare = _class_of(name, model, task)(**model.options)
+    inside, prefix = _wrapped(bare, model, task)
+    pipeline = Pipeline([*preparation(kinds, spellings).steps, (STEP, inside)])
+    space = model.space()
+    neighbours = space.get("n_neighbors")
+    if training_rows and isinstance(neighbours, IntDistribution):
+        most = max(1, min(neighbours.high, training_rows))
+        space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
+    return ReadyModel(pipeline, bare, f"{STEP}__{prefix}", space)
+
+
+def _class_of(name: str, model: KnownModel, task: Task) -> Any:
+    try:
+        module = import_module(model.module)
+    except ImportError as error:
+        raise ProblemError(
+            f"the model {name!r} needs the package {model.module}: "
+            f"pip install 'shiftune[{model.module}]'"
+        ) from error
+    return getattr(module, model.regressor if task == "regression" else model.classifier)
+
+
+def _wrapped(bare: Any, model: KnownModel, task: Task) -> tuple[Any, str]:
+    if task == "classification":
+        wrap, prefix = model.wrapper or (lambda inner: inner, "")
+        return wrap(bare), prefix
+    if not model.scaled_label:
+        return bare, ""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.preprocessing import StandardScaler
+
+    return TransformedTargetRegressor(bare, transformer=StandardScaler()), "regressor__"

@@ -1,5 +1,0 @@
-"""The page that shows all results and says what they mean; every figure in it is computed."""
-
-from shiftune.paper.page.whole import write_page
-
-__all__ = ["write_page"]

@@ -1,0 +1,128 @@
+"""What an estimate for a site that was not asked counts besides the chance of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftune.risk.packing import packed, unpacked
+from shiftune.risk.variance import combined_variance, squares_by_source, variance_between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_ARRAYS = ("leverage", "row_effects", "extrapolation")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewSiteVariance:
+    r"""How far one more site may be from what the sources say.
+
+    All of it is linear in the losses, or a square of what is, so that it can be told for the
+    difference of two models as well.
+
+    Attributes
+    ----------
+    between : float
+        Variance :math:`\tau^2` of the sites' true values.
+    leverage : array of shape (k,)
+        :math:`C_l`, by how much a source's own deviation moves the estimate; its share, unless the
+        adjustment learns from the source as well.
+    stretch : float
+        Variance of the sites' values over that of what the sources say: an adjustment that learns
+        from few sites takes some of their differences for effects of the columns.
+    row_effects : array of shape (block_counts,)
+        How far each row moves the estimate of its own source.
+    extrapolation : array of shape (r,)
+        Numbers whose squares add up to the variance of the adjustment: of the target's rows, and
+        of what a penalty holds back.
+    noise : float
+        Further variance of the adjustment, per variance of one row's loss.
+    """
+
+    between: float
+    leverage: Floats
+    stretch: float
+    row_effects: Floats
+    extrapolation: Floats
+    noise: float
+
+    def __post_init__(self) -> None:
+        for name in _ARRAYS:
+            getattr(self, name).flags.writeable = False
+
+    def variance(
+        self,
+        influence: Floats,
+        block_counts: NDArray[np.intp],
+        n: NDArray[np.intp],
+        effective: Floats,
+    ) -> tuple[float, float]:
+        """Variance of the estimate with this influence, and its degrees of freedom."""
+        k = len(self.leverage)
+        one_row = float(np.average(self._divergences(block_counts, n), weights=n[:k]))
+        besides = float(self.extrapolation @ self.extrapolation) + self.noise * one_row
+        return combined_variance(
+            influence,
+            block_counts,
+            effective,
+            between=self.between,
+            shares=self.leverage,
+            besides=besides,
+        )
+
+    def minus(
+        self,
+        other: NewSiteVariance,
+        estimates: Floats,
+        block_counts: NDArray[np.intp],
+        n: NDArray[np.intp],
+    ) -> NewSiteVariance:
+        """The same of the difference of two models, with their sources' differences (k,)."""
+        k = len(self.leverage)
+        apart = replace(
+            self,
+            row_effects=self.row_effects - other.row_effects,
+            extrapolation=self.extrapolation - other.extrapolation,
+        )
+        speak = self.leverage != 0
+        between = variance_between(
+            estimates[:k][speak], apart._divergences(block_counts, n)[speak], n[:k][speak]
+        )
+        return replace(apart, between=self.stretch * between)
+
+    def _divergences(self, block_counts: NDArray[np.intp], n: NDArray[np.intp]) -> Floats:
+        k = len(self.leverage)
+        return squares_by_source(self.row_effects, block_counts)[:k] * n[:k]
+
+    def scaled(self, change: Floats) -> NewSiteVariance:
+        """The same after the sources' shares were multiplied by factors (k,)."""
+        before = float(self.leverage.sum())
+        leverage = self.leverage * change
+        factor = float(leverage.sum()) / before if before else 0.0
+        return replace(
+            self,
+            leverage=leverage,
+            extrapolation=factor * self.extrapolation,
+            noise=factor**2 * self.noise,
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Return numbers and text that JSON can hold."""
+        record: dict[str, Any] = {
+            "between": self.between,
+            "stretch": self.stretch,
+            "noise": self.noise,
+        }
+        return record | {name: packed(getattr(self, name)) for name in _ARRAYS}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> NewSiteVariance:
+        """Read what `to_record` wrote."""
+        return cls(**{**record, **{name: unpacked(record[name]) for name in _ARRAYS}})

@@ -1,0 +1,1 @@
+"""Rows as numbers, encoded once per study for all below."""

@@ -1,0 +1,169 @@
+"""How trials are judged: what a search's settings mean for a problem."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from sklearn.base import clone
+
+from shiftune.errors import DataWarning, ProblemError
+from shiftune.evaluate.fitting import FitPlan, PooledFit, StudyData, relative, seeded
+from shiftune.evaluate.unseen_sites import LeaveSourcesOut
+from shiftune.problem import PAPER_SHARES, ShiftProblem, Split, pooled
+from shiftune.ratio.site_weights import site_weights
+from shiftune.risk.adjusted import RegressionAdjusted
+from shiftune.risk.estimate import estimate
+from shiftune.risk.result import RiskEstimate
+from shiftune.search.trial import TrialContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from shiftune.evaluate.losses import Loss
+    from shiftune.problem import Site
+    from shiftune.ratio import DensityRatio
+    from shiftune.risk.estimate import Method
+    from shiftune.search.search import ShiftSearch
+
+    Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
+
+NO_DENSITY_ROWS = (0.0, 0.7, 0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """The settings of a search that decide what a trial's risk is, with defaults filled in.
+
+    Attributes
+    ----------
+    risk : name of a method of `shiftune.risk.estimate`, "oracle", or a function
+    plan : FitPlan
+    shares : three numbers or a function
+    training_weights : None or "importance"
+    random_state : int
+    """
+
+    risk: str | Callable[..., RiskEstimate]
+    plan: FitPlan
+    shares: Shares
+    training_weights: str | None
+    random_state: int
+
+    @classmethod
+    def of(cls, search: ShiftSearch) -> Self:
+        """Read the settings of a search."""
+        risk = RegressionAdjusted() if search.risk == "adjusted" else search.risk
+        plan = search.plan or (
+            LeaveSourcesOut() if isinstance(risk, RegressionAdjusted) else PooledFit()
+        )
+        found = cls(risk, plan, NO_DENSITY_ROWS, search.training_weights, search.random_state)
+        default = PAPER_SHARES if found.needs_ratio else NO_DENSITY_ROWS
+        return replace(found, shares=search.shares or default)
+
+    @property
+    def adjusted(self) -> RegressionAdjusted | None:
+        """The risk estimator, where it is that."""
+        return self.risk if isinstance(self.risk, RegressionAdjusted) else None
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the risk is estimated with density ratios."""
+        return self.adjusted is None and self.risk not in ("naive", "oracle")
+
+    @property
+    def needs_ratio(self) -> bool:
+        """Whether density ratios are needed at all."""
+        return self.weighs or self.training_weights is not None
+
+    def split(self, problem: ShiftProblem) -> Split:
+        """Deal the rows of every source."""
+        if not callable(self.shares):
+            # Ten labels of the target are worth more for judging than for training.
+            return problem.split(
+                self.shares, random_state=self.random_state, target_trains=self.adjusted is None
+            )
+        split = self.shares(problem)
+        if not isinstance(split, Split):
+            raise ProblemError(
+                f"the function given as shares must return a Split, got {type(split).__name__}"
+            )
+        return split
+
+    def context(
+        self,
+        model: Any,
+        problem: ShiftProblem,
+        loss: Loss,
+        split: Split,
+        ratio: DensityRatio | None,
+    ) -> TrialContext:
+        """Gather what every trial needs; `ratio` is fitted, or None where none is needed."""
+        judged = split.validation
+        if self.risk == "oracle":
+            if problem.oracle is None:
+                raise ProblemError(
+                    "risk='oracle' needs a problem whose target labels are kept aside"
+                )
+            judged = (problem.oracle,)
+        weights = site_weights(ratio, judged) if ratio is not None and self.weighs else None
+        risk = self._estimator(problem, judged)
+        if weights is not None:
+            # Depends on the weights alone, so it is said here once and not in every trial.
+            tried = risk([np.ones(len(site)) for site in judged], weights, names=_names(judged))
+            if not isinstance(tried, RiskEstimate):
+                raise ProblemError(
+                    f"risk must return a RiskEstimate, got {type(tried).__name__}; build it with "
+                    "shiftune.risk.estimate"
+                )
+        X_train, y_train = pooled(split.train)
+        X_judged, _ = pooled(judged)
+        data = StudyData(
+            X_train=X_train,
+            y_train=y_train,
+            train_sites=np.repeat(_names(split.train), [len(site) for site in split.train]),
+            training_weights=self.weights_for_training(ratio, split.train),
+            X_validation=X_judged,
+            y_validation=tuple(site.labels for site in judged),
+            weights=None if weights is None else tuple(weights),
+            names=_names(judged),
+            labelled_target="" if problem.labelled_target is None else problem.labelled_target.name,
+        )
+        return TrialContext(seeded(model, self.random_state), data, loss, risk, self.plan)
+
+    def weights_for_training(
+        self, ratio: DensityRatio | None, sites: Sequence[Site]
+    ) -> NDArray[np.float64] | None:
+        """Weights of the rows of all sites, end to end; None where there are none."""
+        if ratio is None or self.training_weights is None:
+            return None
+        weights = relative(np.concatenate(site_weights(ratio, sites)))
+        if weights is None:
+            warnings.warn(
+                "all training weights are 0: no source overlaps with the target, so the model is "
+                "trained without weights",
+                DataWarning,
+                stacklevel=3,
+            )
+        return weights
+
+    def _estimator(
+        self, problem: ShiftProblem, judged: Sequence[Site]
+    ) -> Callable[..., RiskEstimate]:
+        if self.adjusted is not None:
+            few = problem.labelled_target
+            sources = [site.X for site in judged if few is None or site.name != few.name]
+            fitted: RegressionAdjusted = clone(self.adjusted).fit(problem.target.X, sources)
+            return fitted
+        if callable(self.risk):
+            return self.risk
+        return partial(estimate, method=cast("Method", self.risk))
+
+
+def _names(sites: Sequence[Site]) -> tuple[str, ...]:
+    return tuple(site.name for site in sites)

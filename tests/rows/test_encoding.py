@@ -1,0 +1,72 @@
+"""Columns are read all at once where they can be, to the same numbers as one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune.errors import ProblemError
+from shiftune.problem.columns import as_features, column_kinds, kind_of
+from shiftune.rows.encoding import _center_and_spread, number_columns
+
+
+@pytest.fixture
+def mixed(rng) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=40),
+            "sex": rng.choice(["f", "m"], 40),
+            "seen": pd.date_range("2024-01-01", periods=40),
+            "visits": rng.integers(0, 9, 40),
+            "score": pd.array([None, 2, 3, 5] * 10, dtype="Int64"),
+            "on": rng.random(40) < 0.5,
+            "gaps": np.where(np.arange(40) % 3, rng.normal(size=40), np.nan),
+            "small": rng.normal(size=40).astype("float32"),
+            "empty": pd.array([None] * 40, dtype="Float64"),
+        }
+    )
+
+
+def test_numbers_keep_their_order(mixed):
+    found = number_columns(mixed, column_kinds({"B": mixed}))
+    days = (mixed["seen"] - pd.Timestamp("1970-01-01")).dt.days
+    wanted = [mixed["x"], days, mixed["visits"], mixed["score"], mixed["gaps"], mixed["small"]]
+    for column, expected in zip(found.T, wanted, strict=False):
+        np.testing.assert_array_equal(column, expected.to_numpy(float, na_value=np.nan))
+    assert np.isnan(found[:, 6]).all()
+    assert found.shape == (40, 7)
+
+
+def test_text_where_numbers_were(mixed):
+    kinds = column_kinds({"B": mixed})
+    with pytest.raises(ProblemError, match="column 'x' held numbers in fit"):
+        number_columns(mixed.assign(x="a"), kinds)
+
+
+def test_kinds_are_those_of_each_column(mixed):
+    empty = mixed.assign(x=None, visits=pd.Series([None] * 40, dtype=object))
+    kinds = column_kinds({"B": mixed, "C": empty})
+    assert kinds == {name: kind_of(mixed[name]) for name in mixed}
+    with pytest.raises(ProblemError, match="column 'visits' holds numbers in site 'B' but"):
+        column_kinds({"B": mixed, "C": mixed.assign(visits="many")})
+
+
+def test_the_first_infinite_column_is_named(mixed):
+    mixed.loc[3, "gaps"] = np.inf
+    mixed.loc[5, "small"] = -np.inf
+    with pytest.raises(ProblemError, match="column 'gaps' has 1 infinite"):
+        as_features(mixed, "B")
+
+
+def test_centres_and_spreads(rng):
+    """With gaps, without, constant, constant but for one row, empty; of any size."""
+    X = rng.normal(size=(50, 7)) * [1, 1, 0, 0, 1, 1e200, 1e-200]
+    X[::3, 1], X[7, 3], X[:, 4] = np.nan, 5.0, np.nan
+    center, spread = _center_and_spread(X)
+    for c in (0, 1, 2, 3, 5, 6):
+        x = X[~np.isnan(X[:, c]), c]
+        low, middle, high = np.quantile(x, [0.1, 0.5, 0.9])
+        assert center[c] == middle
+        assert spread[c] == ((high - low) / 2.563 if c != 3 else pytest.approx(x.std()))
+    assert (center[4], spread[4]) == (0, 0)

@@ -1,0 +1,51 @@
+"""The model as it was given, judged on the same rows as every trial."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import Ridge
+
+from shiftune.datasets import toy_problem
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.search import ShiftSearch
+
+SPACE = {"alpha": FloatDistribution(1.0, 1.0 + 1e-9)}
+
+
+@pytest.mark.parametrize("risk", ["adjusted", "variance_reduced"])
+def test_it_is_what_a_trial_with_the_same_parameters_would_be(risk):
+    toy = toy_problem(1.0, n=300).problem
+    search = ShiftSearch(Ridge(alpha=1.0), SPACE, risk=risk, n_trials=1, progress=False).fit(toy)
+    weights = search.weights_ or []
+    given = search.default_risk()
+    assert given.value == pytest.approx(search.risk_.value)
+    difference = given.minus(search.risk_)
+    assert difference.value == pytest.approx(0, abs=1e-6)
+    assert difference.stderr < 1e-6
+    assert [w.tolist() for w in search.weights_ or []] == [w.tolist() for w in weights]
+
+
+def test_a_fallback_is_not_announced_again(rng):
+    X, y = rng.normal(size=(120, 1)), rng.normal(size=120)
+    search = ShiftSearch(Ridge(), SPACE, risk="variance_reduced", n_trials=1, progress=False)
+    with pytest.warns(OverlapWarning):
+        search.fit(X, y, groups=["B", "C"] * 60, X_target=X + 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert search.default_risk().fallback
+
+
+def test_a_model_that_only_works_when_tuned():
+    toy = toy_problem(1.0, n=100).problem
+    search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=1, progress=False).fit(toy)
+    with pytest.raises(ProblemError, match=r"as it was given cannot be judged: .*alpha"):
+        search.default_risk()
+
+
+@pytest.mark.parametrize("model", ["lightgbm", Ridge])
+def test_a_name_or_a_class_is_no_model(model):
+    with pytest.raises(ProblemError, match="must be a scikit-learn model"):
+        ShiftSearch(model, SPACE).fit(toy_problem(1.0, n=100).problem)
