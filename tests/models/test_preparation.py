@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from shiftune.models.preparation import MISSING, ColumnReader
+from shiftune.tables import Schema
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from shiftune.models.preparation import MISSING, ColumnReader
     ],
 )
 def test_codes_come_as_text_or_as_numbers(learned, next_file):
-    reader = ColumnReader({"code": "category"})
+    reader = ColumnReader(Schema({"code": "category"}))
     first, later = (reader.fit_transform(pd.DataFrame({"code": c})) for c in (learned, next_file))
     known = set(first["code"]) | {MISSING}
     assert set(later["code"]) <= known

@@ -66,7 +66,7 @@ def test_names_of_cases_with_a_row_each(name):
 def test_few_codes_are_categories(table, understood):
     table["postcode"] = np.resize(["01067", "10115", None, "80331"], N)
     found = understood(table)
-    assert found.kinds["postcode"] == "category"
+    assert found.schema.kinds["postcode"] == "category"
     assert found.columns.loc["postcode", "missing"] == 0.25
     assert found.columns.loc["postcode", "remark"] == (
         "codes with leading zeros ('01067'): read as categories"
@@ -88,7 +88,7 @@ def test_what_is_no_code(table, understood):
     table["signed"] = np.resize(["-0.5", "0", "+3"], N)
     table["seen"] = np.resize(["01.02.2024", "13.02.2024"], N)
     table["at"] = np.resize(["00:30", "01:45"], N)
-    kinds = understood(table).kinds
+    kinds = understood(table).schema.kinds
     assert kinds == {
         "age": "number",
         "flag": "number",
@@ -112,7 +112,7 @@ def test_only_the_beginning_of_a_file_is_read_twice(table, understood, monkeypat
     monkeypatch.setattr(files.pd, "read_csv", reading)
     monkeypatch.setattr(files, "ROWS_LOOKED_AT", 50)
     table["code"] = [f"{i % 9:02}" if i >= 50 else str(i % 9) for i in range(N)]
-    assert understood(table).kinds["code"] == "number"
+    assert understood(table).schema.kinds["code"] == "number"
     assert sorted(read) == [1, 50, N]
 
 

@@ -82,10 +82,10 @@ def test_a_constant_with_gaps_is_information():
 
 def test_dates_that_do_not_fit_one_order_fit_the_other():
     days = pd.date_range("2024-01-01", periods=N)
-    for spelling in ("%m/%d/%Y", "%d/%m/%Y"):
-        found = read(days.strftime(spelling).to_list())
+    for date_format in ("%m/%d/%Y", "%d/%m/%Y"):
+        found = read(days.strftime(date_format).to_list())
         assert found.kind == "date"
-        assert found.spelling == spelling
+        assert found.date_format == date_format
         assert (found.series == days).all()
 
 
@@ -161,7 +161,7 @@ def test_names_of_columns(hospitals):
     table = site_table(
         hospitals.rename(columns={"age": 7}), site="hospital", target="A", label="readmitted"
     )
-    assert "7" in table.kinds
+    assert "7" in table.schema.kinds
     with pytest.raises(ProblemError, match=r"\['age'\] occur more than once"):
         site_table(
             hospitals.rename(columns={"visits": "age"}),

@@ -103,8 +103,7 @@ def prepare_job(question: TuneOptions, *, trials: int, jobs: int, storage: Path)
     model = ready_model(
         q.model,
         task,
-        table.kinds,
-        table.spellings,
+        table.schema,
         training_rows=_fewest_training_rows(table.problem),
     )
     space = model.space

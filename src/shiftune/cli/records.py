@@ -27,7 +27,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def column_records(table: SiteTable) -> list[dict[str, Any]]:
     """Return what was found out about the columns."""
-    return records(table.columns.drop(columns="spelling"))
+    return records(table.columns)
 
 
 def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from shiftune.models.preparation import preparation
 from shiftune.problem.reading import check_choice
 from shiftune.search import spaces
 from shiftune.search.space import Space
+from shiftune.tables import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -194,8 +195,7 @@ MODELS: dict[str, KnownModel] = {
 def ready_model(
     name: str,
     task: Task,
-    kinds: Mapping[str, ColumnKind],
-    spellings: Mapping[str, str] | None = None,
+    columns: Schema | Mapping[str, ColumnKind],
     *,
     training_rows: int | None = None,
 ) -> ReadyModel:
@@ -205,8 +205,8 @@ def ready_model(
     ----------
     name : one of `MODELS`
     task : {"classification", "regression"}
-    kinds, spellings : mappings from column names
-        See `ColumnReader`.
+    columns : Schema, or mapping from column names to "number", "category" or "date"
+        The columns that the model reads.
     training_rows : int, optional
         How many rows a trial is trained on; no more neighbours than these are looked for.
 
@@ -225,7 +225,8 @@ def ready_model(
         )
     bare = _class_of(name, model, task)(**model.options)
     inside, prefix = _wrapped(bare, model, task)
-    pipeline = Pipeline([*preparation(kinds, spellings).steps, (STEP, inside)])
+    schema = columns if isinstance(columns, Schema) else Schema(columns)
+    pipeline = Pipeline([*preparation(schema).steps, (STEP, inside)])
     space = model.space()
     neighbours = space.get("n_neighbors")
     if training_rows and isinstance(neighbours, IntDistribution):

@@ -26,6 +26,7 @@ TRUSTED = frozenset(
         "numpy.dtype",
         "shiftune.models.numbered_classes.NumberedClasses",
         "shiftune.models.preparation.ColumnReader",
+        "shiftune.tables.schema.Schema",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.compose._column_transformer._RemainderColsList",  # a list, up to version 1.8

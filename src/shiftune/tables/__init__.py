@@ -4,6 +4,7 @@ The command line is what this is for, so its messages name the options there.
 """
 
 from shiftune.tables.files import read_as_written, read_file
+from shiftune.tables.schema import Schema
 from shiftune.tables.site_table import SiteTable, site_table
 
-__all__ = ["SiteTable", "read_as_written", "read_file", "site_table"]
+__all__ = ["Schema", "SiteTable", "read_as_written", "read_file", "site_table"]

@@ -14,6 +14,7 @@ from pandas.api import types
 from shiftune.errors import ProblemError
 from shiftune.problem.columns import ColumnKind, kind_of
 from shiftune.tables.codes import first_code
+from shiftune.tables.dates import find_format, format_in_words, parse_dates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +34,6 @@ MANY_CATEGORIES = 50
 MOST_ROWS_OF_A_CASE = 20
 MANY_CODES = 20
 
-DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
-DATE_FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
 ID_NAME = re.compile(
     r"(^|[^a-z])(id|uuid|guid|index|key|nr|row|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
 )
@@ -64,8 +63,8 @@ class ReadColumn:
         Whether it says which case a row is, and nothing else.
     remark : str
         What was noticed or done; empty if nothing.
-    spelling : str
-        Format of dates that are written as text; empty otherwise.
+    date_format : str
+        Format of dates written as text; empty otherwise.
     """
 
     series: pd.Series
@@ -75,7 +74,7 @@ class ReadColumn:
     used: bool = True
     identifier: bool = False
     remark: str = ""
-    spelling: str = ""
+    date_format: str = ""
 
     @property
     def repeats(self) -> bool:
@@ -137,12 +136,12 @@ def _from_text(text: ReadColumn) -> ReadColumn:
     if given.empty or not all(isinstance(value, str) for value in given):
         return text
     column = text.series
-    if dates := _as_dates(column, given):
-        values, spelling = dates
-        remark = f"dates ({_in_words(spelling)})"
+    if date_format := find_format(given, MOST_STRANGE):
+        values = parse_dates(column, date_format)
+        remark = f"dates ({format_in_words(date_format)})"
         if strange := _count_as_missing(column[values.isna() & column.notna()], "date"):
             remark += f"; {strange}"
-        return replace(_read_as(values, "date", remark), spelling=spelling)
+        return replace(_read_as(values, "date", remark), date_format=date_format)
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
     strange_values = column[numbers.isna() & column.notna()]
     share = len(strange_values) / len(given)
@@ -187,29 +186,6 @@ def _read_as(values: pd.Series, kind: ColumnKind, remark: str) -> ReadColumn:
     return ReadColumn(
         values, kind, int(values.nunique()), float(values.isna().mean()), remark=remark
     )
-
-
-def _as_dates(column: pd.Series, given: pd.Series) -> tuple[pd.Series, str] | None:
-    if not given.iloc[:20].str.match(DATE).all():
-        return None
-    for spelling in DATE_FORMATS:
-        dates = as_dates(column, spelling)
-        if dates[given.index].isna().mean() <= MOST_STRANGE:
-            return dates, spelling
-    return None
-
-
-def _in_words(spelling: str) -> str:
-    words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year", "%H:%M": "time"}
-    for sign, word in words.items():
-        spelling = spelling.replace(sign, word)
-    return spelling
-
-
-def as_dates(column: pd.Series, spelling: str) -> pd.Series:
-    """Read text as dates in UTC without time zone; what is none becomes missing."""
-    dates = pd.to_datetime(column, format=spelling, errors="coerce", utc=True)
-    return dates.dt.tz_localize(None)
 
 
 def _useless(column: ReadColumn, inside: NDArray[np.bool_]) -> str:

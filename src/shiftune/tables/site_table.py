@@ -15,13 +15,13 @@ from shiftune.problem.reading import check_choice, site_names
 from shiftune.tables.codes import has_codes, without_zeros
 from shiftune.tables.columns import ReadColumn, read_column
 from shiftune.tables.labels import lacking_classes, read_labels
+from shiftune.tables.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from numpy.typing import NDArray
 
-    from shiftune.problem.columns import ColumnKind
     from shiftune.problem.labels import Task
 
 # Density ratio, training and validation need a row each.
@@ -38,7 +38,9 @@ class SiteTable:
         Its notes say what was noticed or done, besides the remarks on columns.
     columns : DataFrame
         One row per column besides site and label: kind, distinct, missing, used, identifier,
-        remark, spelling.
+        remark.
+    schema : Schema
+        How the columns that are used are read.
     target_rows : array of shape (n_T,)
         Where the target's rows stand in the table, counted from 0.
     target_labelled : bool array of shape (n_T,)
@@ -47,6 +49,7 @@ class SiteTable:
 
     problem: ShiftProblem
     columns: pd.DataFrame
+    schema: Schema
     target_rows: NDArray[np.intp]
     target_labelled: NDArray[np.bool_]
 
@@ -56,21 +59,9 @@ class SiteTable:
         return self.problem.notes
 
     @property
-    def kinds(self) -> dict[str, ColumnKind]:
-        """How the columns that are used are read."""
-        used = self.columns[self.columns["used"]]
-        return dict(zip(used.index, used["kind"], strict=True))
-
-    @property
     def identifiers(self) -> list[str]:
         """The columns that say which case a row is."""
         return self.columns.index[self.columns["identifier"]].to_list()
-
-    @property
-    def spellings(self) -> dict[str, str]:
-        """How dates that are written as text are written."""
-        dates = self.columns[self.columns["used"] & (self.columns["spelling"] != "")]
-        return dict(zip(dates.index, dates["spelling"], strict=True))
 
 
 def site_table(
@@ -180,6 +171,7 @@ def site_table(
     return SiteTable(
         replace(problem, notes=(*notes, *problem.notes)),
         _overview(columns),
+        _schema(columns),
         np.flatnonzero(rows)[inside],
         labelled[inside],
     )
@@ -275,8 +267,16 @@ def _about_repeats(column: ReadColumn) -> str:
     )
 
 
+def _schema(columns: dict[str, ReadColumn]) -> Schema:
+    used = {name: column for name, column in columns.items() if column.used}
+    return Schema(
+        {name: column.kind for name, column in used.items()},
+        {name: column.date_format for name, column in used.items() if column.date_format},
+    )
+
+
 def _overview(columns: dict[str, ReadColumn]) -> pd.DataFrame:
-    facts = ("kind", "distinct", "missing", "used", "identifier", "remark", "spelling")
+    facts = ("kind", "distinct", "missing", "used", "identifier", "remark")
     return pd.DataFrame(
         [[getattr(column, fact) for fact in facts] for column in columns.values()],
         index=pd.Index(columns, name="column"),
