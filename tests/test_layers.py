@@ -14,6 +14,8 @@ import shiftune
 ROOT = Path(shiftune.__file__).parent
 ORDER = [
     "errors",
+    "wording",
+    "spelling",
     "provenance",
     "atomic_write",
     "workers",
@@ -31,7 +33,7 @@ ORDER = [
     "report",
 ]
 BESIDE = {
-    "datasets": ["errors", "problem", "rows", "ratio"],
+    "datasets": ["errors", "wording", "spelling", "problem", "rows", "ratio"],
     "testing": [*ORDER, "datasets"],
     "demo": [*ORDER, "datasets"],
     "cli": [*ORDER, "demo"],

@@ -263,13 +263,13 @@ def test_an_incomplete_folder_names_what_is_missing(name, fakes, tmp_path):
     folder = as_folder(fakes[name], tmp_path / "part", stem)
     (folder / f"{stem}_4.npy").unlink()
     (folder / f"{stem}_11.npy").unlink()
-    with pytest.raises(ProblemError, match=rf"lacks {stem}_4\.npy, {stem}_11\.npy; .*http"):
+    with pytest.raises(ProblemError, match=rf"lacks {stem}_4\.npy and {stem}_11\.npy; .*http"):
         LOADERS[name](folder=folder)
 
 
 def test_the_folder_above_is_a_likely_slip(fakes, tmp_path):
     as_folder(fakes["gvhd"], tmp_path / "data" / "gvhd", "task")
-    with pytest.raises(ProblemError, match=r"and 6 more; did you mean the folder .*gvhd"):
+    with pytest.raises(ProblemError, match=r"and 8 more; did you mean the folder .*gvhd"):
         load_gvhd("task_1", folder=tmp_path / "data")
 
 

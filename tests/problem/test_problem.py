@@ -401,7 +401,7 @@ class TestMoreMistakes:
         df = pd.DataFrame({0: np.repeat([1.0, 2.0, 3.0], 20), "x": rng.normal(size=60)})
         df["y"] = np.where(df[0] == 1, np.nan, rng.normal(size=60))
         assert ShiftProblem.from_frame(df, site=0, label="y", target=1).target.name == "1.0"
-        with pytest.raises(ProblemError, match="did you mean 0, which is no text"):
+        with pytest.raises(ProblemError, match=r"did you mean 0 \(int, not text\)"):
             ShiftProblem.from_frame(df, site="0", label="y", target=1)
 
     @pytest.mark.parametrize(

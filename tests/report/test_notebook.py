@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from sklearn import config_context
 
-from shiftune.report.wording import with_interval
 from shiftune.search import ShiftSearch
+from shiftune.wording import with_interval
 
 
 def tags(html: str) -> set[str]:

@@ -19,9 +19,9 @@ from shiftune.report import save_report
 from shiftune.report.comparison import Rival, as_given, naive_choice
 from shiftune.report.page import page
 from shiftune.report.tables import importances_of, overlap_of, sources_with_intervals
-from shiftune.report.wording import with_interval
 from shiftune.risk.result import Estimate
 from shiftune.search import ShiftSearch
+from shiftune.wording import with_interval
 
 pytest.importorskip("plotly")
 

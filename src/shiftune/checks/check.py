@@ -57,19 +57,6 @@ class Checks(list[Check]):
     __repr__ = __str__
 
 
-def listed(names: list[str]) -> str:
-    """Name a few sites, and count the others.
-
-    >>> listed(["B", "C"]), listed(["B", "C", "D", "E", "F"])
-    ("'B' and 'C'", "'B', 'C', 'D' and 2 others")
-    """
-    shown = [repr(name) for name in names[:MOST_NAMES]]
-    more = len(names) - len(shown)
-    if more:
-        shown.append(f"{more} other{'s' if more > 1 else ''}")
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-
-
 def chance(p_value: float) -> str:
     """Write a p value.
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shiftune.checks.check import SIGNIFICANT, Check, listed, percent
+from shiftune.checks.check import SIGNIFICANT, Check, percent
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
 from shiftune.search.selection import paired_difference
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

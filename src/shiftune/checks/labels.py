@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shiftune.checks.check import MOST_NAMES, SIGNIFICANT, Check, chance, listed, percent
+from shiftune.checks.check import MOST_NAMES, SIGNIFICANT, Check, chance, percent
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd

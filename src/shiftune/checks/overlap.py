@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shiftune.checks.check import Check, listed, percent, verb
+from shiftune.checks.check import Check, percent, verb
 from shiftune.ratio.overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

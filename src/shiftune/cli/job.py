@@ -21,9 +21,9 @@ from shiftune.models import (
     space_from_toml,
 )
 from shiftune.problem import PAPER_SHARES
-from shiftune.problem.reading import check_choice
 from shiftune.search import ShiftSearch
 from shiftune.search.settings import check_settings, loss_for
+from shiftune.spelling import check_choice
 from shiftune.tables import SiteTable, read_as_written, read_file, site_table
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ def models(
       n_estimators = 300                                      # always this
     """
     from shiftune.models import MODELS, space_as_toml
-    from shiftune.problem.reading import check_choice
+    from shiftune.spelling import check_choice
 
     if name is not None:
-        model = MODELS[check_choice(name, list(MODELS), "model")]
+        model = MODELS[check_choice(name, MODELS, "model")]
         if not as_json:
             typer.echo(f"# {name}: {model.about}\n{space_as_toml(model.space())}")
             return

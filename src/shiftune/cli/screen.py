@@ -12,6 +12,7 @@ from rich.text import Text
 
 from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.ratio.overlap import is_doubtful
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,8 +83,7 @@ def show_table(
 def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
     problem = table.problem
     sites = sorted(problem.sources, key=len, reverse=True)
-    shown = ", ".join(f"{site.name} ({len(site)})" for site in sites[:8])
-    more = f" and {len(sites) - 8} more" if len(sites) > 8 else ""
+    shown = listed((f"{site.name} ({len(site)})" for site in sites), 8, quoted=False)
     used = table.columns[table.columns["used"]]
     counts = used["kind"].value_counts()
     many = {"number": "numbers", "category": "categories", "date": "dates"}
@@ -95,7 +95,7 @@ def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
     facts = [
         ("Table", str(path)),
         ("Target", f"{problem.target.name}: {len(problem.target)} rows{labelled}"),
-        ("Sources", f"{len(sites)} with {rows} rows: {shown}{more}"),
+        ("Sources", f"{len(sites)} with {rows} rows: {shown}"),
         ("Columns", kinds + (f"; {left} left out" if left else "")),
     ]
     if label is not None:
@@ -108,8 +108,7 @@ def _about_label(table: SiteTable) -> str:
     if problem.task == "regression":
         return "a quantity (regression)"
     classes = [str(name) for name in problem.classes]
-    shown = ", ".join(classes[:6]) + (f" and {len(classes) - 6} more" if len(classes) > 6 else "")
-    return f"{len(classes)} classes: {shown}"
+    return f"{len(classes)} classes: {listed(classes, 6, quoted=False)}"
 
 
 def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
@@ -176,7 +175,7 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
 
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show the winner, what every source says of it, and where the files are."""
-    from shiftune.report.wording import loss_in_words, number
+    from shiftune.wording import loss_in_words, number
 
     risk = best["risk"]
     loss = loss_in_words(best["loss"])
@@ -280,7 +279,7 @@ def show_models(console: Console) -> None:
 
 
 def _if_known(value: float | None, digits: int = 4) -> str:
-    from shiftune.report.wording import number
+    from shiftune.wording import number
 
     return "?" if value is None else number(value, digits)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import ProblemError
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ def read_arrays(folder: Path, names: Sequence[str]) -> list[Floats]:
     """Read a folder with one ``.npy`` file per patient."""
     missing = [f"{name}.npy" for name in names if not (folder / f"{name}.npy").is_file()]
     if missing:
-        raise ProblemError(f"the folder {folder} lacks {_listed(missing)}")
+        raise ProblemError(f"the folder {folder} lacks {listed(missing, quoted=False)}")
     return [_array(folder / f"{name}.npy", f"{folder / name}.npy") for name in names]
 
 
@@ -51,7 +52,7 @@ def read_telemonitoring_csv(path: Path, names: Sequence[str]) -> list[Floats]:
         ) from error
     missing = [column for column in ["subject#", *TELEMONITORING] if column not in frame.columns]
     if missing:
-        raise ProblemError(f"{path} lacks the column(s) {_listed(missing)}")
+        raise ProblemError(f"{path} lacks the column(s) {listed(missing, quoted=False)}")
     try:
         values = frame[TELEMONITORING].to_numpy(dtype=np.float64)
         subjects = frame["subject#"].to_numpy(dtype=np.float64)
@@ -63,7 +64,7 @@ def read_telemonitoring_csv(path: Path, names: Sequence[str]) -> list[Floats]:
         found = len(np.unique(subjects))
         raise ProblemError(
             f"{path} should have the subjects 1 to {len(names)}; it has {found} different ones"
-            + (f", and no row for {_listed(absent)}" if absent else "")
+            + (f", and no row for {listed(absent, quoted=False)}" if absent else "")
         )
     return tables
 
@@ -80,7 +81,7 @@ def read_gvhd_zip(path: Path, names: Sequence[str]) -> list[Floats]:
             }
             missing = [f"dataset/gvhd/{name}.npy" for name in names if name not in members]
             if missing:
-                raise ProblemError(f"the archive {path} lacks {_listed(missing)}")
+                raise ProblemError(f"the archive {path} lacks {listed(missing, quoted=False)}")
             return [
                 _array(io.BytesIO(archive.read(members[name])), f"{members[name]} in {path}")
                 for name in names
@@ -99,7 +100,3 @@ def _array(file: Path | IO[bytes], where: str) -> Floats:
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "iuf":
         raise ProblemError(f"{where} is not a NumPy array of numbers of shape (n, d)")
     return table.astype(np.float64)
-
-
-def _listed(names: Sequence[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.spelling import check_choice
 
 NAMES = ("A", "B", "C", "D", "E", "F", "G", "H")
 WARDS = ("medicine", "surgery", "intensive care")
@@ -43,8 +43,8 @@ def hospitals(
     >>> table.shape, sorted(table["hospital"].unique())[:3]
     ((400, 10), ['A', 'B', 'C'])
     """
-    if only is not None and only not in NAMES:
-        raise ProblemError(f"there is no hospital {only!r}; there are {list(NAMES)}")
+    if only is not None:
+        check_choice(only, NAMES, "hospital")
     rng = np.random.default_rng(random_state)
     shifts = rng.normal(0, 0.6, (len(NAMES), 5))
     wards = rng.dirichlet([6, 4, 2], len(NAMES))

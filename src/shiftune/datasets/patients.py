@@ -11,7 +11,7 @@ from shiftune.datasets.fetching import fetch
 from shiftune.datasets.formats import TELEMONITORING, read_gvhd_zip, read_telemonitoring_csv
 from shiftune.datasets.source import Source
 from shiftune.problem import ShiftProblem
-from shiftune.problem.reading import check_choice
+from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     import os
@@ -77,7 +77,7 @@ def load_parkinson(
     >>> load_parkinson("patient28")
     Traceback (most recent call last):
     ...
-    shiftune.errors.ProblemError: there is no patient 'patient28'; did you mean 'patient_28'?
+    shiftune.errors.SettingsError: there is no patient 'patient28'; did you mean 'patient_28'?
     """
     check_choice(target, PARKINSON.names, "patient")
     tables = dict(zip(PARKINSON.names, fetch(PARKINSON, folder), strict=True))
@@ -122,7 +122,7 @@ def load_gvhd(
     >>> load_gvhd("task0")
     Traceback (most recent call last):
     ...
-    shiftune.errors.ProblemError: there is no patient 'task0'; did you mean 'task_0'?
+    shiftune.errors.SettingsError: there is no patient 'task0'; did you mean 'task_0'?
     """
     check_choice(target, GVHD.names, "patient")
     tables = dict(zip(GVHD.names, fetch(GVHD, folder), strict=True))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shiftune.errors import ProblemError
+from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -110,15 +111,13 @@ def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
     array([8.])
     >>> loss_named("quadratic")
     Traceback (most recent call last):
-    shiftune.errors.ProblemError: there is no loss 'quadratic'; there are ['absolute', ...]
+    shiftune.errors.SettingsError: there is no loss 'quadratic'; choose from 'squared', ...
     """
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
         return Loss(loss, getattr(loss, "__name__", type(loss).__name__))
-    if loss not in LOSSES:
-        raise ProblemError(f"there is no loss {loss!r}; there are {sorted(LOSSES)}")
-    return LOSSES[loss]
+    return LOSSES[check_choice(loss, LOSSES, "loss")]
 
 
 def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:

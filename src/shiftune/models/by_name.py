@@ -12,9 +12,9 @@ from sklearn.pipeline import Pipeline
 from shiftune.errors import ProblemError
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
-from shiftune.problem.reading import check_choice
 from shiftune.search import spaces
 from shiftune.search.space import Space
+from shiftune.spelling import check_choice
 from shiftune.tables import Schema
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def ready_model(
     >>> type(model.bare).__name__, model.prefix, sorted(model.space)
     ('SVR', 'model__regressor__', ['C', 'gamma'])
     """
-    model = MODELS[check_choice(name, list(MODELS), "model")]
+    model = MODELS[check_choice(name, MODELS, "model")]
     if task not in model.tasks:
         others = [other for other, m in MODELS.items() if task in m.tasks]
         raise ProblemError(

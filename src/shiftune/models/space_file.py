@@ -8,7 +8,6 @@ n_estimators = 300                                  # always this
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,9 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, SettingsError
 from shiftune.search.space import Space, check_names
+from shiftune.spelling import hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,11 +118,7 @@ def _distribution(value: Any, where: str, ready: BaseDistribution | None) -> Bas
         return CategoricalDistribution(choices)
     for key in value:
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1)
-            raise ProblemError(
-                f"{where} has {key!r}; "
-                + (f"did you mean {near[0]!r}?" if near else f"a range has {', '.join(KEYS)}")
-            )
+            raise SettingsError(f"{where} has {key!r}; {hint(key, KEYS)}")
     if not {"low", "high"} <= value.keys():
         raise ProblemError(f"{where} needs low and high, such as {{ low = 1, high = 10 }}")
     numbers = [value[key] for key in ("low", "high", "step") if key in value]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, ProblemError
 from shiftune.problem.columns import refuse_sparse
 from shiftune.problem.labels import Task, is_missing
-from shiftune.problem.reading import TargetLabels, by_group, check_choice, read, rows_of, site_names
+from shiftune.problem.reading import TargetLabels, by_group, read, rows_of, site_names
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites
+from shiftune.spelling import check_choice
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -127,7 +129,7 @@ class ShiftProblem:
         if doubled:
             raise ProblemError(f"the column names {doubled} occur more than once")
         for name in [site, label, *(features or ())]:
-            check_choice(name, list(df.columns), "column")
+            check_choice(name, df.columns, "column", DataError)
         where = df[site]
         if where.isna().any():
             raise ProblemError(
@@ -144,7 +146,7 @@ class ShiftProblem:
         chosen_rows, labels = df[chosen], df[label]
         if isinstance(target, pd.DataFrame):
             for name in chosen:
-                check_choice(name, list(target.columns), "column of the target")
+                check_choice(name, target.columns, "column of the target", DataError)
             X_target = target[chosen]
             given = target[label] if label in target.columns else None
             inside = np.zeros(len(df), dtype=bool)
@@ -152,7 +154,7 @@ class ShiftProblem:
             values = where.unique()
             same = [v for v in values if type(v) is not str and v == target]  # 1 and 1.0
             wanted = str(same[0]) if same else str(target)
-            target_name = check_choice(wanted, sorted(set(groups)), "site")
+            target_name = check_choice(wanted, sorted(set(groups)), "site", DataError)
             inside = groups == target_name
             X_target, given = chosen_rows[inside], labels[inside]
         y_target = None if given is None or is_missing(given).all() else given
@@ -401,12 +403,10 @@ class ShiftProblem:
         few = self.labelled_target
         labels = " without labels" if few is None else f", and labels of {len(few)}"
         shown = [f"{site.name!r}: {len(site)} rows" for site in self.sources]
-        if len(shown) > 8:
-            shown = [*shown[:7], f"and {len(shown) - 7} more"]
         lines = [
             f"ShiftProblem: {self.task}, {count} column{'s' if count != 1 else ''}",
             f"  target  {self.target.name!r}: {len(self.target)} rows{labels}",
-            f"  sources {', '.join(shown)}",
+            f"  sources {listed(shown, 7, quoted=False)}",
         ]
         lines += [f"  note    {note}" for note in self.notes]
         return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -19,6 +18,8 @@ from shiftune.problem.columns import (
 )
 from shiftune.problem.labels import Task, as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site
+from shiftune.spelling import alike
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,8 +169,11 @@ def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:
             "class"
         )
     if few is not None and (unseen := sorted(set(few.tolist()) - set(seen.tolist()))):
-        alike = {str(name): _nearest(str(name), [*map(str, seen)]) for name in unseen}
-        near = ", ".join(f"{right!r} for {name!r}?" for name, right in alike.items() if right)
+        near = ", ".join(
+            f"{right!r} for {str(name)!r}?"
+            for name in unseen
+            for right in alike(str(name), map(str, seen))
+        )
         raise ProblemError(
             f"the labelled target rows have the class(es) {unseen}, which no source has; a model "
             "trained on the sources can never predict them: correct the spelling"
@@ -182,7 +186,7 @@ def _notes(sources: tuple[Site, ...], tables: list[Features]) -> list[str]:
     notes = []
     constant = constant_columns(tables)
     if constant:
-        notes.append(f"constant column(s) that tell nothing: {_listed(constant)}")
+        notes.append(f"constant column(s) that tell nothing: {listed(constant)}")
     notes += [
         f"column {name!r} has another value in almost every row, like an identifier: it makes "
         "sites look different and helps no model; leave it out of the features"
@@ -192,7 +196,7 @@ def _notes(sources: tuple[Site, ...], tables: list[Features]) -> list[str]:
     if small:
         one = len(small) == 1
         notes.append(
-            f"site{'' if one else 's'} {_listed(small)} ha{'s' if one else 've'} fewer than "
+            f"site{'' if one else 's'} {listed(small)} ha{'s' if one else 've'} fewer than "
             f"{SMALL_SITE} rows: {'its' if one else 'their'} own estimates will be rough"
         )
     return notes
@@ -229,31 +233,3 @@ def site_names(where: pd.Series) -> NDArray[Any]:
             f"the sites {doubled} occur both as text and as number; write them in one way"
         )
     return np.asarray(where.map(dict(zip(values, texts, strict=True))), dtype=object)
-
-
-def check_choice(name: Any, choices: list[Any], what: str) -> Any:
-    """Return `name` if it is one of the choices; else an error with the nearest spelling."""
-    if name in choices:
-        return name
-    texts = [str(choice) for choice in choices]
-    near = _nearest(str(name), texts)
-    if near == str(name):
-        hint = f"did you mean {choices[texts.index(near)]!r}, which is no text?"
-    elif near is not None:
-        hint = f"did you mean {near!r}?"
-    else:
-        hint = f"there are {_listed(texts)}"
-    raise ProblemError(f"there is no {what} {str(name)!r}; {hint}")
-
-
-def _nearest(name: str, texts: list[str]) -> str | None:
-    """Return the text that is spelt most like the name, if one is spelt like it."""
-    lower = {text.lower(): text for text in reversed(texts)}
-    alike = difflib.get_close_matches(name.lower(), lower, n=1)
-    near = difflib.get_close_matches(name, texts, n=1) or [lower[text] for text in alike]
-    return near[0] if near else None
-
-
-def _listed(names: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -14,6 +14,7 @@ from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.score import held_out_scores
 from shiftune.rows.subsample import subsample
+from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,9 +153,4 @@ def ratio_named(ratio: str | DensityRatio, random_state: int = 0) -> DensityRati
     if isinstance(ratio, DensityRatio):
         return ratio
     choices = {**default_candidates(random_state), "auto": AutoRatio(random_state=random_state)}
-    if ratio not in choices:
-        raise ProblemError(
-            f"there is no density ratio {ratio!r}; there are {sorted(choices)}, and KnownRatio "
-            "for ratios given as functions"
-        )
-    return choices[ratio]
+    return choices[check_choice(ratio, choices, "density ratio")]

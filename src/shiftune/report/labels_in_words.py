@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shiftune.errors import ProblemError
 from shiftune.report.label_worth import label_worth
-from shiftune.report.wording import number
+from shiftune.wording import number
 
 if TYPE_CHECKING:
     import pandas as pd

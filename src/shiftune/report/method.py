@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.report.wording import count
+from shiftune.wording import count
 
 if TYPE_CHECKING:
     from shiftune.search import ShiftSearch

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from shiftune.report.tables import completed, sources_with_intervals
-from shiftune.report.wording import count, loss_in_words, number, shortened, with_interval
+from shiftune.wording import count, loss_in_words, number, shortened, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

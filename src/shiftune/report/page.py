@@ -18,7 +18,8 @@ from shiftune.report.method import how_estimated, taken_for_granted
 from shiftune.report.one_file import json_in_html, plotly_js, resource, script_hash
 from shiftune.report.parameters import parameters
 from shiftune.report.tables import overlap_of, shifts_of, sources_with_intervals
-from shiftune.report.wording import (
+from shiftune.search.selection import paired_difference
+from shiftune.wording import (
     count,
     figures,
     loss_in_words,
@@ -26,7 +27,6 @@ from shiftune.report.wording import (
     with_interval,
     written_like,
 )
-from shiftune.search.selection import paired_difference
 
 if TYPE_CHECKING:
     import os

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from shiftune.report.wording import number, short_names
 from shiftune.search.records import finished_trials
+from shiftune.wording import number, short_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from shiftune.risk.normalised import random_effects, self_normalised
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, laid_out, read_sample
 from shiftune.risk.variance import pooled_variance
+from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,8 +96,7 @@ def estimate(
     >>> bool(low < 1 < high), risk.sources["share"].round(2).to_list()
     (True, [0.7, 0.3])
     """
-    if method not in METHODS:
-        raise ProblemError(f"there is no risk estimator {method!r}; there are {list(METHODS)}")
+    check_choice(method, METHODS, "risk estimator")
     if method in ("naive", "oracle"):
         sample = read_sample(losses, None, names)
         return _assembled(sample, lambdas.unbiased(sample), method)

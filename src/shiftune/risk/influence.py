@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import ProblemError
+from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     from shiftune.risk.result import RiskEstimate
@@ -40,9 +41,7 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     >>> round(without_source(risk, "D").value, 6)  # the mean of 1, 2, 3, 5
     2.75
     """
-    if name not in risk.names:
-        raise ProblemError(f"there is no source {name!r}; there are {list(risk.names)}")
-    j = risk.names.index(name)
+    j = risk.names.index(check_choice(name, risk.names, "source"))
     share = float(risk.lam[j] * risk.n[j])
     if share >= ALL:
         raise ProblemError(f"the estimate rests on {name!r} alone; without it there is none")

@@ -8,8 +8,9 @@ import sys
 import numpy as np
 from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, TPESampler
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.search.gp import GPLCBSampler
+from shiftune.spelling import check_choice
 
 NAMES = ("gp_lcb", "random", "tpe")
 
@@ -31,22 +32,19 @@ def sampler_named(sampler: str | BaseSampler, random_state: int, finished: int =
     'GPLCBSampler'
     """
     if isinstance(sampler, NSGAIISampler | NSGAIIISampler):
-        raise ProblemError(
+        raise SettingsError(
             f"{type(sampler).__name__} is for several objectives, and the target risk is one; "
             "use 'gp_lcb', 'tpe' or 'random'"
         )
     if isinstance(sampler, BaseSampler):
         return copy.deepcopy(sampler)
+    check_choice(sampler, NAMES, "sampler")
     if sampler == "gp_lcb":
         return GPLCBSampler(seed=random_state)
     if sampler == "random":
         # Draws by seed and trial number, so that a continued study does not repeat itself.
         return GPLCBSampler(seed=random_state, n_startup_trials=sys.maxsize)
-    if sampler == "tpe":
-        # Its stream begins anew with every object: with the same seed a continued study would
-        # repeat its first trials.
-        seed = np.random.SeedSequence([random_state, finished]).generate_state(1)
-        return TPESampler(seed=int(seed[0]))
-    raise ProblemError(
-        f"there is no sampler {sampler!r}; there are {list(NAMES)} and all of Optuna's"
-    )
+    # TPE's stream begins anew with every object: with the same seed a continued study would repeat
+    # its first trials.
+    seed = np.random.SeedSequence([random_state, finished]).generate_state(1)
+    return TPESampler(seed=int(seed[0]))

@@ -17,6 +17,7 @@ from shiftune.problem.columns import column_kinds
 from shiftune.risk import ESTIMATORS
 from shiftune.search.samplers import sampler_named
 from shiftune.search.space import check as check_space
+from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,10 +134,8 @@ def _check_choices(search: ShiftSearch) -> None:
         raise ProblemError(
             f"training_weights is None or 'importance', got {search.training_weights!r}"
         )
-    if not callable(search.risk) and search.risk not in ESTIMATORS:
-        raise ProblemError(
-            f"there is no risk estimator {search.risk!r}; there are {list(ESTIMATORS)}"
-        )
+    if not callable(search.risk):
+        check_choice(search.risk, ESTIMATORS, "risk estimator")
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
         raise ProblemError(

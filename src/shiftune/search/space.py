@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any, Self
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from shiftune.errors import ProblemError
+from shiftune.spelling import alike
 
 Measure = Callable[[Mapping[str, Any]], float | None]
 
@@ -209,22 +209,18 @@ def _meant(key: str, known: Mapping[str, Any]) -> list[str]:
     name = _last_part(key)
     elsewhere = [other for other in known if _last_part(other) == name]
     if elsewhere:  # a step was forgotten, misspelt or is too much
-        return sorted(elsewhere, key=lambda other: -_likeness(key, other))[:3]
-    scored = [
-        (max(_likeness(key, other), _likeness(name, _last_part(other))), other)
+        return alike(key, elsewhere, most=3, cutoff=0.0)
+    tunable = [
+        other
         for other, value in known.items()
         if not hasattr(value, "get_params")  # a step as a whole, which nobody tunes
     ]
-    likeness, best = max(scored, default=(0.0, ""))
-    return [best] if likeness >= 0.6 else []  # what difflib itself calls a close match
+    ends = {_last_part(other): other for other in tunable}
+    return [ends[end] for end in alike(name, ends)] or alike(key, tunable)
 
 
 def _last_part(key: str) -> str:
     return key.rpartition("__")[2]
-
-
-def _likeness(a: str, b: str) -> float:
-    return difflib.SequenceMatcher(None, a.lower(), b.lower()).ratio()
 
 
 def _takes_any_keyword(kind: type) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import warnings
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pandas as pd
 from pandas.api import types
 
 from shiftune.errors import ProblemError
+from shiftune.spelling import alike
 from shiftune.tables.codes import has_codes
 from shiftune.tables.whole_numbers import are_whole
 
@@ -77,7 +77,7 @@ def _check_file(path: Path) -> None:
     if not path.exists():
         folder = path.parent
         there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
-        near = difflib.get_close_matches(path.name, there, n=1)
+        near = alike(path.name, there)
         raise ProblemError(
             f"there is no file {path}" + (f"; did you mean {folder / near[0]}?" if near else "")
         )

@@ -12,6 +12,7 @@ from shiftune.errors import ProblemError
 from shiftune.problem.labels import MOST_CLASSES, Task, task_of
 from shiftune.tables.codes import first_code
 from shiftune.tables.whole_numbers import are_whole
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,11 +153,12 @@ def lacking_classes(labels: pd.Series, groups: NDArray[np.object_]) -> list[str]
     by_site = pd.crosstab(groups[given], labels[given].astype(str).to_numpy())
     notes = []
     for site, counts in by_site.iterrows():
-        lacking = [repr(label) for label, count in counts.items() if count == 0]
+        lacking = [str(label) for label, count in counts.items() if count == 0]
         if lacking:
-            shown = ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more" * (len(lacking) > 4))
             one = len(lacking) == 1
-            notes.append(f"site {site!r} has no row of class{'' if one else 'es'} {shown}")
+            notes.append(
+                f"site {site!r} has no row of class{'' if one else 'es'} {listed(lacking)}"
+            )
     if len(notes) > 4:
         notes = [*notes[:3], f"{len(notes) - 3} more sites lack a class"]
     return notes

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataError, DataWarning, ProblemError
 from shiftune.problem import ShiftProblem
-from shiftune.problem.reading import check_choice, site_names
+from shiftune.problem.reading import site_names
+from shiftune.spelling import check_choice
 from shiftune.tables.codes import has_codes, without_zeros
 from shiftune.tables.columns import ReadColumn, read_column
 from shiftune.tables.labels import lacking_classes, read_labels
 from shiftune.tables.schema import Schema
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -115,7 +117,7 @@ def site_table(
     if doubled := df.columns[df.columns.duplicated()].unique().to_list():
         raise ProblemError(f"the column names {doubled} occur more than once")
     for name in (site, *([] if label is None else [label]), *keep, *drop, *identifiers):
-        check_choice(name, names, "column")
+        check_choice(name, names, "column", DataError)
     for role, taken in (("site", site), ("label", label)):
         if taken in identifiers:
             raise ProblemError(
@@ -186,7 +188,7 @@ def _sites(where: pd.Series, target: str) -> tuple[NDArray[np.object_], str]:
         )
     groups = site_names(where)
     target = _by_number(sorted(set(groups))).get(target, target)
-    check_choice(target, sorted(set(groups)), "site")
+    check_choice(target, sorted(set(groups)), "site", DataError)
     if len(set(groups)) < 2:
         raise ProblemError(
             f"all rows are of site {target!r}; at least one other site with labels is needed"
@@ -242,11 +244,10 @@ def _usable_rows(
             raise ProblemError(
                 f"no source has {FEWEST_ROWS} rows; is {site!r} really the column of the sites?"
             )
-        shown = ", ".join(map(repr, tiny[:6])) + (f" and {len(tiny) - 6} more" * (len(tiny) > 6))
         one = len(tiny) == 1
         notes.append(
-            f"site{'' if one else 's'} {shown} ha{'s' if one else 've'} fewer than {FEWEST_ROWS} "
-            f"rows and {'is' if one else 'are'} left out"
+            f"site{'' if one else 's'} {listed(tiny)} ha{'s' if one else 've'} fewer than "
+            f"{FEWEST_ROWS} rows and {'is' if one else 'are'} left out"
         )
         rows &= ~np.isin(groups.astype(str), tiny)
     return rows, notes

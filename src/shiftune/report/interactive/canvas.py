@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftune.errors import ProblemError
-from shiftune.report.wording import shortened
+from shiftune.wording import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

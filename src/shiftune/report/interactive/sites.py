@@ -27,7 +27,7 @@ from shiftune.report.tables import (
     sources_with_intervals,
     weight_quantiles,
 )
-from shiftune.report.wording import number, with_interval
+from shiftune.wording import number, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ from shiftune.report.interactive.canvas import (
     rows_of_table,
 )
 from shiftune.report.tables import completed, importances_of, needs_log_scale, parameter_names
-from shiftune.report.wording import number, short_names, shortened, with_interval
+from shiftune.wording import number, short_names, shortened, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -90,6 +90,17 @@ def count(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
+def listed(names: Iterable[str], most: int = 4, *, quoted: bool = True) -> str:
+    """Write names in a sentence: the first few, and the number of the others.
+
+    >>> listed(["B", "C"]), listed("BCDEFG", 3), listed(["B (80)"], quoted=False)
+    ("'B' and 'C'", "'B', 'C', 'D' and 3 more", 'B (80)')
+    """
+    texts = [repr(str(name)) if quoted else name for name in names]
+    parts = texts if len(texts) <= most else [*texts[:most], f"{len(texts) - most} more"]
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Return parameters' names without the steps of the pipeline, where that is clear enough.
 
