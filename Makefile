@@ -28,7 +28,7 @@ OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-oldest.txt -e ".[report]" pytest pytest-xdist hypothesis psutil densratio
+		-c constraints-oldest.txt -e ".[report]" pytest pytest-timeout pytest-xdist hypothesis psutil densratio
 	$(OLDEST)/bin/python -m pytest -q -W default tests/problem tests/tables tests/ratio tests/risk tests/models \
 		tests/cli/test_identifiers.py tests/cli/test_target_labels.py tests/search/test_search.py \
 		tests/search/test_unseen_sites.py tests/report/test_page.py \
