@@ -27,7 +27,7 @@ from shiftune.errors import OverlapWarning
 from shiftune.problem import Site
 from shiftune.ratio import ClassifierRatio, KnownRatio
 from shiftune.risk import estimate, heterogeneity, heterogeneity_of
-from shiftune.stability import label_stability
+from shiftune.stability import NotTested, label_stability
 
 FIVE_PERCENT = 0.05
 # k sites of n rows in d columns; how y depends on x; its noise; how far the means lie apart (in
@@ -192,7 +192,7 @@ def real(folder: Path, draws: int) -> None:
         told = json.loads(path.with_suffix(".json").read_text())["task"]
         task = "regression" if told == "regression" else "classification"
         found = label_stability(_sites(X, y, site), task=task)
-        asked = found.sites["not_tested"] == ""
+        asked = found.sites["not_tested"] == NotTested.TESTED
         row = {
             "table": path.stem,
             "sites": len(found.sites),

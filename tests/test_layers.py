@@ -14,6 +14,7 @@ import shiftune
 ROOT = Path(shiftune.__file__).parent
 ORDER = [
     "errors",
+    "level",
     "wording",
     "spelling",
     "provenance",
@@ -33,7 +34,7 @@ ORDER = [
     "report",
 ]
 BESIDE = {
-    "datasets": ["errors", "wording", "spelling", "problem", "rows", "ratio"],
+    "datasets": ["errors", "level", "wording", "spelling", "problem", "rows", "ratio"],
     "testing": [*ORDER, "datasets"],
     "demo": [*ORDER, "datasets"],
     "cli": [*ORDER, "demo"],

@@ -9,7 +9,7 @@ import pytest
 from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
 from shiftune.problem import Site
-from shiftune.stability import label_stability
+from shiftune.stability import NotTested, label_stability
 
 
 def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
@@ -114,8 +114,8 @@ def test_sites_that_cannot_be_asked(rng):
     found = label_stability([*far, small])
     assert found.p_value == 1
     assert found.sites["not_tested"].to_list() == [
-        *["hardly any row is like those of other sites"] * 2,
-        "fewer than 10 rows",
+        *[NotTested.UNLIKE_OTHERS] * 2,
+        NotTested.FEW_ROWS,
     ]
     with pytest.raises(ProblemError, match="at least two sites with 10 labelled rows"):
         label_stability([far[0], small])

@@ -37,7 +37,7 @@ def labels_check(found: LabelStability | None, target: str = "") -> Check:
     target : str
         Its name, if some of its rows have labels and so it was compared with the sources.
     """
-    if found is None or not (found.sites["not_tested"] == "").any():
+    if found is None or found.compared == 0:
         reason = (
             "there are not two labelled sites with enough rows"
             if found is None
@@ -51,7 +51,7 @@ def labels_check(found: LabelStability | None, target: str = "") -> Check:
             "say which site a row comes from can be dropped.",
             {} if found is None else {"sites_compared": 0.0},
         )
-    compared = int((found.sites["not_tested"] == "").sum())
+    compared = found.compared
     moved = found.moved(SIGNIFICANT)
     figures = {
         "p_value": found.p_value,

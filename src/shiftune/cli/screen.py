@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftune.errors import DataWarning, OverlapWarning
+from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
 from shiftune.wording import listed
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Columns of a table with more are not all listed.
 MOST_COLUMNS = 25
 MOST_SITES = 40
+COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
 def screen(*, silent: bool = False) -> Console:
@@ -120,7 +122,6 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     out = is_doubtful(overlap)
     ordered = overlap.assign(out=out).sort_values(["out", "ess_share"], ascending=[True, False])
     for name, row in ordered.head(MOST_SITES).iterrows():
-        well = row["verdict"] == "overlaps well"
         grid.add_row(
             str(name),
             str(row["n"]),
@@ -129,7 +130,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
             else f"{row['mean_weight']:.0e}",
             f"{row['ess_share']:.0%}",
             f"{row['uncovered']:.0%}" if row["uncovered"] == row["uncovered"] else "?",
-            Text(row["verdict"], style="red" if row["out"] else "green" if well else "yellow"),
+            Text(row["verdict"], style=COLOURS[row["level"]]),
         )
     console.print()
     console.print(grid)

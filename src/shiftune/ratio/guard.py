@@ -1,4 +1,4 @@
-"""Whether a source's weights let it speak about the target at all."""
+"""Limits within which the weights of a source are believed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from shiftune.ratio.verdict import Reason, Verdict
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -49,10 +51,10 @@ class Guard:
 
     Examples
     --------
-    >>> Guard().objection(n=300, mean_weight=0.97, ess=120.0)
-    ''
-    >>> Guard().objection(n=300, mean_weight=2e-7, ess=1.4)
-    'no target-like rows: mean weight 2e-07'
+    >>> Guard().objection(n=300, mean_weight=0.97, ess=120.0) is None
+    True
+    >>> print(Guard().objection(n=300, mean_weight=2e-7, ess=1.4))
+    no target-like rows: mean weight 2e-07
     """
 
     min_mean_weight: float = 0.6
@@ -61,18 +63,19 @@ class Guard:
     min_ess_together: float = 3.0
     prior_rows: float = 80.0
 
-    def objection(self, n: int, mean_weight: float, ess: float) -> str:
-        """Say in words why a source may not speak (in 40 characters); empty when it may."""
+    def objection(self, n: int, mean_weight: float, ess: float) -> Verdict | None:
+        """Return why a source is left out; None where it takes part."""
         if n < 2:
-            return "one row only, no variance"
+            return Verdict(Reason.ONE_ROW)
         if not mean_weight >= self.min_mean_weight:
-            amount = "no" if mean_weight < NEGLIGIBLE else "few"
-            return f"{amount} target-like rows: mean weight {mean_weight:.3g}"
+            few = mean_weight >= NEGLIGIBLE
+            reason = Reason.FEW_TARGET_LIKE_ROWS if few else Reason.NO_TARGET_LIKE_ROWS
+            return Verdict(reason, mean_weight)
         if mean_weight > self.max_mean_weight:
-            return f"density ratio failed: mean weight {mean_weight:.3g}"
+            return Verdict(Reason.RATIO_FAILED, mean_weight)
         if ess < min(self.min_ess, n / 4):
-            return f"{ess:.1f} effective rows of {n}"
-        return ""
+            return Verdict(Reason.FEW_EFFECTIVE_ROWS, ess)
+        return None
 
 
 def effective_rows(w: NDArray[np.float64], starts: ArrayLike = (0,)) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Which sources overlap with the target: figures and a verdict in words, per source."""
+"""Overlap of every source with the target: figures and a verdict."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
+from shiftune.level import Level
 from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.ratio.verdict import Reason, Verdict
 from shiftune.rows.encoding import RatioEncoder
 from shiftune.rows.subsample import subsample
 
@@ -32,8 +34,8 @@ _MOST_ROWS = 2_000
 # source distributed like the target leaves up to 4 %.)
 SOME_OUT_OF_REACH = 0.1
 MANY_OUT_OF_REACH = 0.25
-# How the verdict on a source begins that density ratios leave nothing to say.
-DOUBTFUL = "doubtful"
+# A source of which a smaller share of rows is effective overlaps little.
+FEW_EFFECTIVE = 0.1
 
 
 def diagnose(
@@ -85,14 +87,15 @@ def overlap(
         The rows themselves.
     names : k names
     guard : Guard, optional
-        The limits that the verdict speaks of.
+        Limits outside of which a verdict is a problem.
 
     Returns
     -------
     DataFrame, one row per source
         n, mean_weight (1 if the ratio is right), ess :math:`(\sum w)^2/\sum w^2` and its share
         of n, max_weight_share (of the heaviest row), uncovered (the share of target rows in
-        regions where the source has none), verdict.
+        regions where the source has none); level ("ok", "caution", or "problem" for a source
+        that an estimate with density ratios leaves out), reason (a code) and verdict (in words).
 
     Examples
     --------
@@ -107,7 +110,7 @@ def overlap(
     rows = []
     for w, uncovered in zip(weights, missed, strict=True):
         n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
-        objection = limits.objection(n, mean, ess)
+        found = limits.objection(n, mean, ess) or _verdict(ess / n, uncovered)
         rows.append(
             {
                 "n": n,
@@ -116,7 +119,9 @@ def overlap(
                 "ess_share": ess / n,
                 "max_weight_share": float(w.max() / w.sum()) if w.sum() > 0 else np.nan,
                 "uncovered": uncovered,
-                "verdict": _verdict(objection, ess / n, uncovered),
+                "level": found.level.value,
+                "reason": found.reason.code,
+                "verdict": f"doubtful: {found}" if found.level is Level.PROBLEM else str(found),
             }
         )
     return pd.DataFrame(rows, index=pd.Index(names, name="site"))
@@ -155,17 +160,14 @@ def is_doubtful(table: pd.DataFrame) -> pd.Series:
     table : DataFrame
         As `overlap` returns it.
     """
-    return table["verdict"].str.startswith(DOUBTFUL)
+    return table["level"] == Level.PROBLEM
 
 
-def _verdict(objection: str, ess_share: float, uncovered: float) -> str:
-    """Speak in at most 50 characters: that is what pandas shows of a text."""
-    if objection:
-        return f"{DOUBTFUL}: {objection}"
+def _verdict(ess_share: float, uncovered: float) -> Verdict:
     if uncovered > MANY_OUT_OF_REACH:
-        return f"covers part: {uncovered:.0%} of target rows out of reach"
-    if ess_share < 0.1:
-        return f"overlaps little: {ess_share:.0%} of its rows count"
+        return Verdict(Reason.MANY_OUT_OF_REACH, uncovered)
+    if ess_share < FEW_EFFECTIVE:
+        return Verdict(Reason.LITTLE_OVERLAP, ess_share)
     if uncovered > SOME_OUT_OF_REACH:
-        return f"overlaps; {uncovered:.0%} of target rows out of reach"
-    return "overlaps well"
+        return Verdict(Reason.SOME_OUT_OF_REACH, uncovered)
+    return Verdict(Reason.OVERLAPS)

@@ -238,7 +238,7 @@ class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
             lam=lam,
             mean_weights=np.ones(len(sample.n)),
             ess=ess,
-            left_out=("",) * len(sample.n),
+            left_out=(None,) * len(sample.n),
             influence=influence,
             block_counts=sample.n.copy(),
             new_site=site,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from shiftune.ratio.verdict import Verdict
     from shiftune.risk.lambdas import Divergence
 
 Method = Literal[
@@ -106,8 +107,8 @@ def estimate(
     if method == "self_normalised":
         return self_normalised(sample)
     limits = Guard() if guard is True else guard
-    reasons = ("",) * len(sample.n) if limits is False else _objections(sample, limits)
-    speaks = np.array([not reason for reason in reasons])
+    reasons = (None,) * len(sample.n) if limits is False else _objections(sample, limits)
+    speaks = np.array([reason is None for reason in reasons])
     if not speaks.any():
         return _fallen_back(sample, reasons, method, limits)
     if limits is False and not sample.w.any():
@@ -131,7 +132,7 @@ def estimate(
     return _assembled(sample, lam_rows, method, reasons)
 
 
-def _objections(sample: Sample, guard: Guard) -> tuple[str, ...]:
+def _objections(sample: Sample, guard: Guard) -> tuple[Verdict | None, ...]:
     means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
     return tuple(
         guard.objection(int(n), float(mean), float(rows))
@@ -140,7 +141,7 @@ def _objections(sample: Sample, guard: Guard) -> tuple[str, ...]:
 
 
 def _fallen_back(
-    sample: Sample, reasons: tuple[str, ...], method: str, limits: Guard | bool
+    sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | bool
 ) -> RiskEstimate:
     """Say what can be said where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
@@ -198,7 +199,7 @@ def _assembled(
     sample: Sample,
     lam_rows: NDArray[np.float64],
     method: str,
-    reasons: tuple[str, ...] | None = None,
+    reasons: tuple[Verdict | None, ...] | None = None,
 ) -> RiskEstimate:
     z = sample.w * sample.L
     estimates = sample.means(z)
@@ -231,7 +232,7 @@ def _estimated(
         lam=lam,
         mean_weights=sample.means(sample.w),
         ess=ess,
-        left_out=("",) * len(sample.n),
+        left_out=(None,) * len(sample.n),
         influence=influence,
         block_counts=sample.n.copy(),
         nonnegative=bool(sample.L.min() >= 0),

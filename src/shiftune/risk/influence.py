@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import ProblemError
+from shiftune.ratio.verdict import Reason, Verdict
 from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     if own:
         scale[-1] = 1.0
     scale[j] = 0.0
-    left_out = tuple("set aside" if i == j else said for i, said in enumerate(risk.left_out))
+    left_out = tuple(
+        Verdict(Reason.SET_ASIDE) if i == j else why for i, why in enumerate(risk.left_out)
+    )
     return replace(risk.with_shares(scale), left_out=left_out)
 
 

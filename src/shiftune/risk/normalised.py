@@ -16,6 +16,7 @@ from shiftune.risk.variance import pooled_variance, variance_between
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shiftune.ratio.verdict import Verdict
     from shiftune.risk.sample import Sample
 
     Floats = NDArray[np.float64]
@@ -49,7 +50,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
         lam=sums / total / sample.n,
         mean_weights=np.ones(len(sample.n)),
         ess=ess,
-        left_out=("",) * len(sample.n),
+        left_out=(None,) * len(sample.n),
         influence=influence,
         block_counts=sample.n.copy(),
         nonnegative=bool(sample.L.min() >= 0),
@@ -57,7 +58,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
 
 
 def random_effects(
-    sample: Sample, speaks: NDArray[np.bool_], reasons: tuple[str, ...]
+    sample: Sample, speaks: NDArray[np.bool_], reasons: tuple[Verdict | None, ...]
 ) -> RiskEstimate:
     r"""Mean of sources whose true values differ with variance :math:`\tau^2`.
 
@@ -68,8 +69,8 @@ def random_effects(
     sample : Sample
     speaks : array of shape (k,)
         The sources that take part.
-    reasons : k texts
-        Why the others do not.
+    reasons : k verdicts
+        Why the others do not; None for those that do.
     """
     sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
     estimates = _means(sample, sums)

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from shiftune.errors import ProblemError
+from shiftune.ratio.verdict import Verdict
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.packing import packed, unpacked
 from shiftune.risk.variance import pooled_variance
@@ -78,8 +79,8 @@ class RiskEstimate(Estimate):
     lam : array of shape (k,)
         :math:`\lambda_j`; :math:`\lambda_j n_j` is the source's share in the estimate.
     mean_weights, ess : arrays of shape (k,)
-    left_out : tuple of k texts
-        Why a source was left out; empty where it was not.
+    left_out : tuple of k verdicts
+        Why a source was left out; None where it was not. `sources` has it in words.
     influence : array of shape (n,)
         :math:`\psi_{ij} = \lambda_j (w_{ij} L_{ij} - m_j)`, source after source: how far each
         row moves the estimate. Variance of the estimate and of differences of two estimates on
@@ -105,7 +106,7 @@ class RiskEstimate(Estimate):
     lam: Floats
     mean_weights: Floats
     ess: Floats
-    left_out: tuple[str, ...]
+    left_out: tuple[Verdict | None, ...]
     influence: Floats
     block_counts: NDArray[np.intp]
     fallback: str = ""
@@ -142,7 +143,7 @@ class RiskEstimate(Estimate):
                 "share": self.lam * self.n,
                 "mean_weight": self.mean_weights,
                 "ess": self.ess,
-                "left_out": self.left_out,
+                "left_out": ["" if why is None else str(why) for why in self.left_out],
             },
             index=pd.Index(self.names, name="site"),
         )
@@ -274,7 +275,7 @@ class RiskEstimate(Estimate):
             "labelled_target": self.labelled_target,
             "nonnegative": self.nonnegative,
             "names": list(self.names),
-            "left_out": list(self.left_out),
+            "left_out": [None if why is None else why.to_record() for why in self.left_out],
             "influence": packed(self.influence),
         }
         return record | {name: getattr(self, name).tolist() for name in _BY_SOURCE}
@@ -291,7 +292,10 @@ class RiskEstimate(Estimate):
         values = dict(record)
         influence = unpacked(values.pop("influence"))
         values |= {name: np.array(values[name]) for name in _BY_SOURCE}
-        values |= {name: tuple(values[name]) for name in ("names", "left_out")}
+        values["names"] = tuple(values["names"])
+        values["left_out"] = tuple(
+            None if why is None else Verdict.from_record(why) for why in values["left_out"]
+        )
         if values.get("new_site") is not None:
             values["new_site"] = NewSiteVariance.from_record(values["new_site"])
         return cls(**values, influence=influence)
@@ -303,7 +307,7 @@ class RiskEstimate(Estimate):
     def __repr__(self) -> str:
         low, high = self.interval()
         said = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
-        heard = sum(not reason for reason in self.left_out)
+        heard = sum(reason is None for reason in self.left_out)
         if len(self.n) > 1 and not self.fallback:
             said += f", {heard} of {len(self.n)} sources"
         if not self.fallback and self.coverage < 0.9:

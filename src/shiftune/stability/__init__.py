@@ -1,5 +1,5 @@
 """Whether the same inputs have the same labels at every site."""
 
-from shiftune.stability.labels import LabelStability, label_stability
+from shiftune.stability.labels import LabelStability, NotTested, label_stability
 
-__all__ = ["LabelStability", "label_stability"]
+__all__ = ["LabelStability", "NotTested", "label_stability"]

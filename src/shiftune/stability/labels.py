@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 
 # Each class costs a model per fold; the most frequent ones are looked at.
 MOST_CLASSES = 12
+
+
+class NotTested(StrEnum):
+    """Why a site could not be compared with the others, in words."""
+
+    TESTED = ""
+    FEW_ROWS = f"fewer than {FEWEST_ROWS} rows"
+    UNLIKE_OTHERS = "hardly any row is like those of other sites"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +66,11 @@ class LabelStability:
     gain: float
     gain_stderr: float
     sites: pd.DataFrame
+
+    @property
+    def compared(self) -> int:
+        """Number of sites that could be compared with others."""
+        return int((self.sites["not_tested"] == NotTested.TESTED).sum())
 
     def moved(self, level: float = 0.05) -> list[str]:
         """Names of the sites whose labels differ from the others', most conspicuous first."""
@@ -166,7 +180,7 @@ def _table(
     sites: Sequence[Site], read: list[str], found: Comparison, classes: list[str]
 ) -> pd.DataFrame:
     asked = ~np.isnan(found.p_level)
-    reason = np.where(asked, "", "hardly any row is like those of other sites")
+    reason = np.where(asked, NotTested.TESTED.value, NotTested.UNLIKE_OTHERS.value)
     most = np.where(asked, np.argmax(np.abs(np.nan_to_num(found.shift)), axis=1), 0)
     at = np.arange(len(read)), most
     both = np.minimum(1.0, 2 * np.fmin(found.p_level, found.p_slope))
@@ -187,7 +201,7 @@ def _table(
     table = pd.DataFrame(columns, index=pd.Index(read, name="site")).reindex(everyone)
     table.insert(0, "n", [len(site) for site in sites])
     small = ~everyone.isin(read)
-    table.loc[small, "not_tested"] = f"fewer than {FEWEST_ROWS} rows"
+    table.loc[small, "not_tested"] = NotTested.FEW_ROWS.value
     return table
 
 

@@ -1,0 +1,17 @@
+"""How serious a finding is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """Level of a finding; equal to its word, so tables and JSON hold plain text.
+
+    >>> Level.CAUTION == "caution"
+    True
+    """
+
+    OK = "ok"
+    CAUTION = "caution"
+    PROBLEM = "problem"
