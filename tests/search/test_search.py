@@ -323,28 +323,6 @@ class TestWinner:
         assert away[tied].max() < 2 < away[~tied].max()
         assert (away[~tied] > 0.05).all()
 
-    def test_one_se_prefers_the_simplest(self, toy):
-        narrow = {"theta": FloatDistribution(-1, 2)}
-        best = make(space=narrow, risk="variance_reduced", n_trials=60, loss="half_squared").fit(
-            toy.problem
-        )
-        simple = clone(best).set_params(select="one_se", complexity=lambda p: -p["theta"])
-        simple.fit(toy.problem)
-        assert simple.best_params_["theta"] > best.best_params_["theta"]
-        gap = simple.risk_.minus(best.risk_)
-        assert 0 < gap.value <= gap.stderr
-
-    def test_ready_spaces_know_what_is_simple(self, toy):
-        best = make(Ridge(), spaces.ridge(), n_trials=15).fit(toy.problem)
-        simple = make(Ridge(), spaces.ridge(), select="one_se", n_trials=15).fit(toy.problem)
-        assert simple.best_params_["alpha"] >= best.best_params_["alpha"]
-        gap = simple.risk_.minus(best.risk_)
-        assert gap.value <= gap.stderr
-
-    def test_one_se_needs_to_know(self, toy):
-        with pytest.raises(ProblemError, match="complexity="):
-            make(Ridge(), ALPHA, select="one_se").fit(toy.problem)
-
 
 class Picky(Constant):
     """Takes a tuple and nothing else."""

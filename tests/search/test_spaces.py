@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import copy
 import json
-import math
-import pickle
 import warnings
 
 import numpy as np
@@ -20,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.search import spaces
-from shiftune.search.space import Space, check, check_names
+from shiftune.search.space import check, check_names
 
 READY = {
     make.__name__: make
@@ -136,8 +133,6 @@ class TestEverySpace:
         check(space, pipeline)
         (params,) = draws(space, 1)
         pipeline.set_params(**params)
-        plain = {key.removeprefix("model__"): value for key, value in params.items()}
-        assert space.complexity(params) == READY[name]().complexity(plain)
 
     def test_draws_are_numbers_and_survive_a_journal(self, name, tmp_path):
         path = str(tmp_path / "journal.log")
@@ -154,7 +149,6 @@ class TestEverySpace:
         for old, new in zip(trials, read.trials, strict=True):
             assert new.params == old.params == json.loads(json.dumps(old.params))
             assert new.distributions == space
-            assert math.isfinite(space.complexity(new.params))
 
     def test_each_call_returns_a_space_of_its_own(self, name):
         READY[name]().clear()
@@ -173,159 +167,6 @@ class TestPaper:
             "learning_rate": FloatDistribution(1e-3, 1e-1, log=True),
             "reg_lambda": FloatDistribution(5e-5, 5e3, log=True),
         }
-
-
-class TestComplexity:
-    @pytest.mark.parametrize(
-        ("name", "simple", "complex_"),
-        [
-            ("svm", {"C": 0.1}, {"C": 10.0}),
-            ("svm", {"gamma": 0.1}, {"gamma": 10.0}),
-            ("lightgbm", {"n_estimators": 50}, {"n_estimators": 51}),
-            ("lightgbm", {"num_leaves": 4}, {"num_leaves": 5}),
-            ("lightgbm", {"reg_lambda": 1.001}, {"reg_lambda": 1.0}),
-            ("lightgbm", {"reg_lambda": 1e-3, "num_leaves": 4}, {"reg_lambda": 1e3}),
-            ("lightgbm_paper", {"max_depth": 2}, {"max_depth": 3}),
-            ("lightgbm_paper", {"max_depth": 5}, {"max_depth": 6}),
-            ("lightgbm_paper", {"reg_lambda": 5e3}, {"reg_lambda": 4.999e3}),
-            ("xgboost", {"max_depth": 2}, {"max_depth": 3}),
-            ("xgboost", {"n_estimators": 100}, {"n_estimators": 1000}),
-            ("hist_gradient_boosting", {"max_iter": 50}, {"max_iter": 51}),
-            ("hist_gradient_boosting", {"max_leaf_nodes": 4}, {"max_leaf_nodes": 5}),
-            ("hist_gradient_boosting", {"l2_regularization": 9.0}, {"l2_regularization": 1.0}),
-            ("random_forest", {"min_samples_leaf": 64}, {"min_samples_leaf": 63}),
-            ("random_forest", {"max_features": 0.1}, {"max_features": 0.2}),
-            ("random_forest", {"min_samples_leaf": 3, "max_features": 1.0}, {"max_features": 0.1}),
-            ("logistic", {"C": 0.1}, {"C": 0.2}),
-            ("ridge", {"alpha": 2.0}, {"alpha": 1.0}),
-            ("elastic_net", {"alpha": 2.0}, {"alpha": 1.0}),
-            ("knn", {"n_neighbors": 100}, {"n_neighbors": 1}),
-            ("knn", {"weights": "uniform"}, {"weights": "distance"}),
-            ("knn", {"n_neighbors": 3, "weights": "distance"}, {"weights": "uniform"}),
-            ("mlp", {"hidden_layer_sizes": 8}, {"hidden_layer_sizes": 9}),
-            ("mlp", {"alpha": 1.0}, {"alpha": 0.1}),
-        ],
-    )
-    def test_obvious_cases(self, name, simple, complex_):
-        space = READY[name]()
-        middle = {"n_neighbors": 2, "min_samples_leaf": 2, "num_leaves": 8}
-        base = {**draws(space, 1)[0], **{key: v for key, v in middle.items() if key in space}}
-        assert space.complexity(base | simple) < space.complexity(base | complex_)
-
-    def test_changed_ranges_and_added_parameters_keep_it(self):
-        space = spaces.lightgbm() | {
-            "reg_lambda": FloatDistribution(1, 2),
-            "path_smooth": FloatDistribution(0, 1),
-        }
-        assert isinstance(space, Space)
-        assert math.isfinite(space.complexity(draws(space, 1)[0]))
-
-    def test_a_fixed_parameter_is_left_out(self):
-        space = spaces.svm()
-        del space["gamma"]
-        assert space.complexity({"C": 100.0}) == 2.0
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            {"gamma": CategoricalDistribution(["scale", "auto"])},
-            {"gamma": CategoricalDistribution([0.1, "scale"])},
-            {"kernel": CategoricalDistribution(["rbf", "linear"])},
-        ],
-    )
-    def test_none_if_some_candidates_cannot_be_placed(self, other):
-        assert (spaces.svm() | other).complexity is None
-        assert (spaces.svm() | {"kernel": CategoricalDistribution(["rbf"])}).complexity is not None
-
-    @pytest.mark.parametrize(
-        ("name", "key"),
-        [
-            ("lightgbm", "num_leaves"),
-            ("xgboost", "max_depth"),
-            ("hist_gradient_boosting", "max_leaf_nodes"),
-            ("random_forest", "min_samples_leaf"),
-            ("ridge", "alpha"),
-            ("knn", "n_neighbors"),
-            ("mlp", "hidden_layer_sizes"),
-        ],
-    )
-    def test_none_without_what_it_needs(self, name, key):
-        space = READY[name](prefix="step__")
-        del space[f"step__{key}"]
-        assert space.complexity is None
-
-    def test_no_limit_is_not_the_smallest_tree(self):
-        """0 in XGBoost, -1 in LightGBM and None in scikit-learn mean trees of any depth."""
-        for unlimited in (0, -1):
-            space = spaces.xgboost() | {"max_depth": IntDistribution(unlimited, 8)}
-            assert space.complexity is None
-        space = spaces.lightgbm() | {"max_depth": IntDistribution(-1, 8)}
-        base = draws(spaces.lightgbm(), 1)[0] | {"num_leaves": 100}
-        shallow, any_depth = ({**base, "max_depth": depth} for depth in (2, -1))
-        assert space.complexity(shallow) < space.complexity(any_depth)
-
-    def test_a_candidate_that_cannot_be_placed_is_the_most_complex(self):
-        assert spaces.svm().complexity({"C": 1.0}) == math.inf
-        assert spaces.svm(prefix="svc__").complexity({"C": 1.0, "gamma": 1.0}) == math.inf
-
-    def test_a_measure_of_the_users_own(self):
-        space = Space({"depth": IntDistribution(1, 3)}, measure=lambda p: p["depth"])
-        assert space.complexity({"depth": 2}) == 2
-        assert Space({"depth": IntDistribution(1, 3)}).complexity is None
-
-
-class TestCopies:
-    @pytest.mark.parametrize(
-        "copied",
-        [
-            lambda s: s.copy(),
-            copy.copy,
-            copy.deepcopy,
-            lambda s: pickle.loads(pickle.dumps(s)),
-            Space,
-            lambda s: s | {},
-            lambda s: {} | s,
-            lambda s: s | s,
-        ],
-    )
-    def test_keep_the_measure(self, copied):
-        space = spaces.svm(prefix="svc__")
-        other = copied(space)
-        assert isinstance(other, Space)
-        assert other is not space
-        assert other == space
-        assert other.complexity({"svc__C": 10.0, "svc__gamma": 10.0}) == 2.0
-        other["svc__C"] = FloatDistribution(0, 1)
-        assert space == spaces.svm(prefix="svc__")
-
-    def test_the_right_side_wins(self):
-        other = {"C": FloatDistribution(1, 2)}
-        assert (spaces.svm() | other)["C"] == other["C"]
-        assert (other | spaces.svm())["C"] == spaces.svm()["C"]
-        space = spaces.svm()
-        same = space
-        space |= other
-        assert space is same
-        assert space["C"] == other["C"]
-        assert space.complexity is not None
-
-    def test_two_models_have_no_common_measure(self):
-        both = spaces.svm(prefix="a__") | spaces.ridge(prefix="b__")
-        assert len(both) == 3
-        assert both.complexity is None
-        space = spaces.svm(prefix="a__")
-        space |= spaces.ridge(prefix="b__")
-        assert space.complexity is None
-
-    def test_a_space_without_a_measure_takes_the_others(self):
-        space = Space({"pca__n_components": IntDistribution(1, 3)}) | spaces.ridge(prefix="ridge__")
-        assert space.complexity({"pca__n_components": 2, "ridge__alpha": 10.0}) == -1.0
-
-    def test_only_mappings_can_be_joined(self):
-        with pytest.raises(TypeError):
-            spaces.svm() | [1]
-        with pytest.raises(TypeError):
-            [1] | spaces.svm()
 
 
 class TestCheck:
@@ -371,10 +212,9 @@ class TestCheck:
         with pytest.raises(ProblemError, match=r"'C' are .* not an Optuna distribution; use Float"):
             check({"C": value}, SVC())
 
-    @pytest.mark.parametrize("space", [{}, Space()])
-    def test_empty(self, space):
+    def test_empty(self):
         with pytest.raises(ProblemError, match="empty"):
-            check(space, SVC())
+            check({}, SVC())
 
     def test_no_mapping_and_no_estimator(self):
         with pytest.raises(ProblemError, match=r"mapping .* got list"):

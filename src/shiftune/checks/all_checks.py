@@ -47,7 +47,6 @@ def run_checks(search: ShiftSearch) -> Checks:
         return Checks([Check("overlap", "ok", said, "Nothing to do: an experiment.", {})])
     risk, problem = search.risk_, search.problem_
     trials, risks = search._judged()
-    params = [trial.params for trial in trials]
     chosen = [trial.number for trial in trials].index(search.best_index_)
     seen = overlap_of(search)
     doubtful = list(seen.table.index[is_doubtful(seen.table)])
@@ -61,7 +60,7 @@ def run_checks(search: ShiftSearch) -> Checks:
                 "" if problem.labelled_target is None else problem.labelled_target.name,
             ),
             agreement_check(risk),
-            influence_check(risks, chosen, lambda others: search._winner(others, params)),
+            influence_check(risks, chosen),
         ]
     )
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from shiftune.checks.check import SIGNIFICANT, Check, percent
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
-from shiftune.search.selection import paired_difference
+from shiftune.search.selection import paired_difference, winner
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from shiftune.risk.result import RiskEstimate
 
@@ -24,11 +24,7 @@ NEARER_TO_ONE = 1.5
 NAME = "no source decides alone"
 
 
-def influence_check(
-    risks: Sequence[RiskEstimate],
-    chosen: int,
-    choose: Callable[[Sequence[RiskEstimate]], int],
-) -> Check:
+def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
     """Say how far estimate and choice depend on one source.
 
     A problem: there is but one source with a say; or without some source another trial would be
@@ -43,8 +39,6 @@ def influence_check(
         Of all trials that came to an end.
     chosen : int
         Position of the chosen one.
-    choose : function
-        From estimates of all trials to the position of the one that wins.
     """
     risk = risks[chosen]
     table = leave_one_source_out(risk)
@@ -69,7 +63,7 @@ def influence_check(
     other_choice, worse = [], []
     for site in map(str, table.index):
         rest = [_without(r, site) for r in risks]
-        rival = rest[choose(rest)]
+        rival = rest[winner(rest)]
         if rival is not rest[chosen]:
             other_choice.append(site)
             if paired_difference(rest[chosen], rival).interval(level)[0] > 0:

@@ -90,8 +90,7 @@ class ReadyModel:
 
     def in_pipeline(self, space: Space) -> Space:
         """Return a space in the pipeline's names."""
-        entries = {self.prefix + name: distribution for name, distribution in space.items()}
-        return Space(entries, measure=space.measure, prefix=self.prefix)
+        return {self.prefix + name: distribution for name, distribution in space.items()}
 
     def plain(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters in the bare model's names."""

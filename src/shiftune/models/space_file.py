@@ -60,11 +60,10 @@ def _space(entries: Mapping[str, Any], where: str, estimator: Any, ready: Space)
         check_names(estimator, entries)
     except ProblemError as error:
         raise ProblemError(f"{where}: {error}") from error
-    found = {
+    return {
         name: _distribution(value, f"{where}: {name}", ready.get(name))
         for name, value in entries.items()
     }
-    return Space(found, measure=ready.measure)
 
 
 def space_as_toml(space: Mapping[str, BaseDistribution]) -> str:

@@ -36,8 +36,7 @@ def history(trials: pd.DataFrame, ax: Axes | None = None, *, chosen: int | None 
         `ShiftSearch.trials_`.
     ax : matplotlib Axes, optional
     chosen : int, optional
-        Number of the trial that won, `ShiftSearch.best_index_`. It need not be the lowest: see
-        ``select="one_se"``.
+        Number of the trial that won, `ShiftSearch.best_index_`.
 
     Examples
     --------

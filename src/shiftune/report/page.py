@@ -46,7 +46,6 @@ SETTINGS = (
     "n_trials",
     "shares",
     "training_weights",
-    "select",
     "random_state",
 )
 
@@ -184,7 +183,6 @@ def _answer(search: ShiftSearch) -> dict[str, Any]:
         "mean_loss": None if mean_loss != mean_loss else mean_loss,
         "as_risk": lambda value: written_like(value, risk.interval()),
         "chosen": search.best_index_,
-        "one_se": search.select == "one_se",
         "parameters": parameters(search),
         "given": None if isinstance(given, str) else given,
         "given_failure": given if isinstance(given, str) else "",

@@ -3,11 +3,9 @@
 from shiftune.search import spaces
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.search import ShiftSearch
-from shiftune.search.space import Space
 
 __all__ = [
     "GPLCBSampler",
     "ShiftSearch",
-    "Space",
     "spaces",
 ]

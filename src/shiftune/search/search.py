@@ -6,7 +6,7 @@ import copy
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import optuna
@@ -124,11 +124,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
         ``LeaveSourcesOut(0)`` is one model, which leaves some sources out.
-    select : "best" or "one_se"
-        The lowest risk, or the simplest model within one standard error of it.
-    complexity : function, optional
-        From parameters to a number, smaller is simpler; for "one_se". Ready spaces have their
-        own.
     progress : bool, optional
         Show a progress bar; default: on terminals.
     random_state : int
@@ -188,8 +183,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None,
         training_weights: str | None = None,
         plan: FitPlan | None = None,
-        select: Literal["best", "one_se"] = "best",
-        complexity: Callable[[Mapping[str, Any]], float] | None = None,
         progress: bool | None = None,
         random_state: int = 0,
     ) -> None:
@@ -208,8 +201,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.shares = shares
         self.training_weights = training_weights
         self.plan = plan
-        self.select = select
-        self.complexity = complexity
         self.progress = progress
         self.random_state = random_state
 
@@ -303,7 +294,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 if trials
                 else "no trial was finished, so there is nothing to choose from"
             )
-        chosen = self._winner(risks, [trial.params for trial in judged])
+        chosen = winner(risks)
         best, self.risk_ = judged[chosen], risks[chosen]
         self.loss_ = loss
         self.best_index_ = best.number
@@ -320,12 +311,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if adjusted := self._judging().adjusted:
             risks = trusting_labels(risks, adjusted.source_pseudo_rows)
         return [trial for trial, _ in judged], risks
-
-    def _winner(self, risks: Sequence[RiskEstimate], params: Sequence[Mapping[str, Any]]) -> int:
-        return winner(risks, params, self._complexity() if self.select == "one_se" else None)
-
-    def _complexity(self) -> Callable[[Mapping[str, Any]], float] | None:
-        return self.complexity or getattr(self.space, "complexity", None)
 
     def _refitted(self, problem: ShiftProblem) -> Any:
         sites = problem.labelled_sites

@@ -147,13 +147,6 @@ def _check_choices(search: ShiftSearch) -> None:
             f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
         )
-    if search.select not in ("best", "one_se"):
-        raise ProblemError(f"select is 'best' or 'one_se', got {search.select!r}")
-    if search.select == "one_se" and search._complexity() is None:
-        raise ProblemError(
-            "select='one_se' prefers simple models and needs to know which are: pass complexity=, "
-            "a function from parameters to a number, or use a space of shiftune.search.spaces"
-        )
 
 
 def _check_plain(space: Mapping[str, Any]) -> None:

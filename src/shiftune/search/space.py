@@ -1,134 +1,17 @@
-"""A search space: what it holds, what is simple in it, and whether it fits a model."""
+"""Search spaces: parameter names and Optuna distributions, checked against a model."""
 
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 
 from shiftune.errors import ProblemError
 from shiftune.spelling import alike
 
-Measure = Callable[[Mapping[str, Any]], float | None]
-
-
-class Space(dict[str, BaseDistribution]):
-    """A search space: parameter names and their Optuna distributions, to be changed at will.
-
-    Parameters
-    ----------
-    entries : mapping or pairs
-        Full parameter names, as `set_params` takes them, and Optuna distributions.
-    measure : callable, optional
-        Complexity of a candidate, from its parameters without the prefix; None if unknown.
-        Default: that of `entries` if it is a Space, else none.
-    prefix : str
-        What the names in `entries` begin with that the measure must not see.
-
-    Examples
-    --------
-    >>> from optuna.distributions import FloatDistribution
-    >>> from shiftune.search.spaces import svm
-    >>> space = svm(prefix="svc__") | {"svc__C": FloatDistribution(1, 100, log=True)}
-    >>> space["svc__C"]
-    FloatDistribution(high=100.0, log=True, low=1.0, step=None)
-    >>> space.complexity({"svc__C": 10.0, "svc__gamma": 0.01})
-    -1.0
-    """
-
-    measure: Measure | None
-    prefix: str
-
-    def __init__(
-        self,
-        entries: Mapping[str, BaseDistribution] | Iterable[tuple[str, BaseDistribution]] = (),
-        /,
-        *,
-        measure: Measure | None = None,
-        prefix: str = "",
-    ) -> None:
-        super().__init__(entries)
-        if measure is None and isinstance(entries, Space):
-            measure, prefix = entries.measure, entries.prefix
-        self.measure, self.prefix = measure, prefix
-
-    @property
-    def complexity(self) -> Callable[[Mapping[str, Any]], float] | None:
-        """Function from a candidate's parameters to its complexity; smaller is simpler.
-
-        Only the order has a meaning. A parameter that the space does not have is the same for all
-        candidates and left out. It is None if the space cannot be put in order: it has no
-        measure, or what the measure needs was removed or is not always a number
-        (``gamma="scale"``). A single candidate that cannot be placed counts as the most complex,
-        infinity, so that a rule that looks for simple ones passes over it.
-
-        >>> from shiftune.search.spaces import lightgbm
-        >>> trees = lightgbm()
-        >>> trees.complexity({name: 1 for name in trees})
-        1.5
-        >>> del trees["num_leaves"]
-        >>> trees.complexity is None
-        True
-        """
-        if self.measure is None or any(self._measured(p) is None for p in self._probes()):
-            return None
-        return self._complexity
-
-    def _complexity(self, params: Mapping[str, Any]) -> float:
-        value = self._measured(params)
-        return math.inf if value is None else value
-
-    def _measured(self, params: Mapping[str, Any]) -> float | None:
-        if self.measure is None or not self.keys() <= params.keys():
-            return None
-        start = self.prefix
-        return self.measure(
-            {name.removeprefix(start): v for name, v in params.items() if name.startswith(start)}
-        )
-
-    def _probes(self) -> Iterator[dict[str, Any]]:
-        """Yield points in which each parameter in turn takes both its ends, or all choices."""
-        values = {name: _ends_or_choices(distribution) for name, distribution in self.items()}
-        first = {name: each[0] for name, each in values.items()}
-        yield first  # also of an empty space
-        yield from ({**first, name: value} for name, each in values.items() for value in each)
-
-    def copy(self) -> Self:
-        """Return a copy that keeps the measure, which that of a dict would lose."""
-        return type(self)(self, measure=self.measure, prefix=self.prefix)
-
-    # A dict's own `|` returns a plain dict, without the measure. Its two overloads also cover
-    # other types of keys and values, which a search space cannot have.
-    def __or__(self, other: Mapping[str, BaseDistribution]) -> Self:  # type: ignore[override]
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        measure, prefix = self._measure_with(other)
-        return type(self)({**self, **other}, measure=measure, prefix=prefix)
-
-    def __ror__(self, other: Mapping[str, BaseDistribution]) -> Self:  # type: ignore[override]
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return type(self)({**other, **self}, measure=self.measure, prefix=self.prefix)
-
-    def __ior__(  # type: ignore[override]
-        self, other: Mapping[str, BaseDistribution] | Iterable[tuple[str, BaseDistribution]]
-    ) -> Self:
-        self.measure, self.prefix = self._measure_with(other)
-        self.update(other)
-        return self
-
-    def _measure_with(self, other: object) -> tuple[Measure | None, str]:
-        """Return the measure and prefix of this space joined with another."""
-        if not isinstance(other, Space) or other.measure is None:
-            return self.measure, self.prefix
-        theirs = other.measure, other.prefix
-        if self.measure is None or theirs == (self.measure, self.prefix):
-            return theirs
-        # Leaves of one step and, say, neighbours of another have no common unit.
-        return None, ""
+Space = dict[str, BaseDistribution]
 
 
 def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
@@ -226,9 +109,3 @@ def _last_part(key: str) -> str:
 def _takes_any_keyword(kind: type) -> bool:
     parameters = inspect.signature(kind).parameters.values()
     return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
-
-
-def _ends_or_choices(distribution: BaseDistribution) -> tuple[Any, ...]:
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices
-    return getattr(distribution, "low", None), getattr(distribution, "high", None)
