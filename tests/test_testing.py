@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from shiftune.risk import Guard, estimate
+from shiftune.risk import ESTIMATORS, Guard, estimate
 from shiftune.testing import check_risk_estimator
 
 plain = partial(estimate, method="unbiased", guard=False)
@@ -28,6 +28,11 @@ plain = partial(estimate, method="unbiased", guard=False)
 )
 def test_ours(options, guard):
     check_risk_estimator(partial(estimate, guard=guard, **options))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_ours_by_name(name):
+    check_risk_estimator(name)
 
 
 def test_naive():

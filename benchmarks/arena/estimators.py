@@ -83,7 +83,7 @@ def adjusted(losses: str = "half", constants: Mapping[str, float] | None = None,
             for name, value in (constants or {}).items():
                 changed.enter_context(patch(f"shiftune.risk.{name}", value))
             risk = RegressionAdjusted(**options).fit(view.problem.X_target, view.judged_X)
-        return judged_by(risk(view.by_site(row)) for row in getattr(view, losses))
+        return judged_by(risk.estimate(view.by_site(row)) for row in getattr(view, losses))
 
     return judge
 

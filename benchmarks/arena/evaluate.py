@@ -17,7 +17,6 @@ from view import View
 
 import shiftune
 from shiftune.risk import RegressionAdjusted
-from shiftune.risk.few_labels import trusting_labels
 
 LABELS = (10, 30, 100)
 DRAWS = 4
@@ -92,7 +91,7 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
     risk = RegressionAdjusted().fit(view.problem.X_target, view.judged_X)
     sources = [view.by_site(row) for row in view.half]
     naive, half = view.known.mean(axis=1), view.half.mean(axis=1)
-    without = np.array([risk(own).value for own in sources])
+    without = np.array([risk.estimate(own).value for own in sources])
     rows = []
     for draw in range(DRAWS):
         order = np.random.default_rng([draw, 11]).permutation(target.shape[1])
@@ -108,8 +107,8 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
                 "labels alone": own,
                 "labels + half unseen": own + half,
             }
-            risks = [risk([*s, row]) for s, row in both]
-            trusted = trusting_labels(risks, risk.source_pseudo_rows)
+            risks = [risk.estimate([*s, row]) for s, row in both]
+            trusted = risk.finish(risks)
             said["adjusted"] = np.array([found.value for found in trusted])
             said |= {
                 f"adjusted, sources worth {worth}": (worth * without + m * own) / (worth + m)

@@ -47,7 +47,7 @@ def training(cell: Cell, out: Path) -> None:
                 losses = losses_of(answers_of(fitted, X[~train], classes), y[~train], classes)
                 by_site = [losses[site[~train] == j] for j in sources]
                 said["naive"].append(estimate(by_site, method="naive").value)
-                said["adjusted, known sites only"].append(adjusted(by_site).value)
+                said["adjusted, known sites only"].append(adjusted.estimate(by_site).value)
             rows += [
                 {
                     "dataset": cell.dataset,

@@ -32,7 +32,9 @@ def adjusted(rng, scales, own=()):
     losses = [rng.exponential(scale, 300) for scale in scales]
     more = [np.array(own)] if len(own) else []
     estimator = RegressionAdjusted().fit(rows[0], rows[1:])
-    return estimator([*losses, *more], names=[*NAMES[: len(scales)], *(["A"] if more else [])])
+    return estimator.estimate(
+        [*losses, *more], names=[*NAMES[: len(scales)], *(["A"] if more else [])]
+    )
 
 
 # ---------------------------------------------------------------- overlap

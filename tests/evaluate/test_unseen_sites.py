@@ -213,7 +213,7 @@ def test_default_search():
         names=tuple(s.name for s in judged),
     )
     losses = LeaveSourcesOut().losses(Ridge(**search.best_params_), data, SQUARED).by_source
-    by_hand = RegressionAdjusted().fit(problem.target.X, [s.X for s in judged])(losses)
+    by_hand = RegressionAdjusted().fit(problem.target.X, [s.X for s in judged]).estimate(losses)
     assert search.risk_.value == pytest.approx(by_hand.value)
     assert search.risk_.stderr == pytest.approx(by_hand.stderr)
     assert search.weights_ is None

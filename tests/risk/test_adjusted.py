@@ -25,15 +25,17 @@ def test_it_is_a_weighted_mean_whose_coefficients_do_not_depend_on_the_losses():
     adjusted = RegressionAdjusted().fit(rng.normal(size=(100, 2)), X)
     c = adjusted.coefficients_
     assert c.sum() == pytest.approx(1)
-    assert adjusted(losses).value == pytest.approx(c @ np.concatenate(losses))
+    assert adjusted.estimate(losses).value == pytest.approx(c @ np.concatenate(losses))
     others = [loss**2 for loss in losses]
-    assert adjusted(others).value == pytest.approx(c @ np.concatenate(others))
+    assert adjusted.estimate(others).value == pytest.approx(c @ np.concatenate(others))
 
 
 def test_estimate_is_the_mean_of_what_the_sources_say():
     rng = np.random.default_rng(1)
     X, losses = sites(rng, (0.5, 1.0, -0.5))
-    risk = RegressionAdjusted().fit(rng.normal(size=(100, 2)), X)(losses, names=list("BCD"))
+    risk = (
+        RegressionAdjusted().fit(rng.normal(size=(100, 2)), X).estimate(losses, names=list("BCD"))
+    )
     table = risk.sources
     assert (table["share"] * table["estimate"]).sum() == pytest.approx(risk.value)
     assert table["share"].sum() == pytest.approx(1)
@@ -44,7 +46,7 @@ def test_without_penalty_it_is_the_least_squares_prediction_at_the_target():
     rng = np.random.default_rng(2)
     x, t = rng.normal(1, 1, (200, 1)), rng.normal(0, 1, (80, 1))
     loss = 2 + x[:, 0] + 0.5 * x[:, 0] ** 2 + rng.normal(size=200)
-    found = RegressionAdjusted(prior_r2=1 - 1e-9).fit(t, [x])([loss]).value
+    found = RegressionAdjusted(prior_r2=1 - 1e-9).fit(t, [x]).estimate([loss]).value
     design = np.column_stack([np.ones(200), x, x**2])
     slopes = np.linalg.lstsq(design, loss, rcond=None)[0]
     by_hand = (np.column_stack([np.ones(80), t, t**2]) @ slopes).mean()
@@ -54,7 +56,9 @@ def test_without_penalty_it_is_the_least_squares_prediction_at_the_target():
 def test_with_nothing_explained_it_is_the_mean_over_the_sites():
     rng = np.random.default_rng(3)
     X, losses = sites(rng, (0.5, 3.0))
-    found = RegressionAdjusted(prior_r2=1e-12).fit(rng.normal(size=(50, 2)), X)(losses).value
+    found = (
+        RegressionAdjusted(prior_r2=1e-12).fit(rng.normal(size=(50, 2)), X).estimate(losses).value
+    )
     assert found == pytest.approx(np.mean([loss.mean() for loss in losses]), rel=1e-6)
 
 
@@ -68,7 +72,7 @@ def test_removes_the_bias_of_the_rows():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         X, losses = sites(rng, (1.0, 2.0))
-        found.append(RegressionAdjusted().fit(rng.normal(size=(300, 2)), X)(losses).value)
+        found.append(RegressionAdjusted().fit(rng.normal(size=(300, 2)), X).estimate(losses).value)
     assert abs(np.mean(found) - 3) < 0.25
 
 
@@ -80,7 +84,9 @@ def test_intervals_cover_one_more_site(effect):
         rng = np.random.default_rng(seed)
         effects = effect * rng.normal(size=7)
         X, losses = sites(rng, rng.normal(0, 0.5, 6), n=120, effects=effects[1:])
-        low, high = RegressionAdjusted().fit(rng.normal(size=(300, 2)), X)(losses).interval(0.9)
+        low, high = (
+            RegressionAdjusted().fit(rng.normal(size=(300, 2)), X).estimate(losses).interval(0.9)
+        )
         covered += low <= 3 + effects[0] <= high
     assert 0.82 <= covered / 150 <= 0.98
 
@@ -107,7 +113,7 @@ def test_coverage_of_a_model_and_of_the_difference_of_two(rows, columns, spread,
             slope = rng.normal(size=columns) / np.sqrt(columns)
             deviation = effect * rng.normal(size=k + 1)
             found.append(
-                adjusted(
+                adjusted.estimate(
                     [
                         20 + x @ slope + deviation[j] + rng.normal(size=len(x))
                         for j, x in enumerate(X)
@@ -128,8 +134,8 @@ def test_a_difference_is_that_of_the_differences():
     X, a = sites(rng, (0.0, 0.5, 1.0, -0.5))
     b = [loss + rng.normal(size=300) for loss in a]
     adjusted = RegressionAdjusted().fit(rng.normal(size=(80, 2)), X)
-    one = adjusted(a).minus(adjusted(b))
-    other = adjusted([x - y for x, y in zip(a, b, strict=True)])
+    one = adjusted.estimate(a).minus(adjusted.estimate(b))
+    other = adjusted.estimate([x - y for x, y in zip(a, b, strict=True)])
     assert one.value == pytest.approx(other.value)
     assert one.variance == pytest.approx(other.variance)
     assert one.dof == pytest.approx(other.dof)
@@ -139,8 +145,8 @@ def test_a_risk_is_not_below_0():
     rng = np.random.default_rng(11)
     X = [rng.normal(size=(30, 1)) for _ in range(3)]
     adjusted = RegressionAdjusted().fit(rng.normal(size=(30, 1)), X)
-    assert adjusted([np.full(30, x) for x in (0.0, 0.1, 3.0)]).interval()[0] == 0
-    assert adjusted([np.full(30, x) for x in (-0.1, 0.1, 3.0)]).interval()[0] < 0
+    assert adjusted.estimate([np.full(30, x) for x in (0.0, 0.1, 3.0)]).interval()[0] == 0
+    assert adjusted.estimate([np.full(30, x) for x in (-0.1, 0.1, 3.0)]).interval()[0] < 0
 
 
 def test_difference_of_two_models_knows_the_sites():
@@ -151,9 +157,9 @@ def test_difference_of_two_models_knows_the_sites():
     gaps = (0.5, -0.5, 0.5, -0.5)
     moved = [loss + gap for loss, gap in zip(losses, gaps, strict=True)]
     same = [loss + 0.2 for loss in losses]
-    a = adjusted(losses)
-    assert adjusted(same).minus(a).stderr < 1e-6
-    d = adjusted(moved).minus(a)
+    a = adjusted.estimate(losses)
+    assert adjusted.estimate(same).minus(a).stderr < 1e-6
+    d = adjusted.estimate(moved).minus(a)
     assert d.stderr == pytest.approx(np.sqrt(4 / 3 * 0.25 * 1.25), rel=0.05)
     low, high = d.interval()
     assert low < -0.5
@@ -165,11 +171,14 @@ def test_few_labels_of_the_target():
     X, losses = sites(rng, (0.5, 1.0, -0.5))
     own = 5 + rng.normal(size=30)
     adjusted = RegressionAdjusted(source_pseudo_rows=90).fit(rng.normal(size=(100, 2)), X)
-    without, with_own = adjusted(losses), adjusted([*losses, own], names=[*"BCD", "A"])
+    without, with_own = (
+        adjusted.estimate(losses),
+        adjusted.estimate([*losses, own], names=[*"BCD", "A"]),
+    )
     assert with_own.value == pytest.approx(0.75 * without.value + 0.25 * own.mean())
     assert with_own.sources["share"]["A"] == pytest.approx(0.25)
     assert with_own.labelled_target
-    more = adjusted([*losses, 5 + rng.normal(size=3000)])
+    more = adjusted.estimate([*losses, 5 + rng.normal(size=3000)])
     assert abs(more.value - 5) < 0.1
     assert more.variance < with_own.variance
 
@@ -177,7 +186,7 @@ def test_few_labels_of_the_target():
 def test_record():
     rng = np.random.default_rng(6)
     X, losses = sites(rng, (0.5, 1.0))
-    risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X)([*losses, np.ones(10)])
+    risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X).estimate([*losses, np.ones(10)])
     again = RiskEstimate.from_record(risk.to_record())
     assert (again.between, again.labelled_target) == (risk.between, True)
     assert again.minus(risk).stderr == pytest.approx(0, abs=1e-6)
@@ -195,7 +204,11 @@ def test_mixed_columns():
             }
         )
 
-    risk = RegressionAdjusted().fit(table(40), [table(50), table(60)])([np.ones(50), np.zeros(60)])
+    risk = (
+        RegressionAdjusted()
+        .fit(table(40), [table(50), table(60)])
+        .estimate([np.ones(50), np.zeros(60)])
+    )
     assert 0 < risk.value < 1
 
 
@@ -204,7 +217,7 @@ def test_a_target_beyond_all_sources_is_pointed_out():
     X, losses = sites(rng, (0.0, 0.1), n=40)
     with pytest.warns(OverlapWarning, match="beyond what the sources show"):
         adjusted = RegressionAdjusted().fit(rng.normal(30, 0.1, (50, 2)), X)
-    assert np.isfinite(adjusted(losses).value)
+    assert np.isfinite(adjusted.estimate(losses).value)
 
 
 def test_rows_that_no_source_comes_near_are_pointed_out():
@@ -215,7 +228,7 @@ def test_rows_that_no_source_comes_near_are_pointed_out():
     with pytest.warns(OverlapWarning, match="30%"):
         adjusted = RegressionAdjusted().fit(far, X)
     plain = RegressionAdjusted().fit(near, X)
-    assert adjusted(losses).stderr > 2 * plain(losses).stderr
+    assert adjusted.estimate(losses).stderr > 2 * plain.estimate(losses).stderr
 
 
 def test_the_order_of_the_sources_does_not_matter():
@@ -223,8 +236,8 @@ def test_the_order_of_the_sources_does_not_matter():
     X = [np.column_stack([np.ones(1200), rng.normal(size=1200)]), rng.normal(size=(300, 2))]
     losses = [rng.exponential(size=1200), X[1][:, 0] ** 2]
     target = rng.normal(size=(100, 2))
-    one = RegressionAdjusted().fit(target, X)(losses)
-    other = RegressionAdjusted().fit(target, X[::-1])(losses[::-1])
+    one = RegressionAdjusted().fit(target, X).estimate(losses)
+    other = RegressionAdjusted().fit(target, X[::-1]).estimate(losses[::-1])
     assert one.value == pytest.approx(other.value)
 
 
@@ -232,7 +245,7 @@ def test_a_single_labelled_row_is_not_certain():
     rng = np.random.default_rng(14)
     X, losses = sites(rng, (0.0, 0.2))
     adjusted = RegressionAdjusted(source_pseudo_rows=1.0).fit(rng.normal(size=(80, 2)), X)
-    without, one = adjusted(losses), adjusted([*losses, np.array([3.0])])
+    without, one = adjusted.estimate(losses), adjusted.estimate([*losses, np.array([3.0])])
     by_label = one.row_variance - without.row_variance / 4
     assert by_label == pytest.approx(without.divergences.mean() / 4, rel=0.15)
 
@@ -251,12 +264,12 @@ def test_mistakes(options, losses, said):
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, 1)) for _ in range(2)]
     with pytest.raises(ProblemError, match=said):
-        RegressionAdjusted(**options).fit(rng.normal(size=(9, 1)), X)(losses)
+        RegressionAdjusted(**options).fit(rng.normal(size=(9, 1)), X).estimate(losses)
 
 
 def test_not_fitted():
     with pytest.raises(ProblemError, match="call fit first"):
-        RegressionAdjusted()([np.ones(3)])
+        RegressionAdjusted().estimate([np.ones(3)])
 
 
 def test_one_row_of_every_site():
@@ -265,8 +278,10 @@ def test_one_row_of_every_site():
     for seed in range(200):
         rng = np.random.default_rng(seed)
         X = [rng.normal(size=(1, 1)) for _ in range(20)]
-        risk = RegressionAdjusted().fit(rng.normal(size=(50, 1)), X)(
-            [3 + rng.normal(size=1) for _ in X]
+        risk = (
+            RegressionAdjusted()
+            .fit(rng.normal(size=(50, 1)), X)
+            .estimate([3 + rng.normal(size=1) for _ in X])
         )
         low, high = risk.interval(0.9)
         covered += low <= 3 <= high
@@ -286,7 +301,7 @@ class TestTrust:
         for model in range(20):
             losses = [5 + tilt[model, j] + rng.normal(size=200) for j in range(k)]
             losses.append(5 + tilt[model, k] + rng.normal(size=own_rows))
-            found.append(adjusted(losses))
+            found.append(adjusted.estimate(losses))
         return found
 
     @pytest.mark.parametrize("effect", [0.5, 0.2])
@@ -309,7 +324,7 @@ class TestTrust:
         for mean, by, at_target in models:
             sources = [mean + by * np.resize([1.0, -1.0], 40)] * k
             own = mean + at_target + by * np.resize([1.0, -1.0], own_rows)
-            found.append(adjusted([*sources, own]))
+            found.append(adjusted.estimate([*sources, own]))
         return found
 
     @pytest.mark.parametrize(("away", "own_rows"), [(0.0, 30), (0.1, 30), (2.0, 30), (2.0, 90)])
@@ -350,8 +365,10 @@ class TestTrust:
         X = [rng.normal(size=(200, 1)) for _ in range(10)]
         target, losses = rng.normal(size=(200, 1)), [rng.exponential(size=200) for _ in range(10)]
         own = rng.exponential(size=20)
-        made = RegressionAdjusted(source_pseudo_rows=worth).fit(target, X)([*losses, own])
-        moved = _with_share(RegressionAdjusted().fit(target, X)([*losses, own]), 20 / (20 + worth))
+        made = RegressionAdjusted(source_pseudo_rows=worth).fit(target, X).estimate([*losses, own])
+        moved = _with_share(
+            RegressionAdjusted().fit(target, X).estimate([*losses, own]), 20 / (20 + worth)
+        )
         assert moved.value == pytest.approx(made.value)
         assert moved.variance == pytest.approx(made.variance)
         assert moved.dof == pytest.approx(made.dof, rel=0.05)
@@ -359,5 +376,5 @@ class TestTrust:
     def test_without_labels_nothing_changes(self):
         rng = np.random.default_rng(1)
         X, losses = sites(rng, (0.0, 1.0))
-        risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X)(losses)
+        risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X).estimate(losses)
         assert trusting_labels([risk], 100) == [risk]

@@ -42,7 +42,8 @@ def test_adjusted_estimates_without_a_source_can_be_compared(rng):
     rows = [rng.normal(size=(80, 2)) for _ in range(4)]
     adjusted = RegressionAdjusted().fit(rng.normal(size=(80, 2)), rows)
     one, other = (
-        without_source(adjusted([rng.exponential(1 + c, 80) for _ in rows]), "2") for c in (0, 0.5)
+        without_source(adjusted.estimate([rng.exponential(1 + c, 80) for _ in rows]), "2")
+        for c in (0, 0.5)
     )
     assert 0 < other.minus(one).stderr < np.inf
 
@@ -71,7 +72,11 @@ def test_labelled_rows_of_the_target_keep_their_share(rng):
     rows = [rng.normal(size=(50, 1)) for _ in range(4)]
     losses = [rng.exponential(size=50) for _ in range(3)]
     own = rng.exponential(size=20)
-    risk = RegressionAdjusted().fit(rows[0], rows[1:])([*losses, own], names=["B", "C", "D", "A"])
+    risk = (
+        RegressionAdjusted()
+        .fit(rows[0], rows[1:])
+        .estimate([*losses, own], names=["B", "C", "D", "A"])
+    )
     less = without_source(risk, "C")
     shares, before = less.lam * less.n, risk.lam * risk.n
     assert shares[1] == 0

@@ -32,7 +32,7 @@ from sklearn.utils import estimator_checks
 
 from shiftune import ShiftProblem
 from shiftune.datasets import toy_problem
-from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.errors import OverlapWarning, ProblemError, SettingsError
 from shiftune.evaluate import TrialLosses
 from shiftune.risk import estimate
 from shiftune.search import GPLCBSampler, ShiftSearch, spaces
@@ -140,7 +140,21 @@ class TestResults:
         assert held >= 8
 
     def test_one_trial_bounds_nothing(self, toy):
-        assert make(n_trials=1).fit(toy.problem).regret_bound() == np.inf
+        search = make(n_trials=1, risk="unbiased").fit(toy.problem)
+        assert search.regret_bound() == np.inf
+
+    @pytest.mark.parametrize("risk", ["adjusted", "naive", "self_normalised", "oracle"])
+    def test_no_regret_bound_outside_the_theorem(self, toy, risk):
+        search = make(n_trials=8, risk=risk).fit(toy.problem)
+        with pytest.raises(SettingsError, match=f"lambda-unbiased estimates; '{risk}' is none"):
+            search.regret_bound()
+
+    def test_regret_bound_of_given_lambdas(self, toy):
+        def equal(losses, weights, names):
+            lam = np.full(len(losses), 1 / sum(len(loss) for loss in losses))
+            return estimate(losses, weights, "lambda", lam=lam, names=names)
+
+        assert np.isfinite(make(n_trials=8, risk=equal).fit(toy.problem).regret_bound())
 
     def test_arrays_and_problem_are_the_same(self, toy):
         sites = toy.problem.sources

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -14,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import PooledFit, StudyData
-from shiftune.risk.estimate import estimate
+from shiftune.risk import risk_named
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.gp.unit_cube import UnitCube
 from shiftune.search.samplers import sampler_named
@@ -125,7 +124,7 @@ def _context(model: Any, loss: Loss, train: Site, judged: Site) -> TrialContext:
         weights=None,
         names=(judged.name,),
     )
-    return TrialContext(model, data, loss, partial(estimate, method="naive"), PooledFit())
+    return TrialContext(model, data, loss, risk_named("naive"), PooledFit())
 
 
 def _search_source(

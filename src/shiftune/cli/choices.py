@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shiftune.problem.labels import Task
 
-# They need more than a name: labels of the target, or weights given by hand.
-NOT_BY_NAME = ("lambda", "oracle")
-
 
 def risk_names() -> list[str]:
-    """Return the risk estimators that need nothing but a name."""
+    """Return the risk estimators that need no labels of the target."""
     from shiftune.risk import ESTIMATORS
 
-    return [name for name in ESTIMATORS if name not in NOT_BY_NAME]
+    return [name for name, risk in ESTIMATORS.items() if not risk.uses_target_labels]
 
 
 def loss_names(task: Task) -> list[str]:

@@ -58,7 +58,7 @@ def naive_choice(search: ShiftSearch) -> Rival | None:
     that did not record it.
     """
     trials = completed(search.trials_)
-    if search.risk in ("naive", "oracle") or trials["mean_loss"].isna().any():
+    if not search._judging().risk.corrects or trials["mean_loss"].isna().any():
         return None
     number = int(trials.index[int(np.argmin(trials["mean_loss"]))])
     risk = risk_of_trial(search, number)

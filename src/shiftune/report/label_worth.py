@@ -13,7 +13,6 @@ from shiftune.risk.few_labels import (
     chance_of_differences,
     contributions,
     differences_between_sites,
-    source_pseudo_rows,
 )
 from shiftune.risk.variance import squares_by_source
 
@@ -63,15 +62,14 @@ def label_worth(
     """
     counts = [counts] if isinstance(counts, int | np.integer) else counts
     _, risks = search._judged()
-    adjusted = search._judging().adjusted
-    if adjusted is None:
+    worth = search._judging().risk.worth_in_labels(risks)
+    if worth is None:
         raise ProblemError(
             "the worth of labels can be told after a search with risk='adjusted', whose estimate "
             "knows how far sites differ"
         )
     _check(risks, counts)
     k = len(risks[0].n) - risks[0].labelled_target
-    worth = source_pseudo_rows(risks, adjusted.source_pseudo_rows)
     estimates = np.array([risk.estimates[:k] for risk in risks])
     truth = _true_values(risks, estimates, k)
     rng = np.random.default_rng(search.random_state)

@@ -15,21 +15,21 @@ def how_estimated(search: ShiftSearch) -> str:
     """Say where the estimated risk of a fitted search comes from."""
     risk, problem = search.risk_, search.problem_
     target = problem.target.name
-    if search.risk == "oracle":
+    judging = search._judging()
+    if judging.risk.uses_target_labels:
         return f"This was estimated with the labels of {target} itself, as experiments can."
     said = []
-    judging = search._judging()
     plan = judging.plan
     if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
         known = problem.labelled_target is not None
         alike = f"{target} but for its few labels" if known else target
         said.append(_about_unseen_sites(plan, alike))
-    if search.risk == "naive":
+    if not judging.risk.corrects:
         said.append(
             "This is the mean over rows of the sources that the model was not trained on. Nothing "
             f"was corrected for {target} being different."
         )
-    elif judging.adjusted is not None:
+    elif not judging.risk.needs_ratio:
         said.append(
             f"What the sites say was adjusted for how their rows differ from those of {target}."
         )
@@ -58,9 +58,10 @@ def how_estimated(search: ShiftSearch) -> str:
 def taken_for_granted(search: ShiftSearch) -> str:
     """Say what has to hold for the interval to be right."""
     risk, target = search.risk_, search.problem_.target.name
-    if search.risk == "oracle":
+    estimator = search._judging().risk
+    if estimator.uses_target_labels:
         return "The intervals are about chance in the rows that were judged."
-    if search.risk == "naive":
+    if not estimator.corrects:
         return (
             "The intervals are about chance in the rows that were judged, not about "
             f"{target} being different."

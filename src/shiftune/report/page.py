@@ -177,7 +177,7 @@ def _answer(search: ShiftSearch) -> dict[str, Any]:
         "method": risk.method.replace("_", " "),
         "fallback": risk.fallback,
         "coverage": None if risk.fallback or risk.coverage >= 0.9 else f"{risk.coverage:.0%}",
-        "corrected": search.risk not in ("naive", "oracle"),
+        "corrected": search._judging().risk.corrects,
         "how_estimated": how_estimated(search),
         "taken_for_granted": taken_for_granted(search),
         "mean_loss": None if mean_loss != mean_loss else mean_loss,

@@ -1,8 +1,10 @@
-"""The heart: estimates of the target risk from losses and weights."""
+"""Estimates of the target risk from losses and weights."""
 
 from shiftune.ratio.guard import Guard
 from shiftune.risk.adjusted import RegressionAdjusted
+from shiftune.risk.by_name import ESTIMATORS, risk_named
 from shiftune.risk.estimate import METHODS, estimate
+from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity, heterogeneity_of
 from shiftune.risk.influence import leave_one_source_out, without_source
 from shiftune.risk.result import Estimate, RiskEstimate
@@ -16,9 +18,6 @@ from shiftune.risk.theory import (
     variance_of_unbiased,
 )
 
-# Names that ShiftSearch knows; "adjusted" also needs the rows of the target.
-ESTIMATORS = ("adjusted", *METHODS)
-
 __all__ = [
     "ESTIMATORS",
     "METHODS",
@@ -27,6 +26,7 @@ __all__ = [
     "Heterogeneity",
     "RegressionAdjusted",
     "RiskEstimate",
+    "RiskEstimator",
     "divergence",
     "estimate",
     "heterogeneity",
@@ -35,6 +35,7 @@ __all__ = [
     "optimal_lambda",
     "optimal_variance",
     "regret_bound",
+    "risk_named",
     "unbiased_lambda",
     "variance_of_lambda",
     "variance_of_unbiased",

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.errors import DataError, OverlapWarning, SettingsError
+from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
-from shiftune.risk.few_labels import PRIOR_ROWS
+from shiftune.risk.estimator import RiskEstimator
+from shiftune.risk.few_labels import PRIOR_ROWS, source_pseudo_rows, trusting_labels
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, read_sample
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from shiftune.evaluate.fitting import FitPlan
 
     Floats = NDArray[np.float64]
 
@@ -40,7 +43,7 @@ MOST_BEYOND = 0.1
 MOST_REACH = 64
 
 
-class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
+class RegressionAdjusted(RiskEstimator):
     r"""Adjust every source's mean loss for how its rows differ from the target's.
 
     .. math:: \hat f = \sum_j q_j m_j, \qquad
@@ -90,15 +93,22 @@ class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
     >>> x = [rng.normal(centre, 1, (400, 1)) for centre in (1.0, 1.5)]
     >>> losses = [(1 + xj[:, 0]) ** 2 for xj in x]
     >>> target = rng.normal(0, 1, (400, 1))
-    >>> risk = RegressionAdjusted().fit(target, x)(losses)
+    >>> risk = RegressionAdjusted().fit(target, x).estimate(losses)
     >>> truth = float(np.mean((1 + target[:, 0]) ** 2))
     >>> bool(abs(risk.value - truth) < 0.4 < abs(np.concatenate(losses).mean() - truth))
     True
     """
 
+    needs_ratio = False
+    target_trains = False  # ten labels are worth more for evaluating than for training
+
     def __init__(self, *, prior_r2: float = 0.1, source_pseudo_rows: float = 100.0) -> None:
         self.prior_r2 = prior_r2
         self.source_pseudo_rows = source_pseudo_rows
+
+    def default_plan(self) -> FitPlan:
+        """Five models: one of all sources, four without some of them."""
+        return LeaveSourcesOut()
 
     def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
         """Learn how the rows on which models are judged differ from the target's.
@@ -110,9 +120,9 @@ class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
             The rows whose losses will be given, in the same order.
         """
         if not 0 < self.prior_r2 < 1:
-            raise ProblemError(f"prior_r2 lies between 0 and 1, got {self.prior_r2!r}")
+            raise SettingsError(f"prior_r2 lies between 0 and 1, got {self.prior_r2!r}")
         if not self.source_pseudo_rows > 0:
-            raise ProblemError(
+            raise SettingsError(
                 f"source_pseudo_rows must be above 0, got {self.source_pseudo_rows!r}"
             )
         target, *sources = target_and_sources(X_target, X_sources)
@@ -165,7 +175,7 @@ class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
                 stacklevel=5,
             )
 
-    def __call__(
+    def estimate(
         self,
         losses: Sequence[ArrayLike],
         weights: Sequence[ArrayLike] | None = None,
@@ -181,15 +191,23 @@ class RegressionAdjusted(BaseEstimator):  # type: ignore[misc]
         names : their names, optional
         """
         if not hasattr(self, "Z_"):
-            raise ProblemError("this RegressionAdjusted has not been fitted; call fit first")
+            raise SettingsError("this RegressionAdjusted has not been fitted; call fit first")
         sample = read_sample(losses, None, names)
         k = len(self.n_)
         if len(sample.n) not in (k, k + 1) or not np.array_equal(sample.n[:k], self.n_):
-            raise ProblemError(
+            raise DataError(
                 f"the losses are of {sample.n.tolist()} rows; it was fitted on {self.n_.tolist()}, "
                 "after which only labelled rows of the target may come"
             )
         return self._estimated(sample)
+
+    def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
+        """Give the target's labelled rows the share that their number and noise earn them."""
+        return trusting_labels(risks, self.source_pseudo_rows)
+
+    def worth_in_labels(self, risks: Sequence[RiskEstimate]) -> float:
+        """Number of labelled target rows that carry as much information as all sources."""
+        return source_pseudo_rows(risks, self.source_pseudo_rows)
 
     def _estimated(self, sample: Sample) -> RiskEstimate:
         k = len(self.n_)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
+# Methods of `shiftune.risk.estimate` in the class that the theorems are about.
+LAMBDA_UNBIASED = ("unbiased", "lambda", "variance_reduced")
+
+
 def divergence(weighted_losses: ArrayLike) -> float:
     r"""Empirical divergence of one source from the target.
 

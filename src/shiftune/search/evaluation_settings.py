@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from shiftune.errors import DataWarning, ProblemError
-from shiftune.evaluate.fitting import FitPlan, PooledFit, StudyData, relative, seeded
-from shiftune.evaluate.unseen_sites import LeaveSourcesOut
+from shiftune.errors import DataWarning, SettingsError
+from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Split, pooled
 from shiftune.ratio.site_weights import site_weights
-from shiftune.risk.adjusted import RegressionAdjusted
-from shiftune.risk.estimate import estimate
-from shiftune.risk.result import RiskEstimate
+from shiftune.risk import RiskEstimator, risk_named
 from shiftune.search.trial import TrialContext
 
 if TYPE_CHECKING:
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from shiftune.evaluate.losses import Loss
     from shiftune.problem import Site
     from shiftune.ratio import DensityRatio
-    from shiftune.risk.estimate import Method
     from shiftune.search.search import ShiftSearch
 
     Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
@@ -42,14 +37,14 @@ class EvaluationSettings:
 
     Attributes
     ----------
-    risk : name of a method of `shiftune.risk.estimate`, "oracle", or a function
+    risk : RiskEstimator
     plan : FitPlan
     shares : three numbers or a function
     training_weights : None or "importance"
     random_state : int
     """
 
-    risk: str | Callable[..., RiskEstimate]
+    risk: RiskEstimator
     plan: FitPlan
     shares: Shares
     training_weights: str | None
@@ -58,39 +53,26 @@ class EvaluationSettings:
     @classmethod
     def of(cls, search: ShiftSearch) -> Self:
         """Read the settings of a search."""
-        risk = RegressionAdjusted() if search.risk == "adjusted" else search.risk
-        plan = search.plan or (
-            LeaveSourcesOut() if isinstance(risk, RegressionAdjusted) else PooledFit()
-        )
+        risk = risk_named(search.risk)
+        plan = search.plan or risk.default_plan()
         found = cls(risk, plan, NO_DENSITY_ROWS, search.training_weights, search.random_state)
         default = PAPER_SHARES if found.needs_ratio else NO_DENSITY_ROWS
         return replace(found, shares=search.shares or default)
 
     @property
-    def adjusted(self) -> RegressionAdjusted | None:
-        """The risk estimator, where it is that."""
-        return self.risk if isinstance(self.risk, RegressionAdjusted) else None
-
-    @property
-    def weighs(self) -> bool:
-        """Whether the risk is estimated with density ratios."""
-        return self.adjusted is None and self.risk not in ("naive", "oracle")
-
-    @property
     def needs_ratio(self) -> bool:
-        """Whether density ratios are needed at all."""
-        return self.weighs or self.training_weights is not None
+        """Whether density ratios are needed, to estimate the risk or to train."""
+        return self.risk.needs_ratio or self.training_weights is not None
 
     def split(self, problem: ShiftProblem) -> Split:
-        """Deal the rows of every source."""
+        """Split the rows of every source."""
         if not callable(self.shares):
-            # Ten labels of the target are worth more for judging than for training.
             return problem.split(
-                self.shares, random_state=self.random_state, target_trains=self.adjusted is None
+                self.shares, random_state=self.random_state, target_trains=self.risk.target_trains
             )
         split = self.shares(problem)
         if not isinstance(split, Split):
-            raise ProblemError(
+            raise SettingsError(
                 f"the function given as shares must return a Split, got {type(split).__name__}"
             )
         return split
@@ -105,22 +87,21 @@ class EvaluationSettings:
     ) -> TrialContext:
         """Gather what every trial needs; `ratio` is fitted, or None where none is needed."""
         judged = split.validation
-        if self.risk == "oracle":
+        if self.risk.uses_target_labels:
             if problem.oracle is None:
-                raise ProblemError(
+                raise SettingsError(
                     "risk='oracle' needs a problem whose target labels are kept aside"
                 )
             judged = (problem.oracle,)
-        weights = site_weights(ratio, judged) if ratio is not None and self.weighs else None
-        risk = self._estimator(problem, judged)
+        weighted = ratio if self.risk.needs_ratio else None
+        weights = None if weighted is None else site_weights(weighted, judged)
+        few = problem.labelled_target
+        sources = [site.X for site in judged if few is None or site.name != few.name]
+        risk = clone(self.risk).fit(problem.target.X, sources)
         if weights is not None:
-            # Depends on the weights alone, so it is said here once and not in every trial.
-            tried = risk([np.ones(len(site)) for site in judged], weights, names=_names(judged))
-            if not isinstance(tried, RiskEstimate):
-                raise ProblemError(
-                    f"risk must return a RiskEstimate, got {type(tried).__name__}; build it with "
-                    "shiftune.risk.estimate"
-                )
+            # Its warnings depend on the weights alone: they are raised here, once, and not in
+            # every trial.
+            risk.estimate([np.ones(len(site)) for site in judged], weights, names=_names(judged))
         X_train, y_train = pooled(split.train)
         X_judged, _ = pooled(judged)
         data = StudyData(
@@ -132,7 +113,7 @@ class EvaluationSettings:
             y_validation=tuple(site.labels for site in judged),
             weights=None if weights is None else tuple(weights),
             names=_names(judged),
-            labelled_target="" if problem.labelled_target is None else problem.labelled_target.name,
+            labelled_target="" if few is None else few.name,
         )
         return TrialContext(seeded(model, self.random_state), data, loss, risk, self.plan)
 
@@ -151,18 +132,6 @@ class EvaluationSettings:
                 stacklevel=3,
             )
         return weights
-
-    def _estimator(
-        self, problem: ShiftProblem, judged: Sequence[Site]
-    ) -> Callable[..., RiskEstimate]:
-        if self.adjusted is not None:
-            few = problem.labelled_target
-            sources = [site.X for site in judged if few is None or site.name != few.name]
-            fitted: RegressionAdjusted = clone(self.adjusted).fit(problem.target.X, sources)
-            return fitted
-        if callable(self.risk):
-            return self.risk
-        return partial(estimate, method=cast("Method", self.risk))
 
 
 def _names(sites: Sequence[Site]) -> tuple[str, ...]:

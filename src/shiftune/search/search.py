@@ -15,13 +15,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.errors import OverlapWarning, ProblemError, SettingsError
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio.auto import ratio_named
-from shiftune.risk.few_labels import shared_alike, trusting_labels
+from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
-from shiftune.risk.theory import regret_bound
+from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.coerce_problem import coerce_problem
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.gp.bound import lowest_plausible_value
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from shiftune.checks import Checks
     from shiftune.evaluate.losses import Loss
     from shiftune.ratio import DensityRatio
+    from shiftune.risk import RiskEstimator
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
@@ -89,9 +90,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         the parameters (define-by-run).
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
-    risk : str, RegressionAdjusted or function
-        "adjusted" (see `shiftune.risk.RegressionAdjusted`), the name of a method of
-        `shiftune.risk.estimate` ("variance_reduced" is the paper's), or a function of
+    risk : str, RiskEstimator or function
+        "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
+        ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
         (losses, weights, names) that returns a `RiskEstimate`.
     ratio : str or DensityRatio
         For the risk estimators and training weights that need density ratios; see
@@ -171,7 +172,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         space: Any,
         *,
         loss: str | Loss | Callable[..., Any] | None = None,
-        risk: str | Callable[..., RiskEstimate] = "adjusted",
+        risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted",
         ratio: str | DensityRatio = "logistic",
         sampler: str | BaseSampler = "gp_lcb",
         n_trials: int = 50,
@@ -264,9 +265,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _identity(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> dict[str, str]:
         """What must be the same for trials of one study to be comparable."""
         judging = self._judging()
-        hidden = problem.oracle.labels if self.risk == "oracle" and problem.oracle else None
+        oracle = problem.oracle if judging.risk.uses_target_labels else None
         return {
-            "data": f"{problem.fingerprint()} {stable_repr(hidden)}",
+            "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
             "model": stable_repr(self.estimator),
             "space": stable_repr(self.space if callable(self.space) else dict(self.space)),
             "loss": stable_repr(loss),
@@ -308,9 +309,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         found = [(trial, risk_of(trial)) for trial in finished_trials(self.study_)]
         judged = [(trial, risk) for trial, risk in found if risk is not None]
         risks = [risk for _, risk in judged]
-        if adjusted := self._judging().adjusted:
-            risks = trusting_labels(risks, adjusted.source_pseudo_rows)
-        return [trial for trial, _ in judged], risks
+        return [trial for trial, _ in judged], self._judging().risk.finish(risks)
 
     def _refitted(self, problem: ShiftProblem) -> Any:
         sites = problem.labelled_sites
@@ -353,12 +352,21 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
         trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
         chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
-        anywhere in the space. It is about unbiased estimates; where no source overlaps with the
-        target and the estimate fell back on another, nothing is known: infinity.
+        anywhere in the space. Infinity where no source overlaps with the target and the estimate
+        fell back on another.
+
+        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
+        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
+        Any other estimator is refused.
         """
         self._check_fitted()
         if self.risk_.fallback:
             return np.inf
+        if self.risk_.method not in LAMBDA_UNBIASED:
+            raise SettingsError(
+                f"the regret bound holds for lambda-unbiased estimates; {self.risk_.method!r} is "
+                "none: search with risk='unbiased' or risk='variance_reduced'"
+            )
         lowest = lowest_plausible_value(self.study_)
         return regret_bound(
             max(self.risk_.value - lowest, 0.0),

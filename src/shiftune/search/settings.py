@@ -14,10 +14,9 @@ from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
 from shiftune.problem.columns import column_kinds
-from shiftune.risk import ESTIMATORS
+from shiftune.risk import risk_named
 from shiftune.search.samplers import sampler_named
 from shiftune.search.space import check as check_space
-from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,8 +133,7 @@ def _check_choices(search: ShiftSearch) -> None:
         raise ProblemError(
             f"training_weights is None or 'importance', got {search.training_weights!r}"
         )
-    if not callable(search.risk):
-        check_choice(search.risk, ESTIMATORS, "risk estimator")
+    risk_named(search.risk)
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
         raise ProblemError(

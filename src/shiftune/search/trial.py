@@ -14,10 +14,11 @@ from sklearn.base import clone
 from shiftune.errors import OverlapWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from shiftune.evaluate.fitting import FitPlan, StudyData
     from shiftune.evaluate.losses import Loss
+    from shiftune.risk.estimator import RiskEstimator
     from shiftune.risk.result import RiskEstimate
 
 
@@ -28,7 +29,7 @@ class TrialContext:
     estimator: Any
     data: StudyData
     loss: Loss
-    risk: Callable[..., RiskEstimate]
+    risk: RiskEstimator
     plan: FitPlan
 
 
@@ -57,7 +58,9 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
         with warnings.catch_warnings():
             # Said once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
-            risk = context.risk(losses.by_source, context.data.weights, names=context.data.names)
+            risk = context.risk.estimate(
+                losses.by_source, context.data.weights, names=context.data.names
+            )
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
         return Outcome(risk.condensed(), "", time.perf_counter() - start, losses.naive)

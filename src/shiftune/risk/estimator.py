@@ -1,0 +1,119 @@
+"""The interface of risk estimators: what a search asks of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.base import BaseEstimator
+
+from shiftune.errors import SettingsError
+from shiftune.evaluate.fitting import FitPlan, PooledFit
+from shiftune.risk.result import RiskEstimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike
+
+
+class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Estimator of the risk at the target from losses at the sources.
+
+    A subclass writes `estimate`; the defaults of everything else are those of an estimator that
+    weights losses by density ratios. Run `shiftune.testing.check_risk_estimator` on it and pass it
+    as `risk=` to `ShiftSearch`.
+
+    Attributes
+    ----------
+    needs_ratio : bool
+        Whether `estimate` reads density ratios.
+    corrects : bool
+        Whether the estimate accounts for differences between the sources' rows and the target's.
+    uses_target_labels : bool
+        Whether the losses are those of the target's rows, whose labels were kept aside
+        (experiments only).
+    target_trains : bool
+        Whether a share of the target's few labelled rows trains the models; otherwise all of them
+        evaluate.
+    """
+
+    needs_ratio = True
+    corrects = True
+    uses_target_labels = False
+    target_trains = True
+
+    def default_plan(self) -> FitPlan:
+        """Models of a trial where the user does not choose a plan."""
+        return PooledFit()
+
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        """Read the rows, once per study; by default nothing is learned.
+
+        Parameters
+        ----------
+        X_target : array or DataFrame of shape (n_T, d)
+        X_sources : k arrays or DataFrames of shape (n_j, d)
+            The rows whose losses `estimate` will get, in the same order.
+        """
+        return self
+
+    @abstractmethod
+    def estimate(
+        self,
+        losses: Sequence[ArrayLike],
+        weights: Sequence[ArrayLike] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> RiskEstimate:
+        """Estimate the target risk of one model.
+
+        Parameters
+        ----------
+        losses : k arrays of shape (n_j,), and one more if rows of the target have labels
+        weights : density ratios at the same rows, or None if `needs_ratio` is False
+        names : names of the sources, optional
+        """
+
+    def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
+        """Revise the estimates of all trials at the end of a study; by default unchanged."""
+        return list(risks)
+
+    def worth_in_labels(self, risks: Sequence[RiskEstimate]) -> float | None:
+        """Number of labelled target rows that carry as much information as all sources.
+
+        None where the estimator has no model of how far sites differ.
+        """
+        return None
+
+
+class FunctionRisk(RiskEstimator):
+    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`.
+
+    >>> from shiftune.risk import estimate
+    >>> FunctionRisk(estimate).estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
+    2.0
+    """
+
+    def __init__(self, function: Callable[..., RiskEstimate]) -> None:
+        self.function = function
+
+    def estimate(
+        self,
+        losses: Sequence[ArrayLike],
+        weights: Sequence[ArrayLike] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> RiskEstimate:
+        """Return what the function returns, if it is a `RiskEstimate`."""
+        found = self.function(losses, weights, names=names)
+        if not isinstance(found, RiskEstimate):
+            raise SettingsError(
+                f"risk must return a RiskEstimate, got {type(found).__name__}; build it with "
+                "shiftune.risk.estimate"
+            )
+        return found
+
+    def __sklearn_clone__(self) -> Self:
+        # A function learns nothing, and what it holds may not be copyable.
+        return self

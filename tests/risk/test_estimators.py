@@ -1,0 +1,73 @@
+"""What a search asks of a risk estimator, whoever wrote it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
+from shiftune.datasets import toy_problem
+from shiftune.errors import SettingsError
+from shiftune.risk import ESTIMATORS, RegressionAdjusted, RiskEstimator, estimate, risk_named
+from shiftune.search.evaluation_settings import EvaluationSettings
+
+SPACE = {"alpha": FloatDistribution(0.01, 100, log=True)}
+
+
+class Doubled(RiskEstimator):
+    """Twice the mean loss at the end; asks for no density ratio and its own plan."""
+
+    needs_ratio = False
+
+    def default_plan(self):
+        return LeaveSourcesOut(0)
+
+    def fit(self, X_target, X_sources):
+        self.rows_ = [len(X_target), *(len(X) for X in X_sources)]
+        return self
+
+    def estimate(self, losses, weights=None, *, names=None):
+        assert weights is None
+        assert self.rows_[1:] == [len(loss) for loss in losses]
+        return estimate(losses, method="naive", names=names)
+
+    def finish(self, risks):
+        return [risk.with_shares(np.full(len(risk.n), 2.0)) for risk in risks]
+
+
+def test_a_search_asks_the_estimator_only():
+    toy = toy_problem(1.0, n=100).problem
+    search = ShiftSearch(Ridge(), SPACE, risk=Doubled(), n_trials=3, progress=False)
+    settings = EvaluationSettings.of(search)
+    assert not settings.needs_ratio
+    assert settings.shares[0] == 0
+    assert repr(settings.plan) == repr(LeaveSourcesOut(0))
+    search.fit(toy)
+    assert search.ratio_ is None
+    stored = [trial.value for trial in search.study_.trials]
+    np.testing.assert_allclose(search.trials_["risk"], 2 * np.array(stored))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_by_name(name):
+    estimator = risk_named(name)
+    assert estimator is ESTIMATORS[name]
+    assert type(clone(estimator)) is type(estimator)
+    plan = LeaveSourcesOut if name == "adjusted" else PooledFit
+    assert isinstance(estimator.default_plan(), plan)
+    assert estimator.needs_ratio == (name not in ("adjusted", "naive", "oracle"))
+    assert estimator.uses_target_labels == (name == "oracle")
+
+
+def test_estimators_and_functions():
+    adjusted = RegressionAdjusted(prior_r2=0.2)
+    assert risk_named(adjusted) is adjusted
+    wrapped = risk_named(estimate)
+    assert clone(wrapped) is wrapped
+    with pytest.raises(SettingsError, match="must return a RiskEstimate, got float"):
+        risk_named(lambda losses, weights, names: 1.0).estimate([[1.0]], [[1.0]])
+    with pytest.raises(SettingsError, match="no risk estimator 'magic'; choose from"):
+        risk_named("magic")
