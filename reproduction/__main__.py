@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shiftune.cli.app import Explaining, checked_jobs, command_line, goes_on
+from shiftune.cli.app import Explaining, checked_jobs, goes_on
 from shiftune.cli.options import Jobs
 
 if TYPE_CHECKING:
@@ -24,10 +26,9 @@ paper = typer.Typer(
 )
 
 
-# Written out again, because the modules that have these names bring the whole search, and help
-# and completion should not wait for it.
+# The modules with these names import the whole search, which help and completion should not do.
 class Method(StrEnum):
-    """The systems that the paper compares."""
+    """The methods that the paper compares."""
 
     LI = "li"
     DISTBO = "distbo"
@@ -38,7 +39,7 @@ class Method(StrEnum):
 
 
 class SettingChoice(StrEnum):
-    """The ways in which the experiments are run."""
+    """The settings of the experiments."""
 
     PUBLISHED = "as-published"
     DESCRIBED = "as-described"
@@ -60,12 +61,13 @@ Settings = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="Folder for runs, table and figures; default: paper/EXPERIMENT. Run again to go on.",
+        help="Folder for runs, table and figures; default: paper/EXPERIMENT. Repeat the command to "
+        "add missing runs.",
         show_default=False,
     ),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="A taste, in a minute or two: small budget, few seeds.")
+    bool, typer.Option("--quick", help="Small budget and few seeds: a minute or two.")
 ]
 Data = Annotated[
     Path | None,
@@ -76,7 +78,7 @@ Data = Annotated[
 @paper.command()
 def example() -> None:
     """Print the worked example: two points, two sources, every figure by hand."""
-    from reproduction.reproduction import worked_example
+    from reproduction.example import worked_example
 
     typer.echo(worked_example())
 
@@ -93,7 +95,7 @@ def toy(
     """Run the toy problem: c = 1 to 5, two sources, 1000 rows, 50 trials, 30 seeds."""
     from reproduction.experiments import Toy
 
-    experiment = Toy(budget=10, cs=(1.0, 5.0), n=300) if quick else Toy()
+    experiment = Toy(budget=10, cs=(1.0, 5.0), n=300, weighed_seeds=2) if quick else Toy()
     _reproduce(experiment, seeds or (2 if quick else 30), method, setting, jobs, out, quick)
 
 
@@ -132,8 +134,8 @@ def regret(
     out: Out = None,
     quick: Quick = False,
 ) -> None:
-    """Hold the regret on the toy problem against the bound of the main theorem: 100 seeds."""
-    from reproduction.regret.reproduction import regret_tables, reproduce_regret
+    """Compare the regret on the toy problem with the main theorem's bound: 100 seeds."""
+    from reproduction.regret.reproduce import regret_tables, reproduce_regret
 
     folder = out or _default_folder("regret", quick)
     with goes_on():
@@ -143,7 +145,7 @@ def regret(
             ns=(100, 300) if quick else (100, 300, 1000, 3000),
             Bs=(5, 10) if quick else (5, 10, 20, 50),
             n_jobs=checked_jobs(jobs),
-            command=command_line(),
+            command=_command_line(),
         )
     typer.echo(regret_tables(frame))
     typer.echo(f"\nWritten to {folder}", err=True)
@@ -152,15 +154,19 @@ def regret(
 @paper.command()
 def page(
     results: Annotated[Path, typer.Argument(help="Folder with the folders of the experiments.")],
-    out: Annotated[Path, typer.Option(help="The page; its figures go beside it.")] = Path(
-        "docs/paper.md"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Path of the page; its figures go into a folder beside it.")
+    ] = Path("docs/paper.md"),
 ) -> None:
-    """Write the page that shows and explains all results."""
+    """Write the page with all results."""
     from reproduction.page import write_page
 
     write_page(results, out)
     typer.echo(f"Written to {out}", err=True)
+
+
+def _command_line() -> str:
+    return shlex.join(["python", "-m", "reproduction", *sys.argv[1:]])
 
 
 def _default_folder(name: str, quick: bool) -> Path:
@@ -193,12 +199,12 @@ def _reproduce(
     quick: bool,
 ) -> None:
     from reproduction.markdown import markdown
-    from reproduction.reproduction import reproduce
+    from reproduction.reproduce import reproduce
 
     which: tuple[MethodName, ...] = tuple(m.value for m in methods or Method)
     ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
     folder = out or _default_folder(experiment.name, quick)
-    typer.echo(f"Runs go to {folder}; those that it has are not run again.", err=True)
+    typer.echo(f"Runs are kept in {folder}; finished ones are not repeated.", err=True)
     with goes_on():
         runs = reproduce(
             experiment,
@@ -207,7 +213,7 @@ def _reproduce(
             methods=which,
             settings=ways,
             n_jobs=checked_jobs(jobs),
-            command=command_line(),
+            command=_command_line(),
         )
     typer.echo(markdown(runs.dropna(subset="score")))
     failed = runs[runs["score"].isna()]
@@ -217,4 +223,4 @@ def _reproduce(
 
 
 if __name__ == "__main__":
-    paper()
+    paper(prog_name="python -m reproduction")

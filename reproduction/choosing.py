@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reproduction.settings import all_rows
+from reproduction.training import VarianceReducedFit
 from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.problem import PAPER_SHARES
@@ -85,7 +86,7 @@ def choose(
         shares = all_rows
     elif setting.same_rows:
         shares = PAPER_SHARES
-    corrects = method in ("unbiased", "variance_reduced")
+    weighted = trained and setting.weighted_training and method in ("unbiased", "variance_reduced")
     search = ShiftSearch(
         learner.model,
         learner.space,
@@ -95,7 +96,9 @@ def choose(
         sampler=setting.sampler,
         n_trials=budget,
         shares=shares,
-        training_weights=setting.training_weights if corrects else None,
+        training_weights="importance" if weighted else None,
+        # For "unbiased" lambda is the same for all sources, so density ratios alone are the same.
+        plan=VarianceReducedFit() if weighted and method == "variance_reduced" else None,
         progress=False,
         random_state=seed,
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
+from reproduction.markdown import pipe_table
 from shiftune.risk.theory import (
     optimal_lambda,
     optimal_variance,
@@ -66,3 +68,33 @@ class WorkedExample:
 WORKED_EXAMPLE = WorkedExample(
     loss=(10.0, 1.0), target=(0.8, 0.2), sources=((0.2, 0.8), (0.9, 0.1))
 )
+
+
+def worked_example() -> str:
+    """Return the paper's worked example as a Markdown table, beside the printed values.
+
+    >>> print(worked_example())
+    |                                | here   | paper  |
+    | ------------------------------ | ------ | ------ |
+    | divergence of source 1         | 252.81 | 252.81 |
+    | divergence of source 2         | 4.27   | 4.27   |
+    | weight of source 1             | 0.017  | 0.017  |
+    | weight of source 2             | 0.983  | 0.983  |
+    | variance, unbiased             | 64.27  | 64.27  |
+    | variance, first source dropped | 4.27   | 4.27   |
+    | variance, variance reduced     | 4.20   | 4.21   |
+    """
+    one, two = WORKED_EXAMPLE.divergences
+    first, second = WORKED_EXAMPLE.lambdas
+    variances = WORKED_EXAMPLE.variances
+    rows = {
+        "divergence of source 1": (f"{one:.2f}", "252.81"),
+        "divergence of source 2": (f"{two:.2f}", "4.27"),
+        "weight of source 1": (f"{first:.3f}", "0.017"),
+        "weight of source 2": (f"{second:.3f}", "0.983"),
+        "variance, unbiased": (f"{variances['unbiased']:.2f}", "64.27"),
+        "variance, first source dropped": (f"{variances['first source dropped']:.2f}", "4.27"),
+        "variance, variance reduced": (f"{variances['variance reduced']:.2f}", "4.21"),
+    }
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["here", "paper"])
+    return pipe_table(frame.rename_axis(""))

@@ -1,34 +1,38 @@
-"""The paper's three experiments: what is tuned, on which data, and how the choice is scored."""
+"""The paper's three experiments: data, learner and score of each."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from optuna.distributions import FloatDistribution
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.svm import SVR
 
 from reproduction.choosing import Choice, Learner, choose, finished
-from shiftune.datasets import load_gvhd, load_parkinson
-from shiftune.datasets.toy import ToyProblem, toy_problem
-from shiftune.errors import ProblemError
+from reproduction.settings import TRAIN_SHARE
+from reproduction.weights import source_weights
+from shiftune.atomic_write import atomic_write
+from shiftune.datasets import ConstantPrediction, load_gvhd, load_parkinson, toy_problem
+from shiftune.errors import DataError, MissingPackageError
 from shiftune.evaluate.fitting import fit, seeded
-from shiftune.evaluate.losses import Loss, loss_named
+from shiftune.evaluate.losses import loss_named
 from shiftune.problem import ShiftProblem, Site
 from shiftune.search import ShiftSearch, spaces
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from pathlib import Path
 
     from reproduction.choosing import MethodName
     from reproduction.settings import Setting
 
+DATA, WEIGHTS = "data.json", "weights.csv"
 MOST_STEPS = 500_000
-# The paper's 70 % of the target to train on, 30 % to score on.
-TRAIN_SHARE = 0.7
+# Column of Parkinson's features with the time of the recording.
+TEST_TIME = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,14 @@ class Experiment(Protocol):
 
     @property
     def name(self) -> str:
-        """As it is called on the command line."""
+        """Its name on the command line."""
 
     @property
     def options(self) -> dict[str, Any]:
-        """What must be the same for runs to be comparable."""
+        """Options that comparable runs share."""
 
     def prepare(self) -> None:
-        """Raise a ProblemError if something is missing that every run needs."""
+        """Raise a ProblemError if the data or the model is missing."""
 
     def cases(self, seeds: range) -> list[Case]:
         """Return the data sets for these seeds."""
@@ -68,41 +72,26 @@ class Experiment(Protocol):
     def run(self, method: MethodName, setting: Setting, case: Case) -> Scored:
         """Choose with one method in one setting, and score the choice."""
 
-
-class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The toy problem's "model": it answers its hyperparameter, whatever it is asked.
-
-    >>> ConstantPrediction(0.3).fit([[1.0]], [5.0]).predict([[1.0], [2.0]])
-    array([0.3, 0.3])
-    """
-
-    def __init__(self, theta: float = 0.0) -> None:
-        self.theta = theta
-
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn nothing."""
-        return self
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return theta for every row."""
-        return np.full(len(X), self.theta)
-
-
-HALF_SQUARED = Loss(ToyProblem.losses, "half squared")
+    def describe(self, folder: Path) -> None:
+        """Write the facts about the data that the page quotes, unless they are there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toy:
-    """The toy problem over c, with k sources and n rows per site."""
+    """The toy problem over c, with k sources and n rows per site.
+
+    The weights of the sources are described on `weighed_seeds` problems.
+    """
 
     budget: int = 50
     cs: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0)
     k: int = 2
     n: int = 1000
+    weighed_seeds: int = 60
 
     @property
     def name(self) -> str:
-        """As it is called on the command line."""
+        """Its name on the command line."""
         return "toy"
 
     @property
@@ -111,7 +100,7 @@ class Toy:
         return {"experiment": self.name, "budget": self.budget, "k": self.k, "n": self.n}
 
     def prepare(self) -> None:
-        """Nothing is needed."""
+        """Do nothing: data and model are always there."""
 
     def cases(self, seeds: range) -> list[Case]:
         """Return every c for every seed."""
@@ -121,7 +110,7 @@ class Toy:
         """Choose theta; score it on the target's rows, as the paper does, and by its true risk."""
         toy = toy_problem(case.c, k=self.k, n=self.n, random_state=case.seed)
         learner = Learner(
-            ConstantPrediction(), {"theta": FloatDistribution(-8.0, 8.0)}, HALF_SQUARED
+            ConstantPrediction(), {"theta": FloatDistribution(-8.0, 8.0)}, "half_squared"
         )
         choice = choose(
             method,
@@ -134,7 +123,13 @@ class Toy:
         )
         theta = choice.params["theta"]
         y = _oracle(toy.problem).labels
-        return Scored(choice, float(ToyProblem.losses(theta, y).mean()), toy.true_risk(theta))
+        return Scored(choice, float(toy.losses(theta, y).mean()), toy.true_risk(theta))
+
+    def describe(self, folder: Path) -> None:
+        """Write the weights of the sources by distance from the target."""
+        if not (folder / WEIGHTS).exists():
+            with atomic_write(folder / WEIGHTS) as part:
+                source_weights(range(self.weighed_seeds), self.n).to_csv(part, index=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +177,19 @@ class Patients:
         classes = model.classes_ if loss.needs == "predict_proba" else None
         return Scored(choice, float(loss(test.labels, answers, classes).mean()))
 
+    def describe(self, folder: Path) -> None:
+        """Write the number of sources and, on Parkinson, how the label varies."""
+        if not (folder / DATA).exists():
+            whole = _loaded(self.name, self.folder)
+            facts: dict[str, float] = {"sources": len(whole.sources)}
+            if self.name == "parkinson":
+                facts |= {
+                    "between_patients": _share_between_sites(whole),
+                    "error_by_time": _error_by_time(whole),
+                }
+            with atomic_write(folder / DATA) as part:
+                part.write_text(json.dumps(facts, indent=2) + "\n")
+
     def _oracle(
         self,
         setting: Setting,
@@ -215,8 +223,8 @@ class Patients:
 
 def _svm() -> Learner:
     # A larger cache of kernel columns changes the time only: 4000 rows then fit in it.
-    # On unscaled features with a large C, and with importance weights that leave all to a few
-    # rows, libsvm would go on for hours; a usual fit takes some thousand steps.
+    # With unscaled features, a large C and most of the weight on a few rows, libsvm would run for
+    # hours; a usual fit takes some thousand steps.
     return Learner(SVR(kernel="rbf", cache_size=500, max_iter=MOST_STEPS), spaces.svm(), "absolute")
 
 
@@ -224,8 +232,8 @@ def _lightgbm() -> Learner:
     try:
         from lightgbm import LGBMClassifier
     except ImportError as error:
-        raise ProblemError(
-            "the GvHD experiment tunes LightGBM; pip install 'shiftune[paper]'"
+        raise MissingPackageError(
+            "the GvHD experiment tunes LightGBM; pip install 'shiftune[lightgbm]'"
         ) from error
     model = LGBMClassifier(n_estimators=100, n_jobs=1, verbose=-1)
     return Learner(model, spaces.lightgbm_paper(), "log_loss")
@@ -243,7 +251,7 @@ def _loaded(name: str, folder: str | None) -> ShiftProblem:
 
 def _oracle(problem: ShiftProblem) -> Site:
     if problem.oracle is None:
-        raise ProblemError("the experiment needs the target's labels, to score with")
+        raise DataError("the experiment needs the target's labels to score the choice")
     return problem.oracle
 
 
@@ -253,3 +261,23 @@ def _halves(problem: ShiftProblem, seed: int) -> tuple[Site, Site]:
     order = np.random.default_rng([seed, 70]).permutation(len(oracle))
     n_train = len(oracle) - int(len(oracle) * (1 - TRAIN_SHARE))
     return oracle.take(np.sort(order[:n_train])), oracle.take(np.sort(order[n_train:]))
+
+
+def _share_between_sites(problem: ShiftProblem) -> float:
+    """Share of the label's variance that lies between the sites."""
+    labels = [site.labels for site in (*problem.sources, _oracle(problem))]
+    everything = np.concatenate(labels)
+    within = sum(((y - y.mean()) ** 2).sum() for y in labels)
+    return float(1 - within / ((everything - everything.mean()) ** 2).sum())
+
+
+def _error_by_time(problem: ShiftProblem) -> float:
+    """Mean absolute error at the target of interpolating its label over the recording's time."""
+    errors = []
+    for seed in range(10):
+        train, test = _halves(problem, seed)
+        time, asked = (np.asarray(site.X)[:, TEST_TIME] for site in (train, test))
+        order = np.argsort(time, kind="stable")
+        found = np.interp(asked, time[order], train.labels[order])
+        errors.append(np.abs(found - test.labels).mean())
+    return float(np.mean(errors))

@@ -1,7 +1,7 @@
-"""Figures of the runs of `shiftune reproduce`, as in the paper.
+"""Figures of an experiment's runs, as in the paper.
 
-Matplotlib is needed (``pip install shiftune[plot]``), but no screen: the figures are not known to
-pyplot, so that none stays open behind the user's back.
+Matplotlib is needed (``pip install 'shiftune[plot]'``), but no screen: the figures are not known to
+pyplot, so none stays open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reproduction.markdown import METHODS
 from reproduction.published import PRINTED
 from reproduction.settings import SETTINGS
 from reproduction.tables import ratio_of_means, summary
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
@@ -41,11 +41,23 @@ SETTING_COLOURS = dict(zip(SETTINGS, (RED, ORANGE, BLUE), strict=True))
 STEP = 0.045  # in units of c, between marks that would else lie on each other
 
 
+def draw(runs: pd.DataFrame, folder: Path) -> list[Path]:
+    """Write the figures of an experiment; return their paths, the PNG of each first."""
+    if runs["c"].isna().all():
+        return save(by_method(runs), folder / runs["experiment"].iloc[0])
+    paths = []
+    for setting in runs["setting"].unique():
+        paths += save(over_c(runs, setting), folder / f"toy-{setting}")
+    if {"unbiased", "variance_reduced"} <= set(runs["method"]):
+        paths += save(ratio_over_c(runs), folder / "toy-ratio")
+    return paths
+
+
 def over_c(runs: pd.DataFrame, setting: str) -> Figure:
     """Draw the target loss of every method over c: the paper's toy figure (a).
 
     Means with bars of one standard error. Neighbouring methods are moved sideways by a hair, so
-    that bars do not hide each other; the legend is in the order of the last c.
+    that bars do not hide each other; the legend follows the order at the last c.
 
     Parameters
     ----------
@@ -63,7 +75,9 @@ def over_c(runs: pd.DataFrame, setting: str) -> Figure:
     """
     _need(runs, c=True)
     if setting not in set(runs["setting"]):
-        raise ProblemError(f"no run has setting {setting!r}; there are {set(runs['setting'])}")
+        raise SettingsError(
+            f"no run has setting {setting!r}; there are {sorted(set(runs['setting']))}"
+        )
     means = summary(runs[runs["setting"] == setting]).loc[setting]
     figure, ax = _new_figure(7.5, 4.2)
     methods = list(dict.fromkeys(means.index.get_level_values("method")))
@@ -285,7 +299,7 @@ def _new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 def _need(runs: pd.DataFrame, *, c: bool) -> None:
     if runs["c"].notna().any() != c:
-        raise ProblemError(
+        raise SettingsError(
             "a figure over c needs runs of the toy problem; for these, use by_method"
             if c
             else "by_method has no place for c; for runs of the toy problem, use over_c"

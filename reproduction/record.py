@@ -1,4 +1,4 @@
-"""What is kept of the paper's runs: a line per run, and with which code they were made."""
+"""Files of an experiment: a line per run, and the options, code and versions behind them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ from typing import Any
 
 import pandas as pd
 
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, StorageError
 from shiftune.provenance import made_with
 
 RUNS, OPTIONS, TABLE = "runs.csv", "options.json", "table.md"
+HERE = Path(__file__).parent
+# Wording and tests do not change a run.
+CODE = [
+    path
+    for path in sorted(HERE.rglob("*.py"))
+    if path.relative_to(HERE).parts[0] not in ("page", "tests")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One row of the file: what was run, what was chosen, how good it is.
+    """One row of the file: task, choice and score.
 
     Attributes
     ----------
     experiment, setting, method, c, seed
-        What was run.
+        The task.
     params : str
         The chosen parameters, as JSON.
     score : float
@@ -34,15 +41,15 @@ class Run:
     true_risk : float
         Known for the toy problem only.
     estimate : float
-        What the estimator said of its choice.
+        Estimated risk of the choice.
     top_share, top_mean_weight : float
         Largest share of one source in that estimate, and the mean of its density ratios, which
         should be 1.
     left_out : int
-        Sources without a say.
+        Number of sources that the guard left out.
     seconds, cpu_seconds : float
     failure : str
-        Why there is no score; empty otherwise.
+        Reason for a missing score; empty otherwise.
     """
 
     experiment: str
@@ -63,7 +70,7 @@ class Run:
 
 
 def read_runs(path: Path) -> pd.DataFrame:
-    """Return the runs of a file, in the order of seeds; a last line torn by a kill is left out."""
+    """Return the runs of a file, ordered by seed, without a last line that was cut off."""
     names = [field.name for field in fields(Run)]
     text = path.read_text(errors="replace") if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]
@@ -77,10 +84,11 @@ def read_runs(path: Path) -> pd.DataFrame:
             raise ValueError(f"its columns are {list(runs.columns)[:4]}...")
         runs = runs.astype({"seed": int, "left_out": int, **dict.fromkeys(NUMBERS, float)})
     except (ValueError, TypeError) as error:
-        raise ProblemError(
-            f"{path} is damaged or no file of runs ({error}); mend the line or give another folder"
+        raise StorageError(
+            f"{path} is damaged or no file of runs ({error}); repair the line or choose another "
+            "folder"
         ) from error
-    # Two calls at once may have run the same; the results are the same too.
+    # Two calls at once may have done the same run, with the same result.
     once = runs.drop_duplicates(["setting", "method", "c", "seed"])
     order = once.sort_values(["c", "seed", "setting", "method"], kind="stable")
     return order.reset_index(drop=True)
@@ -101,47 +109,44 @@ def append_run(path: Path, run: Run) -> None:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut off a last line that was not written to its end."""
+    """Remove a last line that was not written to its end."""
     if path.exists():
         text = path.read_text(errors="replace")
         if not text.endswith("\n"):
             path.write_text(text[: text.rfind("\n") + 1])
 
 
-# -------------------------------------------------------------------- with what they were made
-
-
 def note(folder: Path, options: dict[str, Any], command: str) -> None:
-    """Note options, command, code and versions of a call; refuse to mix different options.
+    """Record options, command, code and versions of a call; refuse to mix different options.
 
     Parameters
     ----------
     folder : Path
-        Made where it is not there.
+        Created if missing.
     options : dict
-        What must be the same for runs to be comparable.
+        Options that all runs of a folder share.
     command : str
-        How it was called.
+        The call, for the record.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ProblemError(
-            f"{folder} cannot be a folder for results ({error.strerror}); give another"
+        raise StorageError(
+            f"cannot create the folder {folder} ({error.strerror}); choose another"
         ) from error
     path = folder / OPTIONS
     fresh: dict[str, Any] = {"options": options, "made": []}
     noted = noted_in(folder) if path.exists() else fresh
     if noted["options"] != options:
-        raise ProblemError(
-            f"{folder} holds runs with other options ({_differing(noted['options'], options)}); "
-            "give another folder"
+        raise StorageError(
+            f"{folder} has runs with other options ({_differing(noted['options'], options)}); "
+            "choose another folder"
         )
-    call = {"date": date.today().isoformat(), "command": command, **made_with()}
+    call = {"date": date.today().isoformat(), "command": command, **made_with(*CODE)}
     if any(earlier["code"] != call["code"] for earlier in noted["made"]):
         warnings.warn(
-            f"{folder} holds runs made with other code of shiftune; for results of one code give "
-            "another folder",
+            f"{folder} has runs made with other code; to keep results of one code together, "
+            "choose another folder",
             DataWarning,
             stacklevel=4,
         )
@@ -150,19 +155,19 @@ def note(folder: Path, options: dict[str, Any], command: str) -> None:
     try:
         path.write_text(json.dumps(noted, indent=2) + "\n")
     except OSError as error:
-        raise ProblemError(
-            f"{path} cannot be written ({error.strerror}); give another folder"
+        raise StorageError(
+            f"cannot write {path} ({error.strerror}); choose another folder"
         ) from error
 
 
 def noted_in(folder: Path) -> dict[str, Any]:
-    """Return what `note` has written."""
+    """Return the record that `note` has written."""
     try:
         found = json.loads((folder / OPTIONS).read_text())
         return {"options": found["options"], "made": found["made"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ProblemError(
-            f"{folder / OPTIONS} is damaged or missing ({error}); give another folder"
+        raise StorageError(
+            f"{folder / OPTIONS} is damaged or missing ({error}); choose another folder"
         ) from error
 
 

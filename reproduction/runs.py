@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from reproduction.record import RUNS, Run, append_run, drop_torn_line, note, read_runs
 from reproduction.settings import SETTINGS
-from shiftune.errors import ProblemError
+from shiftune.errors import StorageError
 from shiftune.search.trial import reason
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run_all(
     earlier = read_runs(path)
     strangers = set(earlier["experiment"]) - {experiment.name}
     if strangers:
-        raise ProblemError(f"{folder} holds runs of {sorted(strangers)}; give another folder")
+        raise StorageError(f"{folder} has runs of {sorted(strangers)}; choose another folder")
     done = set(_keys(earlier))
     tasks: list[Task] = [
         (setting, method, case)
@@ -119,8 +119,8 @@ def _run(experiment: Experiment, setting: SettingName, method: MethodName, case:
         c=case.c,
         seed=case.seed,
         **found,
-        seconds=time.perf_counter() - start,
-        cpu_seconds=time.process_time() - cpu,
+        seconds=round(time.perf_counter() - start, 3),
+        cpu_seconds=round(time.process_time() - cpu, 3),
     )
 
 

@@ -1,4 +1,4 @@
-"""How the toy problem's sources are weighed in each setting, by their distance from the target."""
+"""Weights of the toy problem's sources in each setting, by their distance from the target."""
 
 from __future__ import annotations
 
@@ -17,47 +17,67 @@ from shiftune.ratio.auto import ratio_named
 from shiftune.risk.estimate import estimate
 
 DISTANCES = (0.0, 1.5, 3.0, 4.5, np.inf)
+# Where the sources lie farthest from the target.
+LARGEST_C = 5.0
 
 
-def weights_by_distance(seeds: range, c: float = 5.0, n: int = 1000) -> pd.DataFrame:
-    """Return medians over toy problems of what the estimators are given.
+def source_weights(seeds: range, n: int = 1000) -> pd.DataFrame:
+    """Describe the weights of every source of the toy problems at c = 5.
 
     Parameters
     ----------
     seeds : range
-    c, n : float, int
-        Of the toy problems.
+    n : int
+        Rows of every site.
 
     Returns
     -------
     DataFrame
-        By setting and distance between the means of source and target, in standard deviations of
-        x: number of sources, median mean weight (it should be 1), its 90 % quantile, median
-        effective rows, and mean share in the variance reduced estimate of the best theta's risk.
+        By setting, seed and source: distance between the means of source and target, in standard
+        deviations of x; mean weight (it should be 1); effective rows; share in the variance
+        reduced estimate of the best theta's risk.
 
     Examples
     --------
-    >>> frame = weights_by_distance(range(3), n=200)
-    >>> list(frame.columns)
-    ['sources', 'mean weight', '90 % quantile', 'effective rows', 'share']
+    >>> source_weights(range(1), n=200).columns.tolist()
+    ['setting', 'seed', 'distance', 'mean_weight', 'effective_rows', 'share']
     """
     rows = []
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", OverlapWarning)
         for seed in seeds:
-            toy = toy_problem(c, n=n, random_state=seed)
+            toy = toy_problem(LARGEST_C, n=n, random_state=seed)
             for setting in SETTINGS.values():
                 rows += _of_problem(toy, setting, seed)
-    frame = pd.DataFrame(rows, columns=["setting", "distance", "mean", "ess", "share"])
+    return pd.DataFrame(
+        rows,
+        columns=["setting", "seed", "distance", "mean_weight", "effective_rows", "share"],
+    )
+
+
+def by_distance(frame: pd.DataFrame) -> pd.DataFrame:
+    """Summarise `source_weights` by setting and distance.
+
+    Returns
+    -------
+    DataFrame
+        Number of sources, median mean weight and its 90 % quantile, median effective rows, and
+        mean share.
+
+    Examples
+    --------
+    >>> by_distance(source_weights(range(3), n=200)).columns.tolist()
+    ['sources', 'mean weight', '90 % quantile', 'effective rows', 'share']
+    """
     names = [f"{low:g} to {high:g}" for low, high in pairwise(DISTANCES)]
-    frame["distance"] = pd.cut(frame["distance"], DISTANCES, labels=names, right=False)
-    groups = frame.groupby(["setting", "distance"], observed=True, sort=False)
+    binned = frame.assign(distance=pd.cut(frame["distance"], DISTANCES, labels=names, right=False))
+    groups = binned.groupby(["setting", "distance"], observed=True, sort=False)
     table = pd.DataFrame(
         {
             "sources": groups.size(),
-            "mean weight": groups["mean"].median(),
-            "90 % quantile": groups["mean"].quantile(0.9),
-            "effective rows": groups["ess"].median(),
+            "mean weight": groups["mean_weight"].median(),
+            "90 % quantile": groups["mean_weight"].quantile(0.9),
+            "effective rows": groups["effective_rows"].median(),
             "share": groups["share"].mean(),
         }
     )
@@ -66,7 +86,7 @@ def weights_by_distance(seeds: range, c: float = 5.0, n: int = 1000) -> pd.DataF
 
 def _of_problem(
     toy: ToyProblem, setting: Setting, seed: int
-) -> list[tuple[str, float, float, float, float]]:
+) -> list[tuple[str, int, float, float, float, float]]:
     problem = toy.problem
     split = all_rows(problem) if setting.reuses_rows else problem.split(random_state=seed)
     ratio = ratio_named(setting.ratio(seed), seed)
@@ -77,6 +97,6 @@ def _of_problem(
     risk = estimate(losses, weights, guard=setting.guard or NO_GUARD)
     distances = np.abs(toy.sites.means[1:, 0] - toy.sites.means[0, 0])
     return [
-        (setting.name, float(d), float(w.mean()), float(effective_rows(w)[0]), float(share))
+        (setting.name, seed, float(d), float(w.mean()), float(effective_rows(w)[0]), float(share))
         for d, w, share in zip(distances, weights, risk.lam * risk.n, strict=True)
     ]

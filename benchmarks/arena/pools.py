@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
-from reproduction.experiments import ConstantPrediction
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from shiftune.datasets import ConstantPrediction
 
 FAMILIES = ("trees", "kernel", "linear")
 

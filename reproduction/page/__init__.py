@@ -1,4 +1,4 @@
-"""The page that shows all results and says what they mean; every figure in it is computed."""
+"""The page with all results; every figure in it is computed from the results folder."""
 
 from reproduction.page.whole import write_page
 

@@ -1,7 +1,8 @@
-"""What the sections of the page share: runs to compare, differences as text, pictures."""
+"""Shared by the sections of the page: runs to compare, differences as text, pictures."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pandas as pd
 from reproduction import tables
 from reproduction.markdown import METHODS, pipe_table
 from reproduction.record import RUNS, read_runs
-from shiftune.errors import ProblemError
+from shiftune.errors import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,18 +21,35 @@ def comparable_runs(folder: Path) -> pd.DataFrame:
     runs = read_runs(folder / RUNS).dropna(subset="score")
     found = set(runs["experiment"])
     if found != {folder.name}:
-        raise ProblemError(f"{folder} should hold runs of {folder.name}, and has {sorted(found)}")
+        raise StorageError(f"{folder} must have runs of {folder.name}, got {sorted(found)}")
     if "variance_reduced" not in set(runs["method"]):
-        raise ProblemError(
-            f"{folder} has no runs of variance_reduced, with which the page compares; run "
-            f"shiftune reproduce {folder.name} -m variance_reduced --out {folder}"
+        raise StorageError(
+            f"{folder} has no runs of variance_reduced, which the page compares with the others; "
+            f"run python -m reproduction {folder.name} -m variance_reduced --out {folder}"
         )
     return runs
 
 
-def has(runs: pd.DataFrame, method: str) -> bool:
-    """Whether a method was run."""
-    return method in set(runs["method"])
+def has(runs: pd.DataFrame, method: str, setting: str | None = None) -> bool:
+    """Whether a method was run, in a setting or in any."""
+    there = runs if setting is None else runs[runs["setting"] == setting]
+    return method in set(there["method"])
+
+
+def paragraph(text: str) -> str:
+    """Wrap a text, or an item of a list, at 100 characters.
+
+    >>> paragraph("  One   two.")
+    'One two.'
+    """
+    flowing = " ".join(text.split())
+    return textwrap.fill(
+        flowing,
+        100,
+        subsequent_indent="  " if flowing.startswith("- ") else "",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def compact(compared: pd.DataFrame) -> pd.DataFrame:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from reproduction import tables
+from reproduction.experiments import WEIGHTS
+from reproduction.figures import draw
 from reproduction.markdown import METHODS, markdown, pipe_table
 from reproduction.page.parts import (
     compact,
@@ -13,19 +16,18 @@ from reproduction.page.parts import (
     guarded_against_others,
     has,
     images,
+    paragraph,
 )
-from reproduction.reproduction import draw
 from reproduction.settings import SETTINGS
-from reproduction.weights import weights_by_distance
+from reproduction.weights import LARGEST_C, by_distance
+from shiftune.errors import StorageError
+from shiftune.problem import PAPER_SHARES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas as pd
-
-# The table is of the paper's seeds; the comparisons are of all that were run.
+# The table has the paper's seeds, the comparisons have all.
 PAPER_SEEDS = 30
-WEIGHED_SEEDS = 60
 
 
 def toy_section(folder: Path, pictures: Path) -> str:
@@ -33,13 +35,14 @@ def toy_section(folder: Path, pictures: Path) -> str:
     runs = comparable_runs(folder)
     first = runs[runs["seed"] < PAPER_SEEDS]
     shown = draw(first, pictures)
+    weights = by_distance(_weights(folder))
     comparisons = "\n\n".join(
         _comparison(runs, than) for than in ("unbiased", "naive", "li", "distbo") if has(runs, than)
     )
     return f"""
 ## Toy problem
 
-Target loss of the chosen theta, on the target's rows as in the paper (which prints curves only),
+Target loss of the chosen theta on the target's rows, as in the paper (which prints curves only),
 over {first["seed"].nunique()} seeds:
 
 {markdown(first)}
@@ -61,27 +64,55 @@ estimator is better; bold: the interval lies on one side of 0.
 
 ### Why
 
-What the estimators are given at c = 5, by the distance between a source's mean and the target's
-(in standard deviations of x): the mean weight of the source's rows, which should be 1 at any
-distance; its effective rows; and its share in the variance reduced estimate.
+Weights at c = {LARGEST_C:g}, by the distance between a source's mean and the target's (in standard
+deviations of x): median mean weight of the source's rows, which should be 1 at any distance;
+median effective rows; mean share in the variance reduced estimate.
 
-{pipe_table(weights_by_distance(range(WEIGHED_SEEDS)))}
+{pipe_table(weights)}
 
-{TOY_EXPLAINED.strip()}
+{_explained(weights)}
 """
 
 
-TOY_EXPLAINED = """
-Naive and LI tune for the average source, wherever the target is. Why the variance reduced estimator
-should be better than the unbiased one is a theorem about *true* weights and *known* divergences;
-here both are estimated. As published, uLSIF gives sources out of its reach weights that are several
-times too large (the last line): the unbiased estimator adds them up, the variance reduced one gives
-such a source a small share. As described, with more bandwidths to choose from and a third of the
-rows, already nearer sources get such weights, on a handful of effective rows whose divergence
-nobody can tell. Guarded, sources out of reach have no say in either estimator, which then mostly
-rest on the same source. DistBO does not weigh anything: it learns how the best theta moves with
-p(x), which on this problem is a straight line.
-"""
+def _weights(folder: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(folder / WEIGHTS)
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{folder / WEIGHTS} is damaged or missing ({error}); run python -m reproduction toy "
+            f"--out {folder} to write it"
+        ) from error
+
+
+def _explained(weights: pd.DataFrame) -> str:
+    """Explain the comparisons by the table of weights."""
+
+    def row(setting: str, place: int) -> tuple[str, pd.Series[float]]:
+        of = weights.loc[setting]
+        distance = of.index[min(place, len(of) - 1)]
+        return str(distance), of.loc[distance]
+
+    far, published = row("as-published", 3)
+    near, described = row("as-described", 2)
+    _, guarded = row("guarded", 3)
+    grids = [len(SETTINGS[name].bandwidths or ()) for name in ("as-published", "as-described")]
+    density, _, validation = PAPER_SHARES
+    return paragraph(
+        f"""
+        Naive and LI tune for the average source, wherever the target is. The variance reduced
+        estimator beats the unbiased one by a theorem about *true* weights and *known* divergences;
+        here both are estimated. As published, sources at a distance of {far} have a mean weight of
+        {published["mean weight"]:.2g}: the unbiased estimator adds such weights up, the variance
+        reduced one gives these sources a share of {published["share"]:.2g}. As described, with
+        {grids[1]} bandwidths instead of {grids[0]}, {density:.0%} of the rows for the ratio and
+        {validation:.0%} for the risk instead of all, sources at {near} have a mean weight of
+        {described["mean weight"]:.2g} on {described["effective rows"]:.2g} effective rows, too few
+        to estimate a divergence. Guarded, sources at {far} have a mean weight of
+        {guarded["mean weight"]:.2g} and are mostly left out, and both estimators depend mostly on
+        the same source. DistBO weighs nothing: it learns how the best theta moves with p(x), which
+        on this problem is a straight line.
+        """
+    )
 
 
 def _comparison(runs: pd.DataFrame, than: str) -> str:
@@ -99,13 +130,11 @@ def _span(counts: pd.Series[int]) -> str:
 
 
 def _verdicts(runs: pd.DataFrame) -> str:
-    """Say in words where the paper's order holds, read off the intervals."""
+    """Compare the paper's claims with the intervals, in words."""
     lines = []
     for setting in (name for name in SETTINGS if name in set(runs["setting"])):
-        said = []
-        for than in ("naive", "li", "unbiased", "distbo"):
-            if not has(runs, than):
-                continue
+        found = []
+        for than in (name for name in ("naive", "li", "unbiased", "distbo") if has(runs, name)):
             compared = tables.paired(runs, "variance_reduced", than, value="true_risk")
             if setting not in compared.index.get_level_values("setting"):
                 continue
@@ -115,19 +144,15 @@ def _verdicts(runs: pd.DataFrame) -> str:
             text = f"better than {METHODS[than]} at {_cs(better, len(rows))}"
             if worse:
                 text += f", worse at {_cs(worse, len(rows))}"
-            said.append(text)
+            found.append(text)
         lines.append(
-            textwrap.fill(
-                f"- *{setting}*: the variance reduced estimator is {'; '.join(said)}.",
-                100,
-                subsequent_indent="  ",
-            )
+            paragraph(f"- *{setting}*: the variance reduced estimator is {'; '.join(found)}.")
         )
     return f"{CLAIMS.strip()}\n\n" + "\n".join(lines)
 
 
 CLAIMS = """
-The paper says that the corrected estimators beat naive and LI in all settings, that the variance
+The paper claims that the corrected estimators beat naive and LI in all settings, that the variance
 reduced one also beats DistBO where c is large, and that its advantage over the unbiased one grows
 with c. By these intervals:
 """

@@ -1,19 +1,20 @@
-"""The page from its introduction to how it was made."""
+"""The page from its introduction to the record of its runs."""
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from reproduction.example import worked_example
+from reproduction.page.parts import paragraph
 from reproduction.page.patients import patients_section
 from reproduction.page.regret import regret_section
 from reproduction.page.toy import toy_section
 from reproduction.record import RUNS, noted_in
-from reproduction.reproduction import worked_example
-from reproduction.settings import SETTINGS
-from shiftune.errors import ProblemError
+from reproduction.settings import SETTINGS, TRAIN_SHARE
+from shiftune.baselines import DistBO
+from shiftune.errors import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,32 +33,33 @@ def write_page(results: Path, out: Path) -> None:
     Parameters
     ----------
     results : Path
-        Folder with one folder for every experiment, as `shiftune reproduce` leaves them.
-        Experiments that are not there are not shown.
+        Folder with one folder for every experiment, as `python -m reproduction` leaves them.
+        Missing experiments are not shown.
     out : Path
         The page. Its figures go into a folder of the same name beside it.
     """
     there = [name for name in SECTIONS if (results / name / RUNS).exists()]
     if not there:
-        raise ProblemError(
+        raise StorageError(
             f"{results} has none of the folders {list(SECTIONS)} with a {RUNS}; run "
-            "shiftune reproduce first, with --out"
+            "python -m reproduction toy first, with --out"
         )
     pictures = out.with_suffix("")
     try:
         pictures.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ProblemError(
-            f"{pictures} cannot be a folder for figures ({error.strerror}); give another --out"
+        raise StorageError(
+            f"cannot create the folder {pictures} for figures ({error.strerror}); choose another "
+            "--out"
         ) from error
-    parts = [INTRODUCTION.format(settings=_settings()), f"## Worked example\n\n{worked_example()}"]
+    parts = [_introduction(), f"## Worked example\n\n{worked_example()}"]
     parts += [SECTIONS[name](results / name, pictures) for name in there]
-    parts += [DIFFERENCES, _provenance(results, there)]
+    parts += [_differences(), _provenance(results, there)]
     try:
         out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ProblemError(
-            f"{out} cannot be written ({error.strerror}); give another --out"
+        raise StorageError(
+            f"cannot write {out} ({error.strerror}); choose another --out"
         ) from error
 
 
@@ -65,50 +67,64 @@ INTRODUCTION = """
 # The paper, reproduced
 
 Nomura and Saito, *Efficient Hyperparameter Optimization under Multi-Source Covariate Shift*
-(CIKM 2021): every experiment, in three settings side by side. `shiftune reproduce page` writes
-this page, with its figures and every number of ours, from the raw runs; the paper's printed values
-and those of its released code are quoted beside them. Lower is better everywhere; `±` is the
-standard error over the seeds; the best method that does not see the target's labels is bold.
-Intervals are for one comparison each, not for all of them together.
+(CIKM 2021): every experiment, in three settings side by side. `python -m reproduction page` writes
+this page, with its figures and every number of ours, from the raw runs in `reproduction/results`;
+the paper's printed values and those of its released code are quoted beside them. Lower is better
+everywhere; `±` is the standard error over the seeds; the best method that does not see the target's
+labels is bold. Intervals are for one comparison each, not for all of them together.
+"""
 
-{settings}
+TRAINING = """
+*Training as described.* Algorithms 1 and 2 obtain the model by minimising the estimate itself on
+the training rows. For the unbiased estimator that is training with the weights w; for the variance
+reduced one the weights are λ*_j w, and λ*_j depends on the divergence of w L, hence on the model
+that is being trained. No learner minimises that directly, and the text gives no scheme. Here every
+trial fits two models: the first with w, the second with λ*_j w, where λ*_j comes from the first
+one's losses on the training rows; the second one's losses on the validation rows are its score.
+That is one step of iterative reweighting, repeats itself exactly, and leaves a source whose weights
+are all 0 without a say, as the estimate does. λ* from the weights alone would need one fit, but it
+would not be the paper's divergence, which includes the loss.
+"""
 
+BASELINES = """
 The released code has neither LI nor DistBO; both are ours in every setting. LI differs between the
-settings by the sampler alone, DistBO also by the target's rows that it sees.
-"""
-
-DIFFERENCES = """
-## Where figures differ from the printed ones
-
-- *Seeds and streams.* The released code draws data and search from one global stream; nothing
-  here can repeat its numbers bit for bit.
-- *uLSIF.* The released code uses densratio's leave-one-out scores; ours are five-fold, with the
-  same kernels and grids. Where no source covers the target both choose among useless fits, and not
-  the same one.
-- *LI and DistBO* come out several times better on the patients than printed, and we cannot say
-  why: the paper gives no code for LI, and runs the authors' TensorFlow code for DistBO. Ours
-  departs from that in the fit (L-BFGS from several starts with weak priors, instead of an early
-  stopped gradient ascent) and in the caution of its choice (2 standard deviations, theirs 2.58).
-  Turning its bound round (optimistic instead of cautious) did not give the printed values either.
-  With 50 fits for 29 or 41 patients each is tried once or twice; a patient tried once tells LI
-  nothing.
-- *Scoring.* As in the paper, the chosen parameters train a new model on 70 % of the target's
-  *labelled* rows. That measures whether the parameters suit the target, not whether the model
-  trained on the sources does, which is what an estimate is about; so an estimate need not equal
-  its score. It also forgives much: on Parkinson the recording's time alone gives the label of one
-  patient away.
+settings only by the sampler, DistBO also by the target's rows that it sees.
 """
 
 
-def _settings() -> str:
-    return "\n".join(
-        textwrap.fill(f"- *{setting.name}*: {setting.described}.", 100, subsequent_indent="  ")
-        for setting in SETTINGS.values()
+def _introduction() -> str:
+    settings = "\n".join(
+        paragraph(f"- *{setting.name}*: {setting.described}.") for setting in SETTINGS.values()
     )
+    return "\n\n".join([INTRODUCTION.strip(), settings, TRAINING.strip(), BASELINES.strip()])
+
+
+def _differences() -> str:
+    beta = DistBO(None, {}).beta
+    items = (
+        """- *Seeds and streams.* The released code draws data and search from one global stream;
+        nothing here can repeat its numbers bit for bit.""",
+        """- *uLSIF.* The released code uses densratio's leave-one-out scores; ours are five-fold,
+        with the same kernels and grids. Where no source covers the target both choose among
+        useless fits, and not the same one.""",
+        f"""- *LI and DistBO* have lower losses on the patients than the printed ones (figures in
+        the sections above), and we do not know why: the paper gives no code for LI, and runs the
+        authors' TensorFlow code (https://github.com/hcllaw/distBO) for DistBO. Ours differs from
+        that in the fit (L-BFGS from several starts with weak priors, instead of gradient ascent
+        with early stopping) and in the caution of its choice ({beta:g} standard deviations; 2.58
+        is the default of that code). An optimistic bound instead of the cautious one did not give
+        the printed values either.""",
+        f"""- *Scoring.* As in the paper, the chosen parameters train a new model on
+        {TRAIN_SHARE:.0%} of the target's *labelled* rows. The score measures whether the
+        parameters suit the target, not whether the model trained on the sources does, which is
+        what an estimate is about; so an estimate need not equal its score.""",
+    )
+    text = "\n".join(paragraph(item) for item in items)
+    return f"## Where figures differ from the printed ones\n\n{text}"
 
 
 def _provenance(results: Path, there: list[str]) -> str:
-    lines = ["## How this was made", ""]
+    lines = ["## Runs behind this page", ""]
     for name in there:
         runs = pd.read_csv(results / name / RUNS)
         noted = noted_in(results / name)
@@ -116,6 +132,8 @@ def _provenance(results: Path, there: list[str]) -> str:
         lines.append(f"- {name}: {len(runs)} runs, seeds 0 to {runs['seed'].max()} ({options})")
         for call in noted["made"]:
             packages = ", ".join(f"{package} {v}" for package, v in call["versions"].items())
-            said = f"{call['date']}, code {call['code']}, {packages}"
-            lines += [f"  - `{call['command']}`", f"    ({said})"]
+            lines += [
+                f"  - `{call['command']}`",
+                f"    ({call['date']}, code {call['code']}, {packages})",
+            ]
     return "\n".join(lines)

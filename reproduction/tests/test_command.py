@@ -1,11 +1,13 @@
-"""`shiftune reproduce`: what it prints, what it leaves, how it ends."""
+"""`python -m reproduction`: output, files and exit codes."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,9 +15,16 @@ from reproduction.__main__ import Method, SettingChoice
 from reproduction.choosing import METHOD_NAMES
 from reproduction.settings import SETTINGS
 
-from shiftune import __version__
+ROOT = Path(__file__).parents[2]
+QUICK = ["toy", "--quick", "-s", "guarded", "-m", "naive"]
 
-QUICK = ["reproduce", "toy", "--quick", "-s", "guarded", "-m", "naive"]
+
+def from_checkout() -> dict[str, str]:
+    """The environment of a process that finds the checkout from any folder."""
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")])),
+    }
 
 
 def test_the_choices_are_those_of_the_experiments():
@@ -24,19 +33,13 @@ def test_the_choices_are_those_of_the_experiments():
 
 
 def test_help_names_the_commands(run):
-    assert "reproduce" in run("--help").stdout
-    said = run("reproduce", "--help").stdout
+    said = run("--help").stdout
     for name in ("example", "toy", "parkinson", "gvhd", "regret", "page"):
         assert name in said
 
 
-def test_version_as_a_process():
-    command = [sys.executable, "-m", "shiftune", "--version"]
-    assert subprocess.check_output(command, text=True) == f"shiftune {__version__}\n"
-
-
 def test_example(run):
-    said = run("reproduce", "example").stdout
+    said = run("example").stdout
     assert "| variance, variance reduced     | 4.20   | 4.21   |" in said
 
 
@@ -52,8 +55,8 @@ def test_quick_toy_writes_its_folder_and_goes_on(run, folder):
 
 def test_stopped_and_resumed(run, folder):
     """Ctrl-C keeps the finished runs; the same command goes on from there."""
-    command = [sys.executable, "-m", "shiftune", "reproduce", "toy", "--seeds", "200", "--out", "x"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "reproduction", "toy", "--seeds", "200", "--out", "x"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=from_checkout())
     runs = folder / "x" / "runs.csv"
     deadline = time.monotonic() + 180
     while time.monotonic() < deadline and not (runs.exists() and runs.read_text().count("\n") > 3):
@@ -71,7 +74,7 @@ def test_stopped_and_resumed(run, folder):
     before = pd.read_csv(runs)
     seeds = before["seed"].nunique()
     args = ["--out", "x", "--seeds", seeds, "-s", "as-published", "-m", "naive", "-m", "oracle"]
-    run("reproduce", "toy", *args)
+    run("toy", *args)
     after = pd.read_csv(runs)
     mine = after[(after["setting"] == "as-published") & after["method"].isin(["naive", "oracle"])]
     assert len(mine) == 2 * 5 * seeds
@@ -81,13 +84,13 @@ def test_stopped_and_resumed(run, folder):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["reproduce", "toy", "-m", "magic"], "magic"),
-        (["reproduce", "toy", "--seeds", "0"], "seeds"),
-        (["reproduce", "toy", "--quick", "--jobs", "0"], "--jobs is a number of processes"),
-        (["reproduce", "gvhd", "--data", "nowhere"], "there is no folder nowhere"),
-        (["reproduce", "page", "nowhere"], "run shiftune reproduce first"),
-        (["reproduce", "regret", "--quick", "--jobs", "-2"], "--jobs is a number of processes"),
-        (["reproduce", "toy", "--quick", "--out", "file"], "file"),
+        (["toy", "-m", "magic"], "magic"),
+        (["toy", "--seeds", "0"], "seeds"),
+        (["toy", "--quick", "--jobs", "0"], "--jobs is a number of processes"),
+        (["gvhd", "--data", "nowhere"], "there is no folder nowhere"),
+        (["page", "nowhere"], "run python -m reproduction toy first"),
+        (["regret", "--quick", "--jobs", "-2"], "--jobs is a number of processes"),
+        (["toy", "--quick", "--out", "file"], "file"),
     ],
 )
 def test_mistakes_are_explained(run, folder, monkeypatch, args, message):

@@ -8,26 +8,26 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from reproduction import experiments, figures, toy_problem
+from reproduction import experiments, figures
 from reproduction.choosing import METHOD_NAMES
 from reproduction.experiments import Case, Patients, Toy
-from reproduction.page import toy as toy_page
 from reproduction.page import write_page
 from reproduction.record import Run, append_run, noted_in, read_runs
-from reproduction.regret.reproduction import reproduce_regret
-from reproduction.reproduction import reproduce
+from reproduction.regret.reproduce import reproduce_regret
+from reproduction.reproduce import reproduce
 from reproduction.runs import run_all
 from reproduction.settings import NO_GUARD, SETTINGS
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.datasets import toy_problem
+from shiftune.errors import DataWarning, MissingPackageError, ProblemError, StorageError
 from shiftune.problem import ShiftProblem, Site
 from shiftune.risk import estimate
 
 pytest.importorskip("matplotlib")
 
-SMALL = Toy(budget=6, cs=(1.0, 5.0), n=120)
+SMALL = Toy(budget=6, cs=(1.0, 5.0), n=120, weighed_seeds=4)
 TASKS = {"parkinson": "regression", "gvhd": "classification"}
 SEEDED = {"parkinson": {}, "gvhd": {"random_state": 0}}
 
@@ -130,7 +130,7 @@ class TestPatients:
 
     def test_without_lightgbm(self, loaded, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
-        with pytest.raises(ProblemError, match=r"pip install 'shiftune\[paper\]'"):
+        with pytest.raises(MissingPackageError, match=r"pip install 'shiftune\[lightgbm\]'"):
             Patients("gvhd", budget=2).run("naive", SETTINGS["guarded"], Case(0))
 
 
@@ -211,7 +211,7 @@ class TestRuns:
 
     def test_other_options_are_refused(self, tmp_path):
         run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
-        with pytest.raises(ProblemError, match="budget 6 instead of 7"):
+        with pytest.raises(StorageError, match="budget 6 instead of 7"):
             run_all(
                 Toy(budget=7, n=120), range(1), ("naive",), ("guarded",), tmp_path, progress=False
             )
@@ -272,7 +272,7 @@ class TestRuns:
 
     def test_a_file_of_something_else(self, tmp_path):
         (tmp_path / "runs.csv").write_text("a,b\n1,2\n")
-        with pytest.raises(ProblemError, match="damaged or no file of runs"):
+        with pytest.raises(StorageError, match="damaged or no file of runs"):
             read_runs(tmp_path / "runs.csv")
 
     @pytest.mark.parametrize("line", ["garbage", "toy,guarded,naive,x,y,,,,,,,,,,", "\0\0,,,"])
@@ -280,16 +280,16 @@ class TestRuns:
         run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
         with (tmp_path / "runs.csv").open("a") as file:
             file.write(line + "\n")
-        with pytest.raises(ProblemError, match="damaged"):
+        with pytest.raises(StorageError, match="damaged"):
             read_runs(tmp_path / "runs.csv")
 
     def test_runs_of_another_experiment_are_not_mixed(self, tmp_path, loaded):
         run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
         (tmp_path / "options.json").unlink()
-        with pytest.raises(ProblemError, match="holds runs of"):
+        with pytest.raises(StorageError, match="has runs of"):
             run_all(Patients("gvhd", 3), range(1), ("naive",), ("guarded",), tmp_path)
         (tmp_path / "options.json").write_text("{}")
-        with pytest.raises(ProblemError, match="damaged or missing"):
+        with pytest.raises(StorageError, match="damaged or missing"):
             run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path)
 
     def test_runs_that_are_there_twice_count_once(self, tmp_path):
@@ -307,12 +307,7 @@ class TestRuns:
         assert (tmp_path / "table.md").read_text() == whole
 
 
-@pytest.fixture
-def few_weighed(monkeypatch):
-    monkeypatch.setattr(toy_page, "WEIGHED_SEEDS", 4)
-
-
-def test_reproduce_and_page(tmp_path, loaded, few_weighed):
+def test_reproduce_and_page(tmp_path, loaded):
     """From runs to a page in which every figure is drawn and every number there."""
     results = tmp_path / "results"
     few = {"methods": ["naive", "unbiased", "variance_reduced"], "progress": False}
@@ -343,7 +338,7 @@ def test_regret_goes_on_and_refuses_other_sizes(tmp_path):
         reproduce_regret(range(1), tmp_path, ns=(100, 200), Bs=(2,))
 
 
-def test_page_of_one_setting_with_some_methods(tmp_path, few_weighed):
+def test_page_of_one_setting_with_some_methods(tmp_path):
     methods = ["naive", "variance_reduced"]
     reproduce(
         SMALL, range(2), tmp_path / "toy", methods=methods, settings=["guarded"], progress=False
@@ -353,7 +348,7 @@ def test_page_of_one_setting_with_some_methods(tmp_path, few_weighed):
 
 
 def test_page_without_results(tmp_path):
-    with pytest.raises(ProblemError, match="run shiftune reproduce first"):
+    with pytest.raises(StorageError, match="run python -m reproduction toy first"):
         write_page(tmp_path, tmp_path / "paper.md")
 
 

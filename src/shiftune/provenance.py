@@ -23,8 +23,13 @@ PACKAGES = (
 )
 
 
-def made_with() -> dict[str, Any]:
-    """Return the versions of what computes, and a fingerprint of this package's own code.
+def made_with(*beside: Path) -> dict[str, Any]:
+    """Return the versions of what computes, and a fingerprint of this package's code.
+
+    Parameters
+    ----------
+    *beside : Path
+        Further files that belong to the code.
 
     >>> sorted(made_with())
     ['code', 'versions']
@@ -36,7 +41,7 @@ def made_with() -> dict[str, Any]:
         except PackageNotFoundError:
             continue
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in [*sorted(Path(__file__).parent.rglob("*.py")), *beside]:
         digest.update(path.read_bytes())
     return {"code": digest.hexdigest()[:8], "versions": versions}
 

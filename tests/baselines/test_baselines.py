@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from reproduction.experiments import HALF_SQUARED, ConstantPrediction
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
@@ -14,7 +13,7 @@ from sklearn.linear_model import Ridge
 from shiftune import ShiftProblem
 from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.baselines.source_trials import SourceTrials, shared_budget
-from shiftune.datasets import toy_problem
+from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.search.gp.unit_cube import UnitCube
 
@@ -23,7 +22,7 @@ THETA = {"theta": FloatDistribution(-8.0, 8.0)}
 
 
 def fitted(baseline, problem, **options):
-    options = {"loss": HALF_SQUARED, "n_trials": 20, "progress": False, **options}
+    options = {"loss": "half_squared", "n_trials": 20, "progress": False, **options}
     return baseline(ConstantPrediction(), THETA, **options).fit(problem)
 
 

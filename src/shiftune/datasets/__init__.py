@@ -3,9 +3,10 @@
 from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
 from shiftune.datasets.hospitals import hospitals
 from shiftune.datasets.patients import load_gvhd, load_parkinson
-from shiftune.datasets.toy import ToyProblem, toy_problem
+from shiftune.datasets.toy import ConstantPrediction, ToyProblem, toy_problem
 
 __all__ = [
+    "ConstantPrediction",
     "GaussianSites",
     "ToyProblem",
     "gaussian_sites",

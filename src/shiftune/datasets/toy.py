@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
 from shiftune.problem import ShiftProblem
 from shiftune.ratio.known import KnownRatio
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+
+class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The toy problem's "model": predicts its hyperparameter for every row.
+
+    >>> ConstantPrediction(0.3).fit([[1.0]], [5.0]).predict([[1.0], [2.0]])
+    array([0.3, 0.3])
+    """
+
+    def __init__(self, theta: float = 0.0) -> None:
+        self.theta = theta
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn nothing."""
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return theta for every row."""
+        return np.full(len(X), self.theta)
 
 
 @dataclass(frozen=True, slots=True)
 class ToyProblem:
     r"""Data of the toy problem and all that is known about it.
 
-    :math:`x \sim N(\mu_j, 1)`, :math:`y \sim N(0.7 x + 0.3, 1)`; the "model" predicts the
-    hyperparameter :math:`\theta` whatever x is, with loss :math:`(\theta - y)^2 / 2`.
+    :math:`x \sim N(\mu_j, 1)`, :math:`y \sim N(0.7 x + 0.3, 1)`; the "model",
+    `ConstantPrediction`, predicts the hyperparameter :math:`\theta` whatever x is, with loss
+    :math:`(\theta - y)^2 / 2` (``loss="half_squared"``).
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from reproduction.record import RUNS, TABLE, note
 from reproduction.regret.picture import figure
 from reproduction.regret.study import regret_study
 from reproduction.regret.tables import coverage_table, shrinkage_table
-from shiftune.errors import ProblemError
+from shiftune.errors import StorageError
 from shiftune.report.figures import need_matplotlib
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def reproduce_regret(
             study(ns[:2], c=POOR_OVERLAP, methods=("variance_reduced",), ratios=("logistic",)),
         ]
         frame = pd.concat(parts, ignore_index=True)
-        frame.to_csv(path, mode="a", header=not path.exists(), index=False)
+        frame.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.12g")
     frame = read_study(path)
     frame = frame[frame["seed"].isin(list(seeds))]
     (folder / TABLE).write_text(regret_tables(frame) + "\n", encoding="utf-8")
@@ -71,8 +71,8 @@ def read_study(path: Path) -> pd.DataFrame:
         frame = pd.read_csv(path)
         frame[["seed", "c", "B", "regret"]].astype(float)
     except (ValueError, KeyError, OSError) as error:
-        raise ProblemError(
-            f"{path} is damaged or of another experiment ({error}); give another folder"
+        raise StorageError(
+            f"{path} is damaged or of another experiment ({error}); choose another folder"
         ) from error
     return frame
 
