@@ -60,13 +60,13 @@ bench: $(READY)
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/search.py
 
-# Hours on two cores; stop it and say `make paper` again to go on.
+# Hours on two cores; after a stop, `make paper` goes on.
 PAPER := paper
 paper: $(READY)
 	for name in toy parkinson gvhd regret; do \
-		$(BIN)/shiftune reproduce $$name --jobs 2 --out $(PAPER)/$$name || exit 1; \
+		$(BIN)/python -m reproduction $$name --jobs 2 --out $(PAPER)/$$name || exit 1; \
 	done
-	$(BIN)/shiftune reproduce page $(PAPER) --out docs/paper.md
+	$(BIN)/python -m reproduction page $(PAPER) --out docs/paper.md
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

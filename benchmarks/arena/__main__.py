@@ -18,9 +18,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import sys
 from pathlib import Path
 
 import joblib
+
+sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
+
 from cells import Cell, compute
 from evaluate import file_of, gathered, scores
 from page import write_report

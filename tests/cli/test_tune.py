@@ -243,7 +243,7 @@ def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
 
 def test_help_is_quick_and_complete(run):
     said = run("--help").output
-    for name in ("tune", "diagnose", "models", "report", "demo", "reproduce"):
+    for name in ("tune", "diagnose", "models", "report", "demo"):
         assert name in said
     said = run("tune", "--help").output
     for name in ("lightgbm", "variance_reduced", "log_loss", "--drop-unlabelled"):

@@ -82,7 +82,7 @@ def _downloaded(source: Source) -> list[Floats]:
         import pooch
     except ImportError as error:
         raise ProblemError(
-            f"downloading needs pooch; pip install 'shiftune[paper]'. {_ways(source)}"
+            f"downloading needs pooch; pip install 'shiftune[datasets]'. {_ways(source)}"
         ) from error
     try:
         # No hash of the raw file: it may differ in line endings or times. `_checked` has ours.
