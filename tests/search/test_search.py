@@ -13,11 +13,11 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import optuna
 import pandas as pd
-import psutil
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_regressor
@@ -578,9 +578,7 @@ class TestStorage:
         monkeypatch.setattr("shiftune.search.storage.STALE_LOCK", 3)
         path = tmp_path / "study.journal"
         (tmp_path / "study.journal.lock").symlink_to(path)
-        begun = time.monotonic()
         make(Ridge(), ALPHA, storage=path, n_trials=1).fit(toy.problem)
-        assert time.monotonic() - begun < 15
 
     @pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"x": 1}\n'])
     def test_a_file_that_is_no_journal(self, toy, tmp_path, content):
@@ -632,16 +630,24 @@ class TestStorage:
 
 DRIVER = textwrap.dedent(
     """
-    import sys, time
-    import numpy as np
+    import os, sys, time
+    from pathlib import Path
     from optuna.distributions import FloatDistribution
     from sklearn.linear_model import Ridge
     from shiftune.datasets import toy_problem
     from shiftune.search import ShiftSearch
 
     class Slow(Ridge):
+        # With GATE, a folder, only six models are trained before there is a file "open" in it.
         def fit(self, *args, **options):
-            time.sleep(0.15)
+            if "GATE" not in os.environ:
+                time.sleep(0.15)
+            else:
+                gate = Path(os.environ["GATE"])
+                begun = sum(1 for _ in gate.glob("fit-*"))
+                (gate / f"fit-{begun}-{os.getpid()}").touch()
+                while begun >= 6 and not (gate / "open").exists():
+                    time.sleep(0.01)
             return super().fit(*args, **options)
 
     if __name__ == "__main__":
@@ -680,22 +686,21 @@ class TestKilled:
         return len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
 
     def wait_for(self, journal, count, process):
-        for _ in range(600):
-            if self.finished(journal) >= count:
-                return
+        while self.finished(journal) < count:
             assert process.poll() is None
             time.sleep(0.05)
-        pytest.fail("the driver made no progress")
 
     @pytest.mark.parametrize("jobs", [1, 2])
-    def test_sigkill_and_resume(self, tmp_path, jobs):
+    def test_sigkill_and_resume(self, tmp_path, jobs, monkeypatch):
         command, journal = self.start(tmp_path, jobs)
+        monkeypatch.setenv("GATE", str(tmp_path))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         self.wait_for(journal, 5, process)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         kept = self.finished(journal)
-        assert 5 <= kept < 14
+        assert 5 <= kept <= 6 + jobs
+        (tmp_path / "open").touch()
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         table = pd.read_json(io.StringIO(done.stdout.splitlines()[0]))
         assert len(table) == 14
@@ -751,89 +756,75 @@ class TestPlots:
 
 
 class Sleepy(RegressorMixin, BaseEstimator):
-    """Takes as long as it is told to."""
+    """Trains for ever, or not at all."""
 
-    def __init__(self, nap=0.0):
-        self.nap = nap
+    def __init__(self, sleeps=False):
+        self.sleeps = sleeps
 
     def fit(self, X, y):
-        time.sleep(self.nap)
+        while self.sleeps:
+            time.sleep(1.0)
         return self
 
     def predict(self, X):
         return np.zeros(len(X))
 
 
+class Mortal(Constant):
+    """Kills the process it is trained in, once, if its theta is the one in a file."""
+
+    def __init__(self, death="", theta=0.0):
+        super().__init__(theta)
+        self.death = death
+
+    def fit(self, X, y):
+        death = Path(self.death)
+        if death.exists() and death.read_text() == repr(float(self.theta)):
+            death.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self
+
+
 @pytest.mark.xdist_group("search")
 class TestWorkers:
     def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
-        space = {"nap": CategoricalDistribution([0.0, 60.0])}
-        search = make(Sleepy(), space, risk="variance_reduced", n_trials=4, trial_timeout=2.0).fit(
+        space = {"sleeps": CategoricalDistribution([False, True])}
+        search = make(Sleepy(), space, risk="variance_reduced", n_trials=4, trial_timeout=5.0).fit(
             toy.problem
         )
-        slow = search.trials_[search.trials_["param_nap"] == 60.0]
-        assert 0 < len(slow) < 4
-        assert slow["failure"].str.contains("longer than").all()
-        assert (search.trials_[search.trials_["param_nap"] == 0.0]["state"] == "COMPLETE").all()
+        slow = search.trials_["param_sleeps"].astype(bool)
+        assert 0 < slow.sum() < 4
+        assert search.trials_[slow]["failure"].str.contains("longer than").all()
+        assert (search.trials_[~slow]["state"] == "COMPLETE").all()
 
-    def test_a_killed_worker_costs_nothing_but_time(self, toy):
-        """Some worker of the pool is killed in the middle; the trials are the same as ever."""
-        space = {"nap": FloatDistribution(0.2, 0.4)}
-        alone = make(
-            Sleepy(), space, risk="variance_reduced", n_trials=8, n_jobs=2, sampler="gp_lcb"
-        ).fit(toy.problem)
-        before = {child.pid for child in psutil.Process().children(recursive=True)}
-        killed = []
-
-        def kill_one():
-            while not killed:
-                time.sleep(0.05)
-                for child in psutil.Process().children(recursive=True):
-                    if child.pid not in before and "LokyProcess" in " ".join(child.cmdline()):
-                        time.sleep(0.5)
-                        child.kill()
-                        killed.append(child.pid)
-                        return
-
-        thread = threading.Thread(target=kill_one)
-        thread.start()
-        search = make(
-            Sleepy(), space, risk="variance_reduced", n_trials=8, n_jobs=2, sampler="gp_lcb"
-        ).fit(toy.problem)
-        thread.join()
-        assert killed
+    def test_a_killed_worker_costs_nothing_but_time(self, toy, tmp_path):
+        """A worker of the pool is killed in the middle; the trials are the same as ever."""
+        death = tmp_path / "death"
+        settings = {"risk": "variance_reduced", "n_trials": 8, "n_jobs": 2, "sampler": "gp_lcb"}
+        alone = make(Mortal(str(death)), **settings).fit(toy.problem)
+        death.write_text(repr(float(params_of(alone)[4, 0])))
+        search = make(Mortal(str(death)), **settings).fit(toy.problem)
+        assert not death.exists()
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.filterwarnings("ignore::ResourceWarning")
-    def test_on_a_dask_cluster_with_a_worker_killed(self, toy):
+    def test_on_a_dask_cluster_with_a_worker_killed(self, toy, tmp_path):
         distributed = pytest.importorskip("distributed")
-        space = {"nap": FloatDistribution(0.2, 0.4)}
-        alone = make(Sleepy(), space, risk="variance_reduced", n_trials=8).fit(toy.problem)
+        death = tmp_path / "death"
+        settings = {"risk": "variance_reduced", "n_trials": 8}
+        alone = make(Mortal(str(death)), **settings).fit(toy.problem)
+        death.write_text(repr(float(params_of(alone)[4, 0])))
         with (
             distributed.LocalCluster(
                 n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
-            pid = cluster.workers[0].process.pid
-            observer = distributed.Client(cluster, set_as_default=False)
-
-            def kill_one():
-                while not any(observer.processing().values()):
-                    time.sleep(0.05)
-                time.sleep(0.5)
-                os.kill(pid, signal.SIGKILL)
-
-            thread = threading.Thread(target=kill_one)
-            thread.start()
-            search = make(
-                Sleepy(), space, risk="variance_reduced", n_trials=8, executor=client.get_executor
-            )
+            search = make(Mortal(str(death)), **settings, executor=client.get_executor)
             search.fit(toy.problem)
-            thread.join()
-            observer.close()
+        assert not death.exists()
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()
 
@@ -860,7 +851,6 @@ class TestScikitLearnChecks:
 
 
 def test_timeout_ends_the_search(toy):
-    start = time.monotonic()
-    search = make(Ridge(), ALPHA, n_trials=100_000, timeout=1.0).fit(toy.problem)
-    assert time.monotonic() - start < 10
-    assert 0 < len(search.trials_) < 100_000
+    """It would take hours otherwise."""
+    search = make(Ridge(), ALPHA, n_trials=1_000_000, timeout=1.0).fit(toy.problem)
+    assert 0 < len(search.trials_) < 1_000_000
