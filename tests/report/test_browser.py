@@ -37,7 +37,6 @@ def run(path, folder, *options: str) -> subprocess.CompletedProcess[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
     )
 
 

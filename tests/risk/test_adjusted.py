@@ -217,7 +217,10 @@ def test_a_target_beyond_all_sources_is_pointed_out():
     X, losses = sites(rng, (0.0, 0.1), n=40)
     with pytest.warns(OverlapWarning, match="beyond what the sources show"):
         adjusted = RegressionAdjusted().fit(rng.normal(30, 0.1, (50, 2)), X)
-    assert np.isfinite(adjusted.estimate(losses).value)
+    found = adjusted.estimate(losses)
+    assert found.value == pytest.approx(np.mean([loss.mean() for loss in losses]), rel=1e-3)
+    near = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X).estimate(losses)
+    assert found.stderr > 5 * near.stderr
 
 
 def test_rows_that_no_source_comes_near_are_pointed_out():

@@ -594,7 +594,7 @@ def test_every_value_of_a_grid_has_the_same_chance() -> None:
 def test_the_widest_float_range() -> None:
     space: Space = {"p": FloatDistribution(-1.7e308, 1.7e308)}
     study = run(GPLCBSampler(seed=0, n_startup_trials=2), space, lambda p: abs(p["p"]) / 1e308, 8)
-    assert all(math.isfinite(p["p"]) for p in proposals(study))
+    assert min(abs(p["p"]) for p in proposals(study)[2:]) < 0.05e308
 
 
 @pytest.mark.parametrize("size", [6, LARGEST_GRID])

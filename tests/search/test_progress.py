@@ -47,7 +47,7 @@ def lines_at(monkeypatch):
                     patch.setattr(progress._bar, "miniters", 1)
                     for trial in range(120):
                         progress.update(None if trial % 50 == 5 else RISKS[trial > 2])
-            shown = watched.result(timeout=20)
+            shown = watched.result()
         os.close(leader)
         return [line for line in shown.replace("\n", "\r").split("\r") if line.strip()]
 
