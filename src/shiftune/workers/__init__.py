@@ -1,7 +1,6 @@
-"""Processes and clusters that run a search's trials, and may die.
+"""Processes and clusters that run items, and survive the death of a worker.
 
-Knows nothing of searches, and imports neither pandas nor scikit-learn, so that a worker begins
-quickly.
+Independent of searches. Imports neither pandas nor scikit-learn, so that a worker starts quickly.
 """
 
 from shiftune.workers.workers import OutOfTime, WorkerDied, Workers

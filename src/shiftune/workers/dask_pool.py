@@ -1,4 +1,4 @@
-"""A Dask cluster as a place where items run."""
+"""Items on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from shiftune.workers import in_worker
+from shiftune.workers.pools import Pool
 
 if TYPE_CHECKING:
     from shiftune.workers.pools import ExecutorFactory
@@ -15,17 +16,17 @@ if TYPE_CHECKING:
 SCATTER_ATTEMPTS = 3
 
 
-class DaskPool:
+class DaskPool(Pool):
     """A Dask cluster; every worker receives the context once.
 
-    Dask runs tasks in threads, so a time limit cannot be kept.
+    Dask runs tasks in threads, so a time limit has no effect.
 
     Parameters
     ----------
     executor
         A bound ``Client.get_executor``, or another callable that returns Dask's executor.
     first
-        What it returned when it was called to find out.
+        The executor to begin with.
     context
         Any object that Dask can send.
     """
@@ -34,12 +35,8 @@ class DaskPool:
         from distributed.scheduler import KilledWorker
 
         # The scheduler cancels items whose context is lost with its last holder.
-        self.deaths: tuple[type[BaseException], ...] = (
-            CancelledError,
-            asyncio.CancelledError,
-            KilledWorker,
-        )
-        self.final_deaths: tuple[type[BaseException], ...] = (KilledWorker,)
+        self.deaths = (CancelledError, asyncio.CancelledError, KilledWorker)
+        self.final_deaths = (KilledWorker,)
         self._factory = executor
         self._executor = first
         self._context = context
@@ -62,13 +59,13 @@ class DaskPool:
 
     @property
     def n_workers(self) -> int:
-        """Number of threads of the cluster, now."""
+        """Number of threads that the cluster has at this moment."""
         return sum(self._executor._client.ncores().values())
 
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item where the context is."""
-        # Not with the executor's own submit: a future of its own is never done if the worker dies
-        # between the end of the item and the fetching of its result (distributed 2026.8).
+        # Not with the executor's own submit: its future is never done if the worker dies between
+        # the end of the item and the fetching of its result (distributed 2026.8).
         remote = self._executor._client.submit(
             in_worker.run, self._scattered, payload, **{**self._executor._kwargs, "pure": False}
         )
@@ -89,22 +86,14 @@ class DaskPool:
         remote.add_done_callback(fetch)
         return future
 
-    def was_taken(self, name: str) -> bool:
-        """Never known: the scheduler moves items between workers."""
-        return False
-
-    def is_overdue(self, name: str) -> bool:
-        """Never: the workers are the cluster's, and may be running others' tasks."""
-        return False
-
     def rebuild(self) -> None:
-        """Drop what is unfinished and send the context to the workers there are now."""
+        """Drop what is unfinished and send the context to the present workers."""
         self.close(kill=True)
         self._executor = self._factory()
         self._scatter()
 
     def close(self, *, kill: bool) -> None:
-        """Drop what is unfinished and let go of the context; the cluster stays."""
+        """Drop what is unfinished and release the context; the cluster stays."""
         self._executor._client.cancel(list(self._unfinished))
         self._executor.shutdown(wait=not kill)
         self._scattered.release()

@@ -1,4 +1,4 @@
-"""What happens to an item once it has reached a worker."""
+"""Code that runs in a worker: reading the context, running an item, returning its outcome."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ CONTEXT_FILE = "context.joblib"
 MIN_MAPPED_BYTES = 1_000_000
 MAX_MAPPED = 256
 MAX_BYTES_IN_PIPE = 2000
-# Between two attempts to stop a task: time to clean up, and several before it is killed.
+# Between two attempts to stop a task: it needs time to clean up, and is killed after several.
 REPEAT_SECONDS = 1.0
 
 
-class OutOfTime(Exception):  # noqa: N818 - it is what happened to the item, not a mistake
+class OutOfTime(Exception):  # noqa: N818 - the fate of an item, not a mistake
     """An item ran longer than the time limit."""
 
 
 def write_context(folder: str, context: Any) -> None:
     """Write the context so that processes that read it share the memory of its large arrays.
 
-    Classes that only this process knows (of a notebook, say) go along, which ``joblib.dump`` by
-    itself cannot do.
+    Classes that exist in this process only (those of a notebook, for example) are included, which
+    ``joblib.dump`` alone cannot do.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def write_context(folder: str, context: Any) -> None:
     arrays: list[np.ndarray[Any, Any]] = []
 
     def keep_inside(buffer: pickle.PickleBuffer) -> bool:
-        # Every mapped array holds a file descriptor, of which a process may have 1024 or so.
+        # Every mapped array holds a file descriptor; a process may have about 1024 of them.
         raw = buffer.raw()
         if raw.nbytes < MIN_MAPPED_BYTES or len(arrays) == MAX_MAPPED:
             return True
@@ -76,18 +76,16 @@ _loading = threading.Lock()
 
 
 def forget_context(folder: str) -> None:
-    """Free the context, where the worker is a thread of the driver's process."""
+    """Free the context where workers are threads of the driver's process."""
     _contexts.pop(folder, None)
 
 
 def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | None) -> bytes:
     """Run an item with the context of a folder, which each process reads once.
 
-    Tells the driver how far the item got: the file ``notice`` exists once a worker has taken it
-    (a future says so earlier, when the item is still in a queue), and holds the time since which
-    the task itself has been running.
+    The file ``notice`` holds the time at which the task began, for the driver's time limit. (A
+    future is "running" earlier, when its item is still in a queue.)
     """
-    Path(folder, notice).touch()
     try:
         with _loading:
             if folder not in _contexts:
@@ -99,8 +97,8 @@ def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | 
         return _pack_error(error)
     outcome = run(context, payload, time_limit)
     if len(outcome) > MAX_BYTES_IN_PIPE:
-        # A worker that is killed while it writes to a pipe (and memory runs out just then) leaves
-        # the driver's thread reading for ever. Up to 4096 bytes are written all or none.
+        # A worker that is killed while it writes to a pipe (memory often runs out just then) leaves
+        # the driver's thread reading for ever. Up to 4096 bytes are written at once or not at all.
         path = Path(folder, f"{notice}-outcome")
         path.write_bytes(outcome)
         return _pack("file", path)
@@ -108,10 +106,10 @@ def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | 
 
 
 def run(context: Any, payload: bytes, time_limit: float | None = None) -> bytes:
-    """Run an item and pack what came of it.
+    """Run an item and pack its outcome.
 
     Items and outcomes travel as bytes: what cannot be packed or unpacked is then the error of one
-    item. Left to the pools, an exception class that does not survive pickling breaks them.
+    item. A pool that pickles by itself is broken by an exception class that cannot be unpickled.
 
     Examples
     --------
@@ -128,7 +126,7 @@ def run(context: Any, payload: bytes, time_limit: float | None = None) -> bytes:
 
 
 def pack_item(task: Task, item: Any) -> bytes:
-    """Pack what `run` needs."""
+    """Pack a task and its item for `run`."""
     packed: bytes = cloudpickle.dumps((task, item))
     return packed
 
@@ -165,7 +163,7 @@ def _pack_error(error: BaseException) -> bytes:
 
 
 def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
-    """Call the task; raise `OutOfTime` in it when the time is over, where signals allow it."""
+    """Call the task; raise `OutOfTime` in it after the time limit, where SIGALRM exists."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if time_limit is None or not in_main_thread or not hasattr(signal, "SIGALRM"):
         return task(context, item)
@@ -182,7 +180,7 @@ def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         try:
-            # Again and again: code that catches all exceptions may have caught this one.
+            # Repeatedly: code that catches all exceptions may have caught this one.
             signal.setitimer(signal.ITIMER_REAL, time_limit, REPEAT_SECONDS)
             value = task(context, item)
         except BaseException:
@@ -199,15 +197,15 @@ def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
 
 
 def begin(driver: int) -> None:
-    """Prepare a worker process: it leaves Ctrl-C to the driver, and ends when the driver does."""
+    """Prepare a worker process: it ignores Ctrl-C, and ends when the driver does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
         threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
 
 
 def _end_with(driver: int) -> None:
-    # A driver killed by the system (it holds the most memory) cannot clean up, and its workers
-    # hold both ends of their queue, so they would wait for ever.
+    # A driver killed by the system (it holds the most memory) cannot clean up. Its workers hold
+    # both ends of their queue, so they would wait for ever.
     while os.getppid() == driver:
         time.sleep(1.0)
     os._exit(1)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import time
 import weakref
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from abc import ABC, abstractmethod
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 
 from shiftune.workers import in_worker
-from shiftune.workers.dask_pool import DaskPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,78 +26,77 @@ if TYPE_CHECKING:
 
     ExecutorFactory = Callable[[], Executor]
 
-logger = logging.getLogger("shiftune")
-
-# A task that has not ended so long after its time limit, or half the limit if that is longer, is
+# A task that still runs this long after its time limit, or half the limit if that is longer, is
 # killed.
 GRACE_SECONDS = 5.0
 
 
-class Pool(Protocol):
-    """Runs items and can be built anew after its workers have died."""
+class Pool(ABC):
+    """A place where items run, which can be built anew after its workers have died."""
 
-    deaths: tuple[type[BaseException], ...]
-    """Exceptions of a future that say that workers died, not that the task failed."""
+    deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    """Exceptions of a future that mean that workers died, not that the task failed."""
 
-    final_deaths: tuple[type[BaseException], ...]
+    final_deaths: tuple[type[BaseException], ...] = ()
     """Those of them that come after the pool itself has tried several times."""
 
     @property
+    @abstractmethod
     def n_workers(self) -> int:
-        """How many items can run at the same time."""
+        """Number of items that can run at the same time."""
 
+    @abstractmethod
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
-        """Run an item of `in_worker.pack_item`; names are never used twice."""
-
-    def was_taken(self, name: str) -> bool:
-        """Whether a worker is known to have begun with the item."""
+        """Run an item of `in_worker.pack_item`; no name is used twice."""
 
     def is_overdue(self, name: str) -> bool:
-        """Whether the item has been running so long that only killing its worker helps."""
+        """Whether the item has exceeded its time so far that its worker has to be killed."""
+        return False
 
+    @abstractmethod
     def rebuild(self) -> None:
-        """Drop all workers, running or dead, and what they were doing; have new ones."""
+        """Replace all workers, running or dead, and drop what they were doing."""
 
+    @abstractmethod
     def close(self, *, kill: bool) -> None:
         """Free everything; wait for running items unless ``kill``."""
 
 
-class FilePool:
+class FilePool(Pool):
     """An executor whose workers read the context from a temporary file, once each.
+
+    Its items are never overdue: executors have no public way to kill their workers.
 
     Parameters
     ----------
     executor
-        Makes the executor, and makes another one when its workers have died.
+        Returns a new executor; called when the workers of the last one have died.
+    first
+        The executor to begin with.
     context
         Any picklable object.
     time_limit
         Seconds an item may run. Kept only where tasks run in the main thread of a process.
     """
 
-    deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
-    final_deaths: tuple[type[BaseException], ...] = ()
-
     def __init__(
-        self, executor: ExecutorFactory, context: Any, *, time_limit: float | None
+        self, executor: ExecutorFactory, first: Executor, context: Any, *, time_limit: float | None
     ) -> None:
         self._factory = executor
+        self._executor = first
         self._time_limit = time_limit
         self._folder = tempfile.mkdtemp(prefix="shiftune-")
         # Also removes the folder when the program ends without close().
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         try:
             in_worker.write_context(self._folder, context)
-            self._executor = executor()
         except BaseException:
             self._remove()
             raise
-        if time_limit is not None and isinstance(self._executor, ThreadPoolExecutor):
-            logger.warning("time_limit has no effect on threads")
 
     @property
     def n_workers(self) -> int:
-        """How many items can run at the same time; 1 if the executor does not say."""
+        """Number of items that can run at the same time; 1 if the executor does not have it."""
         # Not public, but loky's, the standard library's and mpi4py's executors all have it.
         return int(getattr(self._executor, "_max_workers", None) or 1)
 
@@ -109,16 +106,8 @@ class FilePool:
             in_worker.run_with_file, self._folder, name, payload, self._time_limit
         )
 
-    def was_taken(self, name: str) -> bool:
-        """Whether a worker has begun with the item."""
-        return Path(self._folder, name).exists()
-
-    def is_overdue(self, name: str) -> bool:
-        """Never: there is no public way to kill the workers of an executor."""
-        return False
-
     def rebuild(self) -> None:
-        """Have a new executor; the file stays."""
+        """Replace the executor; the file stays."""
         self._end(kill=True)
         self._executor = self._factory()
 
@@ -165,7 +154,7 @@ class LokyPool(FilePool):
             )
             return made
 
-        super().__init__(executor, context, time_limit=time_limit)
+        super().__init__(executor, executor(), context, time_limit=time_limit)
 
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item, in a process that is started if need be."""
@@ -175,13 +164,13 @@ class LokyPool(FilePool):
             return super().submit(name, payload)
 
     def is_overdue(self, name: str) -> bool:
-        """Whether the item has not heeded the limit and ``max(5, limit / 2)`` seconds more."""
+        """Whether the item still runs ``max(5, limit / 2)`` seconds after the time limit."""
         limit = self._time_limit
         if limit is None:
             return False
         try:
             since = float(Path(self._folder, name).read_text())
-        except (FileNotFoundError, ValueError):  # in a queue; still reading the context
+        except (FileNotFoundError, ValueError):  # in the queue, or still reading the context
             return False
         return time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
 
@@ -190,38 +179,16 @@ class LokyPool(FilePool):
         self._executor.shutdown(wait=True, kill_workers=kill)  # type: ignore[call-arg]
 
 
-def open_pool(
-    context: Any, *, n_jobs: int, executor: ExecutorFactory | None, time_limit: float | None
-) -> Pool:
-    """Return the pool that fits the arguments of `shiftune.workers.Workers`."""
-    if executor is None:
-        return LokyPool(n_jobs, context, time_limit=time_limit)
-    first: Executor | None = executor()
-    # Whoever hands over Dask's executor has imported Dask; nobody else should have to.
-    dask = sys.modules.get("distributed.cfexecutor")
-    if dask is not None and isinstance(first, dask.ClientExecutor):
-        if time_limit is not None:
-            logger.warning("time_limit has no effect on Dask's workers, which are threads")
-        return DaskPool(executor, first, context)
-
-    def next_executor() -> Executor:
-        nonlocal first
-        made, first = first or executor(), None
-        return made
-
-    return FilePool(next_executor, context, time_limit=time_limit)
-
-
 def _share_of_cores(n_workers: int) -> dict[str, str]:
-    """Environment that gives each of the workers its share of the cores, or less if set so.
+    """Environment in which each worker uses its share of the cores, or less if already limited.
 
     >>> _share_of_cores(10_000)["OMP_NUM_THREADS"]
     '1'
     """
     share = max(1, joblib.cpu_count() // n_workers)
     names = ["OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR"]
-    # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM asks for that many threads
-    # unless told otherwise, whatever OMP_NUM_THREADS says, and so does n_jobs=-1 in a model.
+    # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM uses that many threads by
+    # default, whatever OMP_NUM_THREADS is, and so does n_jobs=-1 in a model.
     variables = [f"{name}_NUM_THREADS" for name in names]
     variables += ["VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT"]
     env = {}

@@ -1,19 +1,21 @@
-"""Run items elsewhere, and see them through when workers die."""
+"""Items that workers run, and run again when a worker dies."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from concurrent.futures import BrokenExecutor, Future, wait
+import sys
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import joblib
 
+from shiftune.errors import SettingsError
 from shiftune.workers import in_worker
+from shiftune.workers.dask_pool import DaskPool
 from shiftune.workers.in_worker import OutOfTime
-from shiftune.workers.pools import open_pool
+from shiftune.workers.pools import FilePool, LokyPool
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,19 +32,25 @@ MAX_DEATHS = 3
 POLL_SECONDS = 0.1
 
 
-class WorkerDied(RuntimeError):  # noqa: N818 - it is what happened to the item, not a mistake
+class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mistake
     """An item was given up because the workers that ran it died."""
 
 
 @dataclass(slots=True, eq=False)
 class _Item:
-    """An item without an outcome yet; ``future`` is None until it is handed to the pool."""
+    """An item whose result has not been fetched."""
 
     key: int
-    payload: bytes
+    payload: Any
+    """Bytes of `in_worker.pack_item`; the caller's object where items run in this process."""
+
     future: Future[bytes] | None = None
+    """None until the item is handed to the pool."""
+
+    outcome: bytes | BaseException | None = None
     attempts: int = 0
     deaths: int = 0
+    """Workers that died while the item had been handed over; without neighbours, its own."""
 
     @property
     def name(self) -> str:
@@ -50,12 +58,12 @@ class _Item:
 
 
 class Workers:
-    """Run ``task(context, item)`` elsewhere; every worker gets the context once, not per item.
+    """Processes or a cluster that run ``task(context, item)``; each worker gets the context once.
 
-    A worker that dies (killed by the system for its memory, say) costs what was running: there are
-    new workers then, and the items without a result are run again, one at a time, so that one that
-    kills its worker is told from those beside it. It is given up after three times; its neighbours
-    are not.
+    A worker that dies (killed by the system for its memory, for example) costs what was running.
+    New workers are started, and the items without a result run again one at a time, so that an
+    item that kills its worker does no harm to its neighbours. After three deaths an item is given
+    up; at most one of them can be a neighbour's.
 
     Parameters
     ----------
@@ -63,22 +71,22 @@ class Workers:
         A function at the top level of a module.
     context
         What all items need: anything that can be pickled. Large arrays in it are shared between
-        the processes of a machine. A task that changes its context does so for the items that the
-        same worker runs later.
+        the processes of a machine. A task that changes its context changes it for the items that
+        the same worker runs later.
     n_jobs
         Number of processes; -1 for as many as there are cores, -2 for one less, and so on. With
         1, without executor and time limit, the items run in this process, inside `result`.
     executor
         Instead of ``n_jobs``: a callable without arguments that returns a new
         `concurrent.futures.Executor`, for example the method ``get_executor`` of a Dask client.
-        It is called again when workers have died. Its workers need to see this machine's temporary
-        files, except Dask's, to which the context is sent.
+        It is called again when workers have died. Its workers must be able to read this machine's
+        temporary files, except Dask's, which receive the context over the network.
     time_limit
         Seconds that an item may run; then `OutOfTime` is raised inside the task, as soon as it
-        executes Python code. With ``n_jobs``, the workers are killed (the other items are run
-        again) if the item is still running after ``max(5, time_limit / 2)`` seconds more, which is
-        noticed while the driver waits in `result`. With ``executor`` they are not, and where tasks
-        run in threads (`ThreadPoolExecutor`, Dask) the limit has no effect at all.
+        executes Python code. With ``n_jobs``, the workers are killed (the other items run again)
+        if the item is still running after ``max(5, time_limit / 2)`` seconds more; the driver
+        checks this while it waits in `result`. With ``executor`` they are not, and where tasks run
+        in threads (`ThreadPoolExecutor`, Dask) the limit has no effect.
 
     Notes
     -----
@@ -104,51 +112,45 @@ class Workers:
         time_limit: float | None = None,
     ) -> None:
         if time_limit is not None and not (0 < time_limit < math.inf):
-            raise ValueError(
+            raise SettingsError(
                 f"time_limit must be None or a number of seconds > 0, got {time_limit}"
             )
         if executor is not None and n_jobs != 1:
-            raise ValueError(f"give n_jobs or executor, not both; got n_jobs={n_jobs}")
+            raise SettingsError(f"give n_jobs or executor, not both; got n_jobs={n_jobs}")
         n_workers = _number_of_workers(n_jobs)
         self._task = task
         self._context = context
         self._items: dict[int, _Item] = {}
-        self._local_items: dict[int, Any] = {}
-        self._outcomes: dict[int, bytes | BaseException] = {}
-        # After a death: the items to be run one at a time. The first one is running, all others
-        # (also those submitted in the meantime) wait.
-        self._quarantine: deque[_Item] = deque()
         self._closed = False
         self._pool: Pool | None = None
-        if n_workers > 1 or executor is not None or time_limit is not None:
-            self._pool = open_pool(
-                context, n_jobs=n_workers, executor=executor, time_limit=time_limit
-            )
+        if executor is not None:
+            self._pool = _pool_of(executor, context, time_limit)
+        elif n_workers > 1 or time_limit is not None:
+            self._pool = LokyPool(n_workers, context, time_limit=time_limit)
 
     @property
     def capacity(self) -> int:
-        """How many items should be in flight to keep all workers busy.
+        """Number of items in flight that keeps all workers busy.
 
-        One more than there are workers: it waits where a worker can take it without the driver.
-        A Dask cluster is asked every time, because workers come and go.
+        One more than there are workers: a worker can take it without waiting for the driver. The
+        size of a Dask cluster is read every time, because workers come and go.
         """
         return 1 if self._pool is None else self._pool.n_workers + 1
 
     def submit(self, key: int, item: Any) -> None:
-        """Have an item run."""
+        """Run an item as soon as a worker is free."""
         if self._closed:
             raise RuntimeError("these workers are closed")
-        if self._knows(key):
+        if key in self._items:
             raise ValueError(f"key {key} is in use")
         if self._pool is None:
-            self._local_items[key] = item
-            return
-        self._items[key] = _Item(key, in_worker.pack_item(self._task, item))
-        if not self._quarantine:
-            self._hand_over(self._items[key], self._pool)
+            self._items[key] = _Item(key, item)
+        else:
+            self._items[key] = _Item(key, in_worker.pack_item(self._task, item))
+            self._hand_over(self._pool)
 
     def result(self, key: int) -> Any:
-        """Wait for an item and return what the task returned, once.
+        """Wait for an item and return, once, what the task returned.
 
         Raises
         ------
@@ -161,39 +163,38 @@ class Workers:
         """
         if self._closed:
             raise RuntimeError("these workers are closed")
-        if not self._knows(key):
+        if key not in self._items:
             raise KeyError(f"no item {key} was submitted, or its result was fetched before")
+        item = self._items[key]
         if self._pool is None:
-            return self._task(self._context, self._local_items.pop(key))
-        while key not in self._outcomes:
-            self._wait_for(self._quarantine[0] if self._quarantine else self._items[key])
-        outcome = self._outcomes.pop(key)
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return in_worker.unpack(outcome)
+            del self._items[key]
+            return self._task(self._context, item.payload)
+        self._hand_over(self._pool)  # an earlier call may have been interrupted before it did
+        while item.outcome is None:
+            self._wait_for(item, self._pool)
+            self._hand_over(self._pool)
+        del self._items[key]
+        if isinstance(item.outcome, BaseException):
+            raise item.outcome
+        return in_worker.unpack(item.outcome)
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers and remove the temporary file.
 
-        Items that are running are waited for (those that wait are dropped), unless ``kill``.
+        Waits for items that are running (those in the queue are dropped), unless ``kill``.
         """
         if self._closed:
             return
+        self._closed = True
         if self._pool is not None:
             try:
-                for item in self._items.values():
-                    if item.future is not None:
-                        item.future.cancel()
+                for future in self._flying():
+                    future.cancel()
                 self._pool.close(kill=kill)
             except BaseException:
                 self._pool.close(kill=True)  # Ctrl-C while waiting
                 raise
-            finally:
-                self._closed = True
-        self._closed = True
         self._items.clear()
-        self._outcomes.clear()
-        self._local_items.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -206,117 +207,94 @@ class Workers:
     ) -> None:
         self.close(kill=kind is not None)
 
-    def _knows(self, key: int) -> bool:
-        return key in self._items or key in self._outcomes or key in self._local_items
+    def _flying(self) -> dict[Future[bytes], _Item]:
+        """Return the items that were handed over, by their future."""
+        return {
+            item.future: item
+            for item in self._items.values()
+            if item.outcome is None and item.future is not None
+        }
 
-    def _hand_over(self, item: _Item, pool: Pool) -> None:
-        item.attempts += 1
-        try:
-            item.future = pool.submit(item.name, item.payload)
-        except BrokenExecutor as error:  # noticed before its own future could say so
-            item.future = Future()
-            item.future.set_exception(error)
+    def _hand_over(self, pool: Pool) -> None:
+        """Give the pool what may run now: the first item with a death, alone, or else all."""
+        waiting = [item for item in self._items.values() if item.outcome is None]
+        for item in [item for item in waiting if item.deaths][:1] or waiting:
+            if item.future is not None:
+                continue
+            item.attempts += 1
+            try:
+                item.future = pool.submit(item.name, item.payload)
+            except BrokenExecutor as error:  # no future of the pool has raised it yet
+                item.future = Future()
+                item.future.set_exception(error)
 
-    def _wait_for(self, item: _Item) -> None:
-        """Wait for an item that was handed over, a moment only; see to what happens meanwhile."""
-        pool = self._pool
-        assert pool is not None
-        if item.future is None:  # an earlier call was interrupted, or found no new workers
-            self._hand_over(item, pool)
-        assert item.future is not None
-        # Short waits: on Windows an endless one does not hear Ctrl-C.
-        wait([item.future], timeout=POLL_SECONDS)
-        if item.future.done():
-            self._collect(item, pool)
+    def _wait_for(self, item: _Item, pool: Pool) -> None:
+        """Wait a moment for an item, or for the one that has to run alone before it."""
+        flying = self._flying()
+        future = item.future or next(iter(flying))
+        # Short waits: on Windows an endless one cannot be interrupted by Ctrl-C.
+        wait([future], timeout=POLL_SECONDS)
+        if future.done():
+            self._collect(future, flying[future], pool)
             return
-        flying = [i for i in self._items.values() if i.future is not None and not i.future.done()]
-        overdue = [i for i in flying if pool.is_overdue(i.name)]
+        overdue = [i for f, i in flying.items() if not f.done() and pool.is_overdue(i.name)]
         if overdue:
             self._cut_off(overdue, pool)
 
-    def _collect(self, item: _Item, pool: Pool) -> None:
-        assert item.future is not None
+    def _collect(self, future: Future[bytes], item: _Item, pool: Pool) -> None:
         try:
-            outcome: bytes | BaseException = item.future.result()
+            item.outcome = future.result()
         except pool.deaths as death:
-            self._recover(item, death, pool)
-            return
+            self._recover(death, pool)
         except Exception as error:  # of the pool, about this item
-            outcome = error
-        self._finish(item, outcome, pool)
+            item.outcome = error
 
-    def _finish(self, item: _Item, outcome: bytes | BaseException, pool: Pool) -> None:
-        del self._items[item.key]
-        self._outcomes[item.key] = outcome
-        if self._quarantine and self._quarantine[0] is item:
-            self._quarantine.popleft()
-            self._resume(pool)
-
-    def _resume(self, pool: Pool) -> None:
-        """Hand over what may run now: the next item in quarantine, or all that wait."""
-        waiting = [self._quarantine[0]] if self._quarantine else list(self._items.values())
-        for item in waiting:
-            if item.future is None:
-                self._hand_over(item, pool)
-
-    def _recover(self, item: _Item, death: BaseException, pool: Pool) -> None:
-        flying = [i for i in self._items.values() if i.future is not None]
+    def _recover(self, death: BaseException, pool: Pool) -> None:
         if isinstance(death, BrokenExecutor):
-            # The executor is telling all its futures; some may have got a result before.
-            wait([i.future for i in flying if i.future is not None], timeout=1.0)
-        for i in flying:
-            if i is not item and i.future is not None and _has_result(i.future):
-                self._outcomes[i.key] = i.future.result()
-                del self._items[i.key]
-        flying = [i for i in flying if i.key in self._items]
-        alone = len(flying) == 1
-        given_up = []
-        for i in flying:
-            # Beside others, an item that was running may have been the one. If it was not, the
-            # one death held against it does no harm: it will run alone next and finish.
-            i.deaths += alone or pool.was_taken(i.name)
-            if alone and isinstance(death, pool.final_deaths):
-                i.deaths = MAX_DEATHS
-            i.future = None
-            if i.deaths >= MAX_DEATHS:
-                given_up.append(i)
-                del self._items[i.key]
-                self._outcomes[i.key] = WorkerDied(
-                    f"item {i.key} was given up: every worker that ran it died, the last time "
+            # The executor gives this exception to all its futures that have no result yet.
+            wait(self._flying(), timeout=1.0)
+        lost = self._take_back()
+        final = len(lost) == 1 and isinstance(death, pool.final_deaths)
+        for item in lost:
+            # Beside others, each may have been the cause. One death more does an innocent item
+            # no harm: it runs alone next, and finishes.
+            item.deaths += 1
+            if final or item.deaths >= MAX_DEATHS:
+                item.outcome = WorkerDied(
+                    f"item {item.key} was given up: every worker that ran it died, the last time "
                     f"with {type(death).__name__}. It may need more memory than there is, or "
                     f"crash compiled code."
                 )
-        suspects = [i for i in flying if i not in given_up]
-        self._quarantine = self._quarantine or deque(suspects)
-        while self._quarantine and self._quarantine[0] in given_up:
-            self._quarantine.popleft()
         logger.warning(
             "a worker died (%s): new workers; items given up: %s; to be run one at a time: %s",
             type(death).__name__,
-            [i.key for i in given_up],
-            [i.key for i in self._quarantine],
+            [item.key for item in lost if item.outcome is not None],
+            [i.key for i in self._items.values() if i.deaths and i.outcome is None],
         )
         pool.rebuild()
-        self._resume(pool)
 
     def _cut_off(self, overdue: list[_Item], pool: Pool) -> None:
         logger.warning(
-            "killing the workers: %s did not heed the time limit; the other items are run again",
-            [i.key for i in overdue],
+            "killing the workers: %s exceeded the time limit; the other items are run again",
+            [item.key for item in overdue],
         )
-        for item in self._items.values():
-            if item.future is not None and not _has_result(item.future):
-                item.future = None
-        for item in overdue:
-            if item.future is None:
-                del self._items[item.key]
-                self._outcomes[item.key] = OutOfTime(
+        for item in self._take_back():
+            if item in overdue:
+                item.outcome = OutOfTime(
                     f"item {item.key} ran longer than the time limit and was killed"
                 )
-        if self._quarantine and self._quarantine[0].key not in self._items:
-            self._quarantine.popleft()
         pool.rebuild()
-        self._resume(pool)
+
+    def _take_back(self) -> list[_Item]:
+        """Keep the results there are; return the other items, as if not handed over."""
+        lost = []
+        for future, item in self._flying().items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                item.outcome = future.result()
+            else:
+                item.future = None
+                lost.append(item)
+        return lost
 
 
 def _number_of_workers(n_jobs: int) -> int:
@@ -326,11 +304,20 @@ def _number_of_workers(n_jobs: int) -> int:
     (3, 1)
     """
     if n_jobs == 0:
-        raise ValueError(
+        raise SettingsError(
             "n_jobs must be the number of processes, or -1 for as many as there are cores; got 0"
         )
     return n_jobs if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + n_jobs)
 
 
-def _has_result(future: Future[bytes]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
+def _pool_of(executor: ExecutorFactory, context: Any, time_limit: float | None) -> Pool:
+    """Return the pool for a user's executor."""
+    first = executor()
+    # Whoever passes Dask's executor has imported Dask; nobody else should have to.
+    dask = sys.modules.get("distributed.cfexecutor")
+    is_dask = dask is not None and isinstance(first, dask.ClientExecutor)
+    if time_limit is not None and (is_dask or isinstance(first, ThreadPoolExecutor)):
+        logger.warning("time_limit has no effect on threads, in which this executor runs items")
+    if is_dask:
+        return DaskPool(executor, first, context)
+    return FilePool(executor, first, context, time_limit=time_limit)
