@@ -14,7 +14,7 @@ from shiftune import ShiftProblem
 from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.baselines.source_trials import SourceTrials, shared_budget
 from shiftune.datasets import ConstantPrediction, toy_problem
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, ProblemError, SettingsError
 from shiftune.search.gp.unit_cube import UnitCube
 
 BOTH = pytest.mark.parametrize("baseline", [LearnedInitialisation, DistBO])
@@ -206,19 +206,19 @@ class TestAnyProblem:
 
     def test_a_function_is_no_space_here(self, baseline):
         search = baseline(Ridge(), lambda trial: {"alpha": trial.suggest_float("alpha", 1, 2)})
-        with pytest.raises(ProblemError, match="needs a mapping"):
+        with pytest.raises(SettingsError, match="needs a mapping"):
             search.fit(toy_problem(1.0, n=60).problem)
 
 
 def test_mistakes_of_their_own():
     problem = toy_problem(1.0, n=60).problem
-    with pytest.raises(ProblemError, match="learning_rate must be a number > 0"):
+    with pytest.raises(SettingsError, match="learning_rate must be a number > 0"):
         fitted(LearnedInitialisation, problem, learning_rate=-1.0)
-    with pytest.raises(ProblemError, match="n_epochs must be a whole number"):
+    with pytest.raises(SettingsError, match="n_epochs must be a whole number"):
         fitted(LearnedInitialisation, problem, n_epochs=0)
-    with pytest.raises(ProblemError, match="beta must be"):
+    with pytest.raises(SettingsError, match="beta must be"):
         fitted(DistBO, problem, beta=-1)
     for wrong in (2.5, True, None, 0):
-        with pytest.raises(ProblemError, match="hidden_units must be"):
+        with pytest.raises(SettingsError, match="hidden_units must be"):
             fitted(DistBO, problem, hidden_units=wrong)
     fitted(DistBO, problem, hidden_units=np.int64(3))

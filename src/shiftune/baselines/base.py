@@ -1,4 +1,4 @@
-"""What the baselines have in common: trials on single sources, a choice, a refit."""
+"""Base class of the baselines: trials on single sources, a choice for the target, a refit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.problem import pooled
 from shiftune.search.coerce_problem import coerce_problem
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from shiftune.problem import ShiftProblem
 
-# Of every source for training and validation; none is kept for density ratios.
+# Shares of each source for density ratios (none), training and validation.
 SHARES = (0.0, 0.7, 0.3)
 
 
 class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Choose hyperparameters for the target from trials on every source by itself.
+    """Choose hyperparameters for the target from separate trials on each source.
 
-    A subclass says how: `_choose`. Of the target these methods see at most its rows, never a
-    label, and they give no estimate of the risk there.
+    Subclasses implement `_choose`. These methods use at most the target's rows, never a label, and
+    give no estimate of the risk there.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
     n_trials : int
-        Model fits in all, shared over the sources as evenly as it goes.
+        Number of model fits, shared among the sources as evenly as possible.
     sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
-        Proposes the trials of every source.
+        Proposes the trials on each source.
     n_jobs : int
-        Worker processes; sources are searched side by side.
+        Number of worker processes; sources are searched in parallel.
     progress : bool, optional
-        Show a progress bar; default: on terminals.
+        Whether to show a progress bar; by default on terminals only.
     random_state : int
 
     Attributes
@@ -61,8 +61,8 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_estimator_ : estimator
         Refitted on all rows of all sources.
     trials_ : DataFrame
-        One row per trial: source, its mean loss there and standard error, parameters, seconds,
-        the reason of a failure.
+        One row per trial: source, mean loss there and its standard error, parameters, seconds,
+        reason of a failure.
     """
 
     def __init__(
@@ -94,16 +94,16 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         X_target: Any = None,
     ) -> Self:
-        """Try configurations on the sources, choose, and refit; arguments as of `ShiftSearch`."""
+        """Try configurations on the sources, choose and refit; arguments as in `ShiftSearch`."""
         problem = coerce_problem(X, y, groups, X_target, self.estimator)
         loss = loss_for(self, problem)
         check_numbers(self)
         self._check()
         if callable(self.space):
-            raise ProblemError(
-                f"{type(self).__name__} moves in the space itself, so it needs a mapping from "
-                "names to Optuna distributions, not a function (for a ready space, call it: "
-                "spaces.lightgbm())"
+            raise SettingsError(
+                f"{type(self).__name__} needs a mapping from parameter names to Optuna "
+                "distributions as its space, not a function. A ready space has to be called: "
+                "spaces.lightgbm()"
             )
         check_space(self.space, self.estimator)
         split = problem.split(SHARES, random_state=self.random_state)
@@ -121,7 +121,7 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 random_state=self.random_state,
                 finished=bar.update,
             )
-        _tell_failures(trials.table)
+        _warn_of_failures(trials.table)
         self.problem_, self.loss_, self.trials_ = problem, loss, trials.table
         fixed = {name: _only(d) for name, d in self.space.items() if d.single()}
         chosen = (
@@ -137,11 +137,11 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check(self) -> None:
-        """Raise a ProblemError if a setting of the subclass cannot work."""
+        """Raise a SettingsError if a setting of the subclass cannot work."""
 
     @abstractmethod
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> NDArray[np.float64]:
-        """Return the row (C,) of the space's cube for the target."""
+        """Return the configuration for the target, a row (C,) of the space's unit cube."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the refitted model."""
@@ -155,19 +155,19 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_counts(search: SourceTransfer, *names: str) -> None:
-    """Raise a ProblemError if one of these settings is no whole number above 0."""
+    """Raise a SettingsError unless each of these settings is a whole number above 0."""
     for name in names:
         value = getattr(search, name)
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ProblemError(f"{name} must be a whole number > 0, got {value!r}")
+            raise SettingsError(f"{name} must be a whole number > 0, got {value!r}")
 
 
-def _tell_failures(table: pd.DataFrame) -> None:
+def _warn_of_failures(table: pd.DataFrame) -> None:
     failed = table[table["failure"] != ""]
     if len(failed):
         where = ", ".join(map(repr, failed["source"].unique()[:5]))
         warnings.warn(
-            f"{len(failed)} of {len(table)} trials failed, on source(s) {where}; the first reason: "
+            f"{len(failed)} of {len(table)} trials failed, on source(s) {where}. First reason: "
             f"{failed['failure'].iloc[0]}",
             DataWarning,
             stacklevel=3,
@@ -175,5 +175,5 @@ def _tell_failures(table: pd.DataFrame) -> None:
 
 
 def _only(distribution: Any) -> Any:
-    """The one value of a distribution that has no other."""
+    """Value of a distribution that has only one."""
     return distribution.choices[0] if hasattr(distribution, "choices") else distribution.low

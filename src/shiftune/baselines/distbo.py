@@ -1,4 +1,4 @@
-"""DistBO: one process over configurations and data sets, told apart by their p(x)."""
+"""DistBO: one Gaussian process over configurations and embeddings of p(x)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from shiftune.baselines.base import SourceTransfer, check_counts
 from shiftune.baselines.embedding import Rows
 from shiftune.baselines.joint_process import fit_jointly
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.rows.encoding import RatioEncoder
 from shiftune.rows.subsample import subsample
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
@@ -30,42 +30,43 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-# Rows of a data set that its embedding averages over: the mean of 500 rows is known to 5 % of
-# a row's spread, and the cost of a fit is in proportion to them.
+# Rows that an embedding averages over: the mean of 500 rows has a standard error of 5 % of a
+# row's spread, and the cost of a fit is proportional to their number.
 MOST_ROWS = 500
 
 
 class DistBO(SourceTransfer):
     r"""Transfer by distributional embeddings, DistBO (Law et al. 2019 [1]_), with p(x).
 
-    The trials of all sources make one Gaussian process over (configuration, data set), with the
-    kernel of `shiftune.baselines.joint_process`; a small network, averaged over the rows of a data
-    set, is its embedding (the authors' sizes: 20 hidden units, 10 coordinates). Network and process
-    are learnt together, by marginal likelihood times weak priors where the authors stop a gradient
-    ascent early; without either, hundreds of weights would fit a few dozen trials. As the target
-    has no labels, the embedding is of p(x) and not of p(x, y), as in the paper. The target's
-    configuration is the first that the authors' method would try there, by their one-shot rule:
-    they *maximise* a score and take the best *lower* confidence bound, the configuration most
-    surely good. For a loss that is
+    One Gaussian process over (configuration, data set) is fitted to the trials of all sources, with
+    the kernel of `shiftune.baselines.joint_process`. A data set's embedding is the output of a
+    small network, averaged over its rows (the authors' sizes: 20 hidden units, 10 coordinates).
+    Network and process are learnt together, by marginal likelihood times weak priors; the authors
+    stop a gradient ascent early instead. Without either, hundreds of weights would fit a few dozen
+    trials. The target has no labels, so the embedding is of p(x) and not of p(x, y), as in the
+    paper. The configuration for the target is the first that the authors' method would try there,
+    by their one-shot rule: they *maximise* a score and take the best *lower* confidence bound, the
+    configuration that is most certainly good. For a loss that is
 
     .. math:: \arg\min_\theta \; \mu_T(\theta) + \beta\, \sigma_T(\theta).
 
     Parameters
     ----------
     beta : float
-        Standard deviations of caution.
+        Number of standard deviations added to the mean.
     hidden_units, dimensions : int
-        Of the network and its embedding.
+        Sizes of the network's hidden layer and of the embedding.
     max_iter, n_starts : int
-        Most steps of a fit, and networks from which it starts; the best is taken.
+        Largest number of steps of a fit, and number of random networks from which fits start;
+        the best fit is used.
     estimator, space, loss, n_trials, sampler, n_jobs, progress, random_state
         See `SourceTransfer`.
 
     Attributes
     ----------
     likeness_ : Series
-        Learnt kernel between the target and every source with trials, 1 being the same
-        distribution. With a trial or two for each source there is little to learn it from.
+        Learnt kernel between the target and each source with trials; 1 for the same
+        distribution. One or two trials per source are too few to learn it well.
 
     References
     ----------
@@ -117,7 +118,7 @@ class DistBO(SourceTransfer):
 
     def _check(self) -> None:
         if not isinstance(self.beta, Real) or not 0 <= self.beta < np.inf:
-            raise ProblemError(f"beta must be a finite number >= 0, got {self.beta!r}")
+            raise SettingsError(f"beta must be a finite number >= 0, got {self.beta!r}")
         check_counts(self, "hidden_units", "dimensions", "max_iter", "n_starts")
 
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> Array:

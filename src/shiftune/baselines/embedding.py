@@ -1,4 +1,4 @@
-r"""A small network, averaged over the rows of a data set: a learnt description of p(x).
+r"""Learnt embedding of p(x): a small network, averaged over the rows of a data set.
 
 .. math:: \psi(D) = \Big( \frac1m \sum_{x \in D} \tanh(x W_1 + b) \Big) W_2
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Weights of the network, and how they are laid out in one vector.
+    """Weights of the network, and their layout in one vector.
 
     >>> net = Network.drawn(d=2, h=3, p=1, rng=np.random.default_rng(0))
     >>> net.flat().shape, Network.of(net.flat(), d=2, h=3, p=1).W2.shape
@@ -35,24 +35,24 @@ class Network:
 
     @classmethod
     def drawn(cls, d: int, h: int, p: int, rng: np.random.Generator) -> Network:
-        """Draw weights with variance 1 / (number of inputs), so that outputs are of order 1."""
+        """Draw weights with variance 1 / (number of inputs), which gives outputs of order 1."""
         W1, b, W2 = rng.standard_normal((d, h)), rng.standard_normal(h), rng.standard_normal((h, p))
         return cls(W1 / np.sqrt(max(d, 1)), b, W2 / np.sqrt(h))
 
     @classmethod
     def of(cls, flat: Array, d: int, h: int, p: int) -> Network:
-        """From the vector (d h + h + h p,)."""
+        """Read the weights from a vector (d h + h + h p,)."""
         W1, b, W2 = np.split(flat, [d * h, d * h + h])
         return cls(W1.reshape(d, h), b, W2.reshape(h, p))
 
     def flat(self) -> Array:
-        """All weights in one vector."""
+        """Return all weights in one vector."""
         return np.concatenate([self.W1.ravel(), self.b, self.W2.ravel()])
 
     def log_prior(self) -> tuple[float, Array]:
-        """Gaussian log density of the weights with the variances they are drawn with; gradient.
+        """Gaussian log density of the weights, with the variances of `drawn`, and its gradient.
 
-        A few dozen trials would otherwise leave hundreds of weights free to grow.
+        It keeps hundreds of weights from growing freely on a few dozen trials.
         """
         d, h = self.W1.shape
         precision = np.concatenate(
@@ -63,7 +63,7 @@ class Network:
 
 
 class Rows:
-    """The rows of all data sets, end to end, and sums over each."""
+    """Rows of all data sets, concatenated, with means over each data set."""
 
     def __init__(self, tables: Sequence[Array]) -> None:
         self.Z = np.concatenate(tables)
@@ -75,19 +75,19 @@ class Rows:
         return np.asarray(np.add.reduceat(values, self._starts, axis=0) / self.sizes[:, None])
 
     def spread(self, by_table: Array) -> Array:
-        """Give every row what its data set has, (T, h) -> (m, h)."""
+        """Repeat each data set's values for its rows, (T, h) -> (m, h)."""
         return np.repeat(by_table, self.sizes, axis=0)
 
 
 def embed(net: Network, rows: Rows) -> tuple[Array, Array, Array]:
-    """Return the embeddings (T, p), and for `backward` the hidden units (m, h) and means (T, h)."""
+    """Return embeddings (T, p) and, for `backward`, hidden units (m, h) and their means (T, h)."""
     hidden = np.tanh(rows.Z @ net.W1 + net.b)
     pooled = rows.means(hidden)
     return pooled @ net.W2, hidden, pooled
 
 
 def backward(net: Network, rows: Rows, hidden: Array, pooled: Array, slope: Array) -> Array:
-    """Gradient of a number with respect to all weights, from that to the embeddings (T, p).
+    """Gradient with respect to all weights, from the gradient by the embeddings (T, p).
 
     >>> rng = np.random.default_rng(0)
     >>> net, rows = Network.drawn(1, 2, 1, rng), Rows([rng.normal(size=(4, 1))])

@@ -1,10 +1,10 @@
-r"""One Gaussian process over configurations and data sets.
+r"""Gaussian process over pairs of a configuration and a data set.
 
 .. math:: k\big((\theta, D), (\theta', D')\big) = s \; k_{5/2}(|\theta - \theta'|_\ell) \;
           k_{5/2}(|\psi(D) - \psi(D')|)
 
-Trials on a data set like the target's tell more about the target than others; what "like" means
-is learnt with the rest, by the marginal likelihood.
+Trials on data sets with an embedding near the target's weigh more in predictions for the target.
+The embedding is learnt together with the hyperparameters, by the marginal likelihood.
 
 Letters: n trials, T data sets, P parameters of the space; the rest as in `embedding`.
 """
@@ -57,7 +57,7 @@ def log_marginal_likelihood(
         From `shiftune.search.gp.gaussian_process.squared_distances`.
     y : (n,)
     table : (n,)
-        The data set of every trial.
+        Data set of each trial.
     """
     n = len(y)
     inverse_squares = np.exp(-2.0 * theta[:-2])
@@ -95,7 +95,7 @@ class JointProcess:
     network: Network
 
     def kernel(self, rows: Rows) -> Array:
-        """Likeness of data sets, (T, T), 1 being the same."""
+        """Kernel between data sets, (T, T); 1 for the same distribution."""
         psi, _, _ = embed(self.network, rows)
         offsets = psi[:, None, :] - psi[None, :, :]
         return matern52(np.square(offsets).sum(axis=2))[0]
@@ -116,22 +116,22 @@ def fit_jointly(
 ) -> JointProcess:
     """Maximise likelihood times priors over hyperparameters and network together (L-BFGS).
 
-    The density has many maxima in the network's weights; the best of several starts is taken.
+    The density has many maxima in the network's weights, so the best of several starts is used.
 
     Parameters
     ----------
     rows : Rows of T data sets
     configurations : (n, C)
     groups : (C,)
-        The parameter each column belongs to.
+        Parameter that each column belongs to.
     y : (n,)
         Standardised.
     table : (n,)
     hidden_units, dimensions : h and p of the network
     max_iter : int
-        Most steps from each start.
+        Largest number of steps from each start.
     n_starts : int
-    rng : draws the networks from which the fits start
+    rng : draws the initial networks
     """
     distances = squared_distances(configurations, groups)
     P = len(distances)

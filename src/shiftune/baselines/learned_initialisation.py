@@ -1,4 +1,4 @@
-"""Learning initialisation (LI): the configuration that the sources' surrogates like best."""
+"""Learning initialisation (LI): minimise the sum of the sources' surrogate losses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from shiftune.baselines.base import SourceTransfer, check_counts
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.search.gp.gaussian_process import Posterior
 from shiftune.search.gp.gaussian_process import fit as fit_process
 from shiftune.search.gp.trial_history import standardise
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 class LearnedInitialisation(SourceTransfer):
     r"""Learning initialisation, LI (Wistuba et al. 2015 [1]_).
 
-    A surrogate :math:`\hat f_j(\theta)` of the loss is fitted on the trials of every source (here
-    the mean of a Matern 5/2 Gaussian process), and their sum, the meta-loss, is minimised by
-    gradient descent over the unit cube of the space:
+    A surrogate :math:`\hat f_j(\theta)` of the loss is fitted to the trials of each source (here
+    the mean of a Matern 5/2 Gaussian process). Their sum, the meta-loss, is minimised by gradient
+    descent over the unit cube of the space:
 
     .. math:: \theta \leftarrow \theta - \eta \, \nabla \frac1s \sum_j \hat f_j(\theta)
 
-    with s the standard deviation of all trials' losses, so that the rate means the same whatever
-    the unit of the loss. Whole numbers are treated as continuous and rounded in the end. The
-    descent starts from the tried configurations of lowest meta-loss. A source with a single trial
-    has a flat surrogate and no say. The target plays no role.
+    with s the standard deviation of all trials' losses, so that the rate does not depend on the
+    unit of the loss. Whole numbers are treated as continuous and rounded at the end. The descent
+    starts from the tried configurations of lowest meta-loss. A source with a single trial has a
+    flat surrogate and no influence. The target is not used.
 
     Parameters
     ----------
     learning_rate, n_epochs : float, int
-        :math:`\eta` and number of steps; the paper's are 1e-3 and 1000.
+        :math:`\eta` and the number of steps; 1e-3 and 1000 in the paper.
     n_starts : int
-        Tried configurations from which the descent starts.
+        Number of tried configurations from which the descent starts.
     estimator, space, loss, n_trials, sampler, n_jobs, progress, random_state
         See `SourceTransfer`.
 
@@ -96,7 +96,7 @@ class LearnedInitialisation(SourceTransfer):
 
     def _check(self) -> None:
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < np.inf:
-            raise ProblemError(f"learning_rate must be a number > 0, got {self.learning_rate!r}")
+            raise SettingsError(f"learning_rate must be a number > 0, got {self.learning_rate!r}")
         check_counts(self, "n_epochs", "n_starts")
 
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> Array:
@@ -107,12 +107,12 @@ class LearnedInitialisation(SourceTransfer):
             rows = starts.copy()
             for _ in range(self.n_epochs):
                 rows = np.clip(rows - self.learning_rate * meta(rows)[1], 0.0, 1.0)
-            ends = np.vstack([rows, starts])  # a rate too large may end worse than it began
+            ends = np.vstack([rows, starts])  # with too large a rate the end may be worse
             return np.asarray(ends[np.argmin(meta(ends)[0])])
 
 
 class MetaLoss:
-    """Sum of the sources' surrogate losses, in units of the spread of all trials, and gradient."""
+    """Sum of the sources' surrogate losses in units of all trials' spread, with its gradient."""
 
     def __init__(self, trials: SourceTrials) -> None:
         spread = float(trials.values.std()) or 1.0

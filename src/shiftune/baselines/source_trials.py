@@ -1,4 +1,4 @@
-"""Trials on every source by itself, within one budget of model fits."""
+"""Separate trials on each source, within one budget of model fits."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SourceTrials:
-    """Configurations that were tried on single sources, and what they gave there.
+    """Configurations that were tried on single sources, and their losses there.
 
     Attributes
     ----------
     cube : UnitCube
     rows : array of shape (n, C)
-        The configurations, in the coordinates of `cube`.
+        Configurations in the coordinates of `cube`.
     values : array of shape (n,)
         Mean loss on validation rows of the source on which the model was fitted.
     site : array of shape (n,)
         Position of that source.
     table : DataFrame
-        All trials, those that failed included.
+        All trials, including those that failed.
     """
 
     cube: UnitCube
@@ -56,7 +56,7 @@ class SourceTrials:
 
 
 def shared_budget(n_trials: int, k: int, rng: np.random.Generator) -> list[int]:
-    """Deal a budget of model fits to k sources as evenly as it goes; chance decides who has more.
+    """Share a budget of model fits among k sources; the remainder goes to random ones.
 
     >>> rng = np.random.default_rng(0)
     >>> shared_budget(50, 2, rng), sorted(shared_budget(5, 3, rng))
@@ -82,9 +82,9 @@ def try_on_sources(
     random_state: int,
     finished: Callable[[int], object],
 ) -> SourceTrials:
-    """Search every source by itself: fit on its training rows, judge on its validation rows.
+    """Search each source separately: fit on its training rows, score on its validation rows.
 
-    `finished` is called with 1 for every trial.
+    `finished` is called with 1 after each trial.
     """
     budget = shared_budget(n_trials, len(split.train), np.random.default_rng(random_state))
     searches = [
@@ -92,7 +92,7 @@ def try_on_sources(
             _context(model, loss, train, judged),
             space,
             trials,
-            # Each source has its own stream: otherwise all would try the same first points.
+            # Each source has its own random stream; otherwise all would try the same first points.
             sampler_named(sampler, _stream(random_state, j)),
         )
         for j, (train, judged, trials) in enumerate(
@@ -170,7 +170,7 @@ def _collected(
     good = [(j, params, outcome.risk) for j, params, outcome in seen if outcome.risk is not None]
     if not good:
         reasons = "".join(f"\n  {reason}" for reason in table["failure"].unique()[:3])
-        raise ProblemError(f"all {len(table)} trials failed; the first reasons:{reasons}")
+        raise ProblemError(f"all {len(table)} trials failed. First reasons:{reasons}")
     cube = UnitCube({name: d for name, d in space.items() if not d.single()})
     return SourceTrials(
         cube=cube,
