@@ -1,4 +1,4 @@
-"""The GP-LCB sampler: Bayesian optimisation as an Optuna sampler of its own."""
+"""GP-LCB: Bayesian optimisation with a Gaussian process, as an Optuna sampler."""
 
 from shiftune.search.gp.sampler import GPLCBSampler
 from shiftune.search.gp.trial_history import VARIANCE_KEY

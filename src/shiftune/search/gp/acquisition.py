@@ -1,4 +1,4 @@
-"""Where the lower confidence bound of a Gaussian process is lowest in a search space."""
+"""Minimisation of a Gaussian process's lower confidence bound over a search space."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST_GRID = 2048
 
 
 class Visited:
-    """Rows that need no second visit, compared to six decimals.
+    """Rows that need no second visit, compared at six decimals.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Visited:
         return [row.tobytes() for row in np.round(rows, 6) + 0.0]
 
     def fresh(self, rows: Array) -> NDArray[np.bool_]:
-        """For rows (m, C), (m,): not visited yet."""
+        """Whether each of the rows (m, C) has not been visited yet, (m,)."""
         return np.array([key not in self._keys for key in self._key(rows)], dtype=np.bool_)
 
 
@@ -56,20 +56,20 @@ def minimise_lower_bound(
     observed: Array,
     visited: Visited,
 ) -> Array:
-    """The row (C,) that minimises ``mean(x) - beta sd(x)`` over the rows not yet visited.
+    """Return the row (C,) that minimises ``mean(x) - beta sd(x)`` over the rows not yet visited.
 
-    Small spaces without continuous parameters are searched completely. Elsewhere uniform
+    Small spaces without continuous parameters are searched completely. In others, uniform
     candidates and perturbations of the observed rows of lowest mean are ranked, and the best
     ones that lie apart are refined: gradient steps in the continuous columns and exchanges of
-    single values in the others, so the bound is only ever read where a trial can be. Where every
-    candidate was visited already the best of them is returned.
+    single values in the others, so the bound is evaluated only where a trial is possible. If every
+    candidate was visited already, the best of them is returned.
 
     Parameters
     ----------
     posterior
-        Of the values to be minimised, in the columns of ``cube``.
+        Posterior of the values to be minimised, in the columns of ``cube``.
     beta
-        In standard deviations.
+        Number of standard deviations.
     observed : (n, C)
         Rows with a value; the best of them are the anchors of the local candidates.
     """
@@ -104,7 +104,7 @@ def _candidates(
 
 
 def _apart(rows: Array, bounds: Array, visited: Visited) -> list[Array]:
-    """Up to `N_REFINED` fresh rows of low bound, each a tenth of the cube from the others."""
+    """Return up to `N_REFINED` fresh rows of low bound, a tenth of the cube from each other."""
     order = np.argsort(bounds, kind="stable")[:200]
     chosen: list[Array] = []
     for row in rows[order][visited.fresh(rows[order])]:
@@ -135,7 +135,7 @@ def _refine(
 def _descend(
     posterior: Posterior, beta: float, row: Array, free: NDArray[np.bool_]
 ) -> tuple[Array, float]:
-    """The row (C,) after L-BFGS-B steps in its free columns, and the bound there."""
+    """Return the row (C,) after L-BFGS-B steps in its free columns, and the bound there."""
     if not free.any():
         return row, posterior.lower_bound_gradient(row, beta)[0]
     moved = row.copy()

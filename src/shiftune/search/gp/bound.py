@@ -1,4 +1,4 @@
-"""How low the objective may still be anywhere in the space, by the Gaussian process."""
+"""Lowest plausible value of the objective over the space, by the Gaussian process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:
         return -np.inf
     cube = UnitCube(space)
     history = TrialHistory.read(trials, cube, space, study.direction, {})
-    # Of the estimate itself, which is the same for the same point: no noise but the fitted one.
+    # The objective is the estimate itself, which is the same at the same point: no noise but the
+    # fitted one.
     rows, y, variances = history.rows, history.y, np.zeros_like(history.variances)
     posterior = Posterior(rows, y, variances, cube.groups, fit(rows, y, variances, cube.groups))
     nothing = Visited(np.empty((0, rows.shape[1])))

@@ -1,10 +1,11 @@
 """Gaussian process regression: Matern 5/2, one length-scale per parameter, noise known per row.
 
-scikit-learn's ``GaussianProcessRegressor`` does the same; ``benchmarks/samplers.py`` keeps a
+scikit-learn's ``GaussianProcessRegressor`` does the same; ``benchmarks/samplers.py`` has a
 sampler built on it for comparison, and the figures that decided against it are in
 ``benchmarks/results``.
 
-Letters: n rows, m rows asked about, C columns (`shiftune.search.gp.unit_cube`), P parameters.
+Letters: n rows with a value, m rows of a query, C columns (`shiftune.search.gp.unit_cube`), P
+parameters.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Groups = NDArray[np.intp]
 
-# Log-normal priors, (mean, sd) of the logarithm. Coordinates live in the unit cube and values are
-# standardised, so the numbers mean the same in every study. On the functions of
+# Log-normal priors, (mean, sd) of the logarithm. Coordinates are in the unit cube and values are
+# standardised, so the priors suit every study. On the functions of
 # benchmarks/samplers.py, from 20 other starts, plain maximum likelihood gave a mean regret of 0.25
 # on the noisy and 0.03 on the mixed problem, the prior log-normal(sqrt 2 + log(P)/2, sqrt 3) 0.39
 # and 0.06, and one about exp(-0.5) 0.08 and 0.005. Centres from exp(-1) to exp(-0.3) and spreads
@@ -55,7 +56,7 @@ class Hyperparameters:
 
     @classmethod
     def from_log(cls, theta: Array) -> Hyperparameters:
-        """From ``theta = (log l_1, ..., log l_P, log signal, log noise)``, (P + 2,)."""
+        """Read ``theta = (log l_1, ..., log l_P, log signal, log noise)``, (P + 2,)."""
         return cls(np.exp(theta[:-2]), float(np.exp(theta[-2])), float(np.exp(theta[-1])))
 
 
@@ -135,17 +136,17 @@ def log_prior(theta: Array) -> tuple[float, Array]:
 
 
 def fit(rows: Array, y: Array, variances: Array, groups: Groups) -> Hyperparameters:
-    """The hyperparameters of largest posterior density: likelihood times log-normal priors.
+    """Return the hyperparameters of largest posterior density: likelihood times log-normal priors.
 
-    A function of its arguments alone. Starting from the last trial's optimum would save some
-    time, but then a study that is stopped and resumed would go on differently.
+    Depends on its arguments alone. Starting from the last trial's optimum would save some time,
+    but a study that is stopped and resumed would then continue differently.
 
     Parameters
     ----------
     rows : (n, C)
     y, variances : (n,)
     groups : (C,)
-        The parameter each column belongs to.
+        Parameter that each column belongs to.
     """
     distances = squared_distances(rows, groups)
     n_scales = len(distances)
@@ -170,23 +171,23 @@ class Posterior:
     """Mean and standard deviation of the process, given values at some rows.
 
     ``mean(x) = k(x)' K^-1 y`` and ``sd(x)^2 = signal - k(x)' K~^-1 k(x)``, where K~ also has the
-    ``pending`` rows. That is the posterior after values equal to the mean were seen there: they
-    leave the mean as it is and take the uncertainty away (GP-BUCB [1]_).
+    ``pending`` rows. That is the posterior after values equal to the mean were observed there:
+    they leave the mean unchanged and remove the uncertainty (GP-BUCB [1]_).
 
     Parameters
     ----------
     rows : (n, C)
     y, variances : (n,)
     groups : (C,)
-        The parameter each column belongs to.
+        Parameter that each column belongs to.
     hyperparameters
         See `fit`.
     pending : (q, C), optional
     between : (n, n), optional
-        Kernel of something else that the rows differ in (the data sets they were seen on, say);
-        multiplies that of the rows.
+        Kernel of something else that the rows differ in, for example the data sets they were
+        observed on; multiplies that of the rows.
     toward : (n,), optional
-        The same kernel between every row and what predictions are for.
+        The same kernel between each row and the object of the predictions.
 
     References
     ----------
@@ -235,7 +236,7 @@ class Posterior:
         self._whiten: Array = lapack.dtrtri(L, lower=1)[0]
 
     def _kernel(self, scaled: Array) -> Array:
-        """(m, n + q) from rows already divided by the length-scales."""
+        """Kernel (m, n + q) of rows already divided by the length-scales."""
         squares = np.square(scaled).sum(axis=1)[:, None] + np.square(self._known).sum(axis=1)
         r2 = np.maximum(squares - 2.0 * (scaled @ self._known.T), 0.0)
         return self._signal * self._toward * matern52(r2)[0]

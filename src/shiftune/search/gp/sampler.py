@@ -1,4 +1,4 @@
-"""An Optuna sampler that tries next what has the lowest confidence bound."""
+"""Optuna sampler that minimises a Gaussian-process lower confidence bound."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _threadpools() -> ThreadpoolController:
 
 @contextmanager
 def _one_proposal_at_a_time() -> Iterator[None]:
-    """Inside: one thread of this process, with one BLAS thread; afterwards as many as before.
+    """Admit one thread of this process at a time, with one BLAS thread.
 
-    Matrices of some fifty rows are slower on several BLAS threads. The limit belongs to the
-    process: of two threads that overlap, the later one would note the limit of the earlier one
-    as "before" and leave it behind. And a proposal must know of all those before it.
+    Matrices of some fifty rows are slower on several BLAS threads. The limit is the process's: of
+    two threads that overlap, the later one would take the earlier one's limit for the state to
+    restore, and leave it behind. A proposal also has to take account of all those before it.
     """
     with _lock, _threadpools().limit(limits=1, user_api="blas"):
         yield
@@ -64,8 +64,8 @@ class GPLCBSampler(BaseSampler):
     standard deviations: BoTorch's and Optuna's parameter of that name is its square.
 
     - *Noise.* A trial whose user attribute ``"risk_variance"`` (`VARIANCE_KEY`) holds the variance
-      of its value is believed accordingly. A noise common to all trials is fitted as well.
-    - *Parallel trials.* Running trials count as if they had returned the mean expected of them, so
+      of its value is weighted accordingly. A noise common to all trials is fitted as well.
+    - *Parallel trials.* Running trials count as if they had returned their posterior mean, so
       their neighbourhood is no longer uncertain and the next trial goes elsewhere.
     - *Trials without a value.* Failed trials are treated like running ones: nothing is learnt
       about their value, but a configuration that crashes is not proposed again and again. Pruned
@@ -75,12 +75,12 @@ class GPLCBSampler(BaseSampler):
       modelled; the others are drawn at random.
     - *Repeatability.* Proposals depend on the seed, the number of the trial and the study's
       trials, not on what this object did before: a study that is stopped and resumed with a new
-      sampler of the same seed continues as if nothing had happened.
+      sampler of the same seed continues as it would have without the stop.
 
     Parameters
     ----------
     n_startup_trials
-        Number of finished trials before the process takes over; drawn at random until then.
+        Number of finished trials before the process is used; until then, trials are random.
     beta
         Weight of the standard deviation, at least 0; larger values explore more.
     seed
@@ -108,13 +108,13 @@ class GPLCBSampler(BaseSampler):
         self._n_startup_trials = n_startup_trials
         self._beta = beta
         self._seed = seed
-        # Optuna stores a parameter when the objective asks for it, one by one, after the proposal
-        # was made. Other threads need to know of it before: without this three threads proposed
+        # Optuna stores parameters one by one, when the objective asks for them, after the proposal
+        # was made. Other threads need the proposal before that: without it three threads proposed
         # 14 different points in 16 trials.
         self._in_flight: WeakKeyDictionary[BaseStorage, InFlight] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is in flight in this process is nothing to a copy of the sampler elsewhere.
+        # Proposals in flight in this process do not concern a copy of the sampler elsewhere.
         return self.__dict__ | {"_in_flight": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -127,8 +127,8 @@ class GPLCBSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters, with more than one value, that all finished trials have in common."""
-        # Computed afresh, not with Optuna's caching class: that one recognises its study by an id
+        """Return the parameters with more than one value that all finished trials share."""
+        # Computed afresh, not with Optuna's caching class: that one identifies its study by an id
         # that all in-memory studies share, and a sampler may be used for several.
         space = intersection_search_space(study.get_trials(deepcopy=False))
         return {name: found for name, found in space.items() if not found.single()}
@@ -140,7 +140,7 @@ class GPLCBSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """A uniform draw (on the log scale where asked for), repeatable per trial and name."""
+        """Draw uniformly (on the log scale for log parameters), repeatable per trial and name."""
         self._require_one_objective(study)
         axis = axis_of(param_distribution)
         rng = self._rng(trial, zlib.crc32(param_name.encode()))
@@ -149,7 +149,7 @@ class GPLCBSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The point of lowest bound; random while too few trials have finished."""
+        """Return the point of lowest bound; a random one while too few trials have finished."""
         self._require_one_objective(study)
         if not search_space:
             return {}
@@ -178,7 +178,7 @@ class GPLCBSampler(BaseSampler):
     def _still_in_flight(
         self, study: Study, trials: list[FrozenTrial]
     ) -> dict[int, dict[str, Any]]:
-        """Proposals by trial number; those of finished trials are forgotten."""
+        """Return proposals by trial number, after dropping those of finished trials."""
         proposals, here = self._proposals(study), study._study_id
         for t in trials:
             if t.state.is_finished():
@@ -186,7 +186,7 @@ class GPLCBSampler(BaseSampler):
         return {number: p for (study_id, number), p in proposals.items() if study_id == here}
 
     def _proposals(self, study: Study) -> InFlight:
-        """Proposals by study and trial. Names and ids of studies are unique in a storage only."""
+        """Return proposals by study and trial; ids of studies are unique in a storage only."""
         return self._in_flight.setdefault(study._storage, {})
 
     def _lowest_bound(
@@ -200,7 +200,7 @@ class GPLCBSampler(BaseSampler):
 
     def _rng(self, trial: FrozenTrial, *stream: int) -> np.random.Generator:
         if self._seed is None:
-            # Now and not in the constructor: copies of an unseeded sampler are to differ.
+            # Here and not in the constructor: copies of an unseeded sampler have to differ.
             self._seed = _fresh_seed()
         return np.random.default_rng([self._seed, trial.number, *stream])
 

@@ -1,4 +1,4 @@
-"""What a study has seen, as arrays for the Gaussian process."""
+"""Trials of a study as arrays for the Gaussian process."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-#: User attribute of a trial with the variance of its value, on the scale of the value squared.
+#: User attribute of a trial: the variance of its value, on the scale of the value squared.
 VARIANCE_KEY = "risk_variance"
 
-# On the standardised scale; a value this uncertain says nothing, and the algebra stays finite.
+# On the standardised scale; a value this uncertain has no influence, and the algebra stays finite.
 LARGEST_VARIANCE = 1e12
 
 
 @dataclass(frozen=True, slots=True)
 class TrialHistory:
-    """Rows in the unit cube, small values being good.
+    """Trials as rows in the unit cube, with values to be minimised.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class TrialHistory:
     settled : (s, C)
         Trials in which nothing else could be varied, so that the same row is the same trial.
     location, unit : float
-        Of the standardisation.
+        Mean and spread that the standardisation removed.
     """
 
     rows: Array
@@ -64,7 +64,7 @@ class TrialHistory:
         direction: StudyDirection,
         in_flight: Mapping[int, Mapping[str, Any]],
     ) -> TrialHistory:
-        """From the trials that have all parameters of the space.
+        """Read the trials that have all parameters of the space.
 
         ``in_flight`` holds, by trial number, proposals that may not have reached the study yet.
         """
@@ -98,7 +98,7 @@ class TrialHistory:
         )
 
     def unscaled(self, y: float) -> float:
-        """A standardised value on the scale of the study, small values being good."""
+        """Convert a standardised value to the scale of the study, to be minimised."""
         return self.location + self.unit * y
 
 
@@ -111,7 +111,7 @@ def _nothing_else(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> 
 
 
 def _signed_value(trial: FrozenTrial, sign: float) -> float | None:
-    """The value, or what a pruned trial reported last; None where there is none."""
+    """Return the value, or the last one that a pruned trial reported; None without either."""
     value = None
     if trial.state == TrialState.COMPLETE:
         value = trial.value
@@ -121,7 +121,7 @@ def _signed_value(trial: FrozenTrial, sign: float) -> float | None:
 
 
 def reported_variance(trial: FrozenTrial) -> float:
-    """The trial's `VARIANCE_KEY` attribute; 0 where it has none or not a variance.
+    """Return the trial's `VARIANCE_KEY` attribute; 0 if it is missing or not a variance.
 
     Examples
     --------
@@ -138,27 +138,27 @@ def reported_variance(trial: FrozenTrial) -> float:
         variance = math.nan
     if variance >= 0.0:
         return variance
-    # The trial has been paid for already: a warning, not the end of the study.
+    # The trial's cost is already spent: a warning, not the end of the study.
     warnings.warn(
-        f"trial {trial.number} has the user attribute {VARIANCE_KEY!r} = {found!r}, which is no "
-        "variance; expected a number >= 0. The trial is used as if it had none.",
+        f"trial {trial.number} has the user attribute {VARIANCE_KEY!r} = {found!r}, which is not "
+        "a variance; expected a number >= 0. The trial is used as if it had none.",
         stacklevel=2,
     )
     return 0.0
 
 
 def tame(y: Array, variances: Array, stopped: NDArray[np.bool_]) -> Array:
-    """Values (n,) to be minimised, without those that would drown the others.
+    """Return values (n,) to be minimised, with extreme ones moved nearer to the others.
 
     - Infinite values become the worst (or best) finite one.
-    - A pruned trial was stopped for being poor, and what it reported need not be comparable: it
+    - A pruned trial was stopped for being poor, and its last value need not be comparable: it
       counts as no better than the median of the trials that finished.
     - Values farther above the median than the best is below it are moved to that fence,
       ``median + (median - min(y + sd)) + 2 sd``. One diverged fit with a loss of 1e6 would
       otherwise leave no difference between all the others: a function with such a cliff was left
       at a regret of 0.5 without the fence and 2e-5 with it (mean of 30 seeds). The standard
-      deviations keep it off what is only noise: cutting the high values of a noisy region and
-      not the low ones makes the region look good (regret 0.12 instead of 0.07, 40 seeds).
+      deviations keep the fence away from mere noise: cutting the high values of a noisy region
+      and not the low ones makes the region look good (regret 0.12 instead of 0.07, 40 seeds).
 
     Examples
     --------
@@ -182,8 +182,8 @@ def tame(y: Array, variances: Array, stopped: NDArray[np.bool_]) -> Array:
 def standardise(y: Array, variances: Array) -> tuple[Array, Array, float, float]:
     """``(y - m) / s``, ``variances / s^2``, m and s: precision-weighted mean and spread.
 
-    The weights are ``1 / (s^2 + variance)``, found in two rounds from the unweighted s: a value
-    that is hardly known moves neither m nor s. Without variances they are the usual ones.
+    The weights are ``1 / (s^2 + variance)``, found in two rounds from the unweighted s: a very
+    uncertain value moves neither m nor s. Without variances, m and s are the usual ones.
 
     Examples
     --------

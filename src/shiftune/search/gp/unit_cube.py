@@ -25,8 +25,8 @@ ONE_HOT = math.sqrt(0.5)
 class NumericAxis:
     """One column for a float or an int; ``u = (g(v) - g_low) / (g_high - g_low)``, g = id or log.
 
-    Values on a grid own a cell of one step, so the range is widened by half a step on both
-    sides: a uniform ``u`` then gives the first and the last value the same chance as the others.
+    Each value on a grid has a cell of one step, so the range is widened by half a step on both
+    sides: with a uniform ``u`` the first and the last value are as likely as the others.
     """
 
     low: float
@@ -39,7 +39,7 @@ class NumericAxis:
 
     @classmethod
     def of(cls, distribution: FloatDistribution | IntDistribution) -> NumericAxis:
-        """The axis of a float or int distribution."""
+        """Return the axis of a float or int distribution."""
         return cls(
             low=distribution.low,
             high=distribution.high,
@@ -61,7 +61,7 @@ class NumericAxis:
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
     def encode(self, values: Sequence[Any] | Array) -> Array:
-        """Values (n,) to columns (n, 1)."""
+        """Convert values (n,) to columns (n, 1)."""
         low, high = self._ends()
         v = np.asarray(values, dtype=np.float64)
         g = np.log(v) if self.log else v
@@ -70,7 +70,7 @@ class NumericAxis:
         return np.clip(u, 0.0, 1.0)[:, None]
 
     def values(self, columns: Array) -> Array:
-        """Columns (n, 1) to the nearest values (n,) that can be suggested."""
+        """Convert columns (n, 1) to the nearest values (n,) that can be suggested."""
         low, high = self._ends()
         g = low * (1.0 - columns[:, 0]) + high * columns[:, 0]
         v = np.exp(g) if self.log else g
@@ -79,7 +79,7 @@ class NumericAxis:
         return np.clip(v, self.low, self.high)
 
     def decode(self, column: Array) -> int | float:
-        """A column (1,) to its value, an int exactly on the grid where ints are asked for."""
+        """Convert a column (1,) to its value; for an int distribution an int on the grid."""
         value = float(self.values(column[None, :])[0])
         if not self.integer or self.step is None:
             return value
@@ -87,20 +87,20 @@ class NumericAxis:
         return int(self.low + k * self.step)
 
     def snap(self, columns: Array) -> Array:
-        """Columns (n, 1) moved to the nearest ones that can be suggested."""
+        """Move columns (n, 1) to the nearest ones that can be suggested."""
         return columns if self.step is None else self.encode(self.values(columns))
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
-        """Uniform draws, (n, width)."""
+        """Draw uniformly, (n, width)."""
         return self.snap(rng.random((n, 1)))
 
     def perturb(self, rng: np.random.Generator, columns: Array, scale: float) -> Array:
-        """Columns moved at random by about `scale`."""
+        """Move columns at random by about `scale`."""
         moved = np.clip(columns + scale * rng.standard_normal(columns.shape), 0.0, 1.0)
         return self.snap(moved)
 
     def neighbours(self, column: Array) -> Array:
-        """Columns (m, 1) of the values one and some ten per cent of the range away."""
+        """Columns (m, 1) of the values one step and about 10 % of the range away."""
         if self.step is None:
             return np.empty((0, 1))
         value = float(self.values(column[None, :])[0])
@@ -136,20 +136,20 @@ class ChoiceAxis:
         return ONE_HOT * np.eye(self.width)[np.asarray(indices, dtype=np.intp)]
 
     def encode(self, values: Sequence[Any]) -> Array:
-        """Values (n,) to columns (n, width)."""
+        """Convert values (n,) to columns (n, width)."""
         to_index = self.distribution.to_internal_repr
         return self._one_hot([int(to_index(value)) for value in values])
 
     def decode(self, column: Array) -> Any:
-        """A column to its value."""
+        """Convert a column to its value."""
         return self.distribution.choices[int(np.argmax(column))]
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
-        """Uniform draws, (n, width)."""
+        """Draw uniformly, (n, width)."""
         return self._one_hot(rng.integers(self.width, size=n))
 
     def perturb(self, rng: np.random.Generator, columns: Array, scale: float) -> Array:
-        """Columns moved at random by about `scale`."""
+        """Move columns at random by about `scale`."""
         redraw = rng.random(len(columns)) < scale
         return np.where(redraw[:, None], self.sample(rng, len(columns)), columns)
 
@@ -164,7 +164,7 @@ class ChoiceAxis:
 
 
 def axis_of(distribution: BaseDistribution) -> NumericAxis | ChoiceAxis:
-    """The axis for an Optuna distribution.
+    """Return the axis for an Optuna distribution.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def axis_of(distribution: BaseDistribution) -> NumericAxis | ChoiceAxis:
 
 
 class UnitCube:
-    """The P parameters of a search space as C columns, with the way there and back.
+    """The P parameters of a search space as C columns, with conversion in both directions.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class UnitCube:
     Attributes
     ----------
     groups : (C,) int array
-        For every column the parameter it belongs to; the columns of a parameter are adjacent.
+        Parameter that each column belongs to; the columns of a parameter are adjacent.
     continuous : (C,) bool array
         Columns in which every value between 0 and 1 can be suggested.
 
@@ -224,22 +224,22 @@ class UnitCube:
         return math.prod(axis.n_values for axis in self.axes.values())
 
     def encode(self, params: Sequence[Mapping[str, Any]]) -> Array:
-        """Parameter dictionaries (n of them) to rows (n, C)."""
+        """Convert n parameter dictionaries to rows (n, C)."""
         if not params:
             return np.empty((0, len(self.groups)))
         return np.hstack([a.encode([p[name] for p in params]) for name, a in self.axes.items()])
 
     def decode(self, row: Array) -> dict[str, Any]:
-        """A row (C,) to the parameters it stands for."""
+        """Convert a row (C,) to parameters."""
         parts = zip(self.axes.items(), self._slices, strict=True)
         return {name: axis.decode(row[part]) for (name, axis), part in parts}
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
-        """Rows (n, C), uniform over the space."""
+        """Draw rows (n, C), uniform over the space."""
         return np.hstack([axis.sample(rng, n) for axis in self.axes.values()])
 
     def perturb(self, rng: np.random.Generator, rows: Array, scale: float) -> Array:
-        """Rows (n, C) with numbers moved by N(0, scale^2), choices redrawn at odds ``scale``."""
+        """Move numbers in rows (n, C) by N(0, scale^2); redraw choices with chance ``scale``."""
         parts = zip(self.axes.values(), self._slices, strict=True)
         return np.hstack([axis.perturb(rng, rows[:, part], scale) for axis, part in parts])
 
