@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import PooledFit, TrialLosses, fit, losses_of, relative
-from shiftune.problem.reading import rows_of
+from shiftune.problem.site import rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

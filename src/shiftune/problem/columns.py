@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api import types
 from scipy import sparse
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,22 +79,28 @@ def as_features(X: Any, site: str) -> Features:
         if isinstance(X, np.ma.MaskedArray):
             values = np.ma.filled(X.astype(float), np.nan)
         if values.ndim != 2:
-            raise ProblemError(
+            raise DataError(
                 f"site {site!r}: the rows must form a table of shape (n, d), got shape "
                 f"{values.shape}; a single column is X.reshape(-1, 1)"
             )
         if values.dtype.kind == "c":
-            raise ProblemError(f"site {site!r}: complex numbers cannot be used as features")
+            raise DataError(f"site {site!r}: complex numbers cannot be used as features")
         if values.dtype.kind in "biuf":
             return _all_finite(values.astype(float), site)
         frame = pd.DataFrame(values)
     return _checked_frame(frame, site)
 
 
+def check_unique(columns: pd.Index, where: str) -> None:
+    """Refuse column names that occur more than once."""
+    if doubled := columns[columns.duplicated()].unique().to_list():
+        raise DataError(f"{where}: the column names {doubled} occur more than once; rename them")
+
+
 def refuse_sparse(X: Any, where: str) -> None:
     """Say no to sparse matrices: kernels, distances and trees here need dense rows."""
     if sparse.issparse(X):
-        raise ProblemError(
+        raise DataError(
             f"{where}: sparse matrices are not supported; pass X.toarray(), "
             "or reduce the columns first (for example with TruncatedSVD)"
         )
@@ -113,12 +119,12 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
     if not isinstance(reference, pd.DataFrame):
         for site, X in tables.items():
             if isinstance(X, pd.DataFrame):
-                raise ProblemError(
+                raise DataError(
                     f"site {site!r} is a data frame but site {first!r} is an array; "
                     "give all sites in the same form"
                 )
             if X.shape[1] != reference.shape[1]:
-                raise ProblemError(
+                raise DataError(
                     f"site {site!r} has {X.shape[1]} columns but site {first!r} has "
                     f"{reference.shape[1]}; all sites and the target need the same columns"
                 )
@@ -126,14 +132,14 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
     frames: dict[str, pd.DataFrame] = {}
     for site, X in tables.items():
         if not isinstance(X, pd.DataFrame):
-            raise ProblemError(
+            raise DataError(
                 f"site {site!r} is an array but site {first!r} is a data frame; "
                 "give all sites in the same form"
             )
         missing = [column for column in reference.columns if column not in X.columns]
         extra = [column for column in X.columns if column not in reference.columns]
         if missing or extra:
-            raise ProblemError(
+            raise DataError(
                 f"site {site!r} and site {first!r} have different columns: "
                 f"{site!r} lacks {missing or 'none'} and has {extra or 'none'} besides; "
                 "all sites and the target need the same columns"
@@ -168,11 +174,9 @@ def id_like_columns(tables: Sequence[Features]) -> list[str]:
 
 
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
-    doubled = X.columns[X.columns.duplicated()].unique().to_list()
-    if doubled:
-        raise ProblemError(f"site {site!r}: the column names {doubled} occur more than once")
+    check_unique(X.columns, f"site {site!r}")
     if X.shape[1] == 0:
-        raise ProblemError(f"site {site!r} has no feature columns")
+        raise DataError(f"site {site!r} has no feature columns")
     frame = X.infer_objects().copy()
     plain = plain_numbers(frame)
     if np.isinf(frame[[name for name in frame.columns if name in plain]].to_numpy(float)).any():
@@ -182,7 +186,7 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
         if column.dtype == object:
             kinds = {type(value) for value in column[column.notna()]}
             if unusable := sorted(kind.__name__ for kind in kinds & {list, dict, set, np.ndarray}):
-                raise ProblemError(
+                raise DataError(
                     f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
                     "features are numbers, text, booleans or dates"
                 )
@@ -191,11 +195,11 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
                 frame[name] = column.where(column.isna(), column.astype(str))
                 continue
         if isinstance(column.dtype, pd.SparseDtype):
-            raise ProblemError(
+            raise DataError(
                 f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
             )
         if column.dtype.kind == "c":
-            raise ProblemError(f"site {site!r}: column {name!r} holds complex numbers")
+            raise DataError(f"site {site!r}: column {name!r} holds complex numbers")
         if kind_of(column) == "number":
             values = column.to_numpy(dtype=float, na_value=np.nan)
             _no_infinity(np.isinf(values).sum(), site, name)
@@ -211,7 +215,7 @@ def _all_finite(X: NDArray[np.float64], site: str) -> NDArray[np.float64]:
 
 def _no_infinity(count: int, site: str, column: object) -> None:
     if count:
-        raise ProblemError(
+        raise DataError(
             f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
             "NaN (missing) or with the largest value that makes sense"
         )
@@ -240,7 +244,7 @@ def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
                 by_kind.setdefault(kind_of(frame[name]), site)
         if len(by_kind) > 1:
             (kind_a, site_a), (kind_b, site_b) = list(by_kind.items())[:2]
-            raise ProblemError(
+            raise DataError(
                 f"column {name!r} holds {_plural(kind_a)} in site {site_a!r} but "
                 f"{_plural(kind_b)} in site {site_b!r}; convert it to one kind in all sites"
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,25 +30,25 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise ProblemError(
+        raise DataError(
             f"site {site!r}: the labels {label!r} must have shape (n,), got {values.shape}"
         )
     missing = int(is_missing(values).sum())
     if missing:
-        raise ProblemError(
+        raise DataError(
             f"site {site!r}: the label {label!r} is missing in {missing} of {len(values)} rows; "
             "leave those rows out (from_frame does it with missing_labels='drop')"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ProblemError(f"site {site!r}: the label {label!r} has infinite values")
+        raise DataError(f"site {site!r}: the label {label!r} has infinite values")
     if values.dtype.kind not in "biufO":
-        raise ProblemError(
+        raise DataError(
             f"site {site!r}: the label {label!r} holds values of type {values.dtype}; "
             "labels are numbers, text or booleans"
         )
     if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
         kinds = sorted({type(value).__name__ for value in values})
-        raise ProblemError(
+        raise DataError(
             f"site {site!r}: the label {label!r} mixes {' and '.join(kinds)}; "
             "use one kind, for example y.astype(str)"
         )

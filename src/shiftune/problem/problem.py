@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import DataError, ProblemError
-from shiftune.problem.columns import refuse_sparse
-from shiftune.problem.labels import Task, is_missing
-from shiftune.problem.reading import TargetLabels, by_group, read, rows_of, site_names
+from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.problem.columns import check_unique
+from shiftune.problem.labels import Task
+from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites
+from shiftune.problem.stacked import check_roles, has_label, site_names, split_by_site
 from shiftune.spelling import check_choice
 from shiftune.wording import listed
 
@@ -66,19 +68,7 @@ class ShiftProblem:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        names = [site.name for site in self.sources]
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise ProblemError(f"the site names {doubled} occur more than once")
-        if not self.sources:
-            raise ProblemError(
-                "there are no sources; at least one labelled site besides the target is needed"
-            )
-        if self.target.name in names:
-            raise ProblemError(
-                f"{self.target.name!r} is the target and cannot also be a source; give its "
-                "labelled rows as labelled_target"
-            )
+        check_names(self.names, self.target.name)
 
     # ---------------------------------------------------------------- ways in
 
@@ -118,61 +108,31 @@ class ShiftProblem:
             Default: told from the labels.
         """
         if not isinstance(df, pd.DataFrame):
-            raise ProblemError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
+            raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
         if missing_labels not in ("error", "drop"):
-            raise ProblemError(f"missing_labels is 'error' or 'drop', got {missing_labels!r}")
+            raise SettingsError(f"missing_labels is 'error' or 'drop', got {missing_labels!r}")
         if isinstance(features, str):
-            raise ProblemError(f"features is a list of columns; did you mean [{features!r}]?")
-        if site == label:
-            raise ProblemError(f"site and label are both {site!r}; they are different columns")
-        doubled = df.columns[df.columns.duplicated()].unique().to_list()
-        if doubled:
-            raise ProblemError(f"the column names {doubled} occur more than once")
-        for name in [site, label, *(features or ())]:
-            check_choice(name, df.columns, "column", DataError)
-        where = df[site]
-        if where.isna().any():
-            raise ProblemError(
-                f"the site column {site!r} is empty in {int(where.isna().sum())} row(s); "
-                "fill it or drop those rows"
-            )
-        chosen = (
-            list(features) if features is not None else [c for c in df if c not in (site, label)]
-        )
-        for name in (site, label):
-            if name in chosen:
-                raise ProblemError(f"column {name!r} cannot be a feature as well")
-        groups = site_names(where)
-        chosen_rows, labels = df[chosen], df[label]
+            raise SettingsError(f"features is a list of columns; did you mean [{features!r}]?")
+        check_roles(df, site, label, *(features or ()))
+        chosen = [c for c in df if c not in (site, label)] if features is None else list(features)
+        if taken := [name for name in (site, label) if name in chosen]:
+            raise SettingsError(f"column {taken[0]!r} cannot be a feature as well")
+        X, y, groups = df[chosen], df[label], site_names(df[site], f"the site column {site!r}")
         if isinstance(target, pd.DataFrame):
+            check_unique(target.columns, "the target's table")
             for name in chosen:
                 check_choice(name, target.columns, "column of the target", DataError)
-            X_target = target[chosen]
-            given = target[label] if label in target.columns else None
             inside = np.zeros(len(df), dtype=bool)
+            own = GivenSite(target_name, target[chosen], target.get(label))
         else:
-            values = where.unique()
-            same = [v for v in values if type(v) is not str and v == target]  # 1 and 1.0
-            wanted = str(same[0]) if same else str(target)
-            target_name = check_choice(wanted, sorted(set(groups)), "site", DataError)
+            target_name = _site_named(target, df[site], groups)
             inside = groups == target_name
-            X_target, given = chosen_rows[inside], labels[inside]
-        y_target = None if given is None or is_missing(given).all() else given
-        return cls(
-            **read(
-                by_group(
-                    chosen_rows[~inside], labels[~inside], groups[~inside], np.flatnonzero(~inside)
-                ),
-                X_target,
-                target_name=target_name,
-                target_rows=np.flatnonzero(inside) if inside.any() else None,
-                y_target=y_target,
-                target_labels=target_labels,
-                labelled_target=None,
-                drop_missing=missing_labels == "drop",
-                task=task,
-                label=str(label),
-            )
+            own = GivenSite(target_name, X[inside], y[inside], np.flatnonzero(inside))
+        kept, notes = has_label(y[~inside], groups[~inside], drop=missing_labels == "drop")
+        rows = np.flatnonzero(~inside)[kept]
+        sources = split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows)
+        return cls._read(
+            sources, own, notes, target_labels=target_labels, task=task, label=str(label)
         )
 
     @classmethod
@@ -200,29 +160,12 @@ class ShiftProblem:
         oracle_labels : array of shape (n_T,), optional
             The labels of `X_target`, for experiments only.
         """
-        refuse_sparse(X, "X")
-        if y is None or groups is None:
-            raise ProblemError("y and groups are needed, one entry per row of X")
-        where = np.asarray(groups)
-        if where.ndim != 1:
-            raise ProblemError(f"groups must have shape (n,), got {where.shape}")
-        if len(where) != len(X) or len(np.asarray(y)) != len(X):
-            raise ProblemError(
-                f"X has {len(X)} rows, y {len(np.asarray(y))} and groups {len(where)}; "
-                "they must have one entry per row"
-            )
-        if pd.isna(where).any():
-            raise ProblemError(f"groups is missing in {int(pd.isna(where).sum())} row(s)")
-        return cls(
-            **read(
-                by_group(X, y, site_names(pd.Series(where))),
-                X_target,
-                target_name=target_name,
-                y_target=oracle_labels,
-                target_labels="oracle",
-                labelled_target=labelled_target,
-                task=task,
-            )
+        return cls._read(
+            split_by_site(X, y, groups),
+            GivenSite(target_name, X_target, oracle_labels),
+            target_labels="oracle",
+            labelled_target=labelled_target,
+            task=task,
         )
 
     @classmethod
@@ -246,18 +189,14 @@ class ShiftProblem:
         given = []
         for name, pair in pairs:
             if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise ProblemError(f"site {str(name)!r} must be a pair (X, y)")
-            given.append((str(name), pair[0], pair[1], None))
-        return cls(
-            **read(
-                given,
-                X_target,
-                target_name=target_name,
-                y_target=oracle_labels,
-                target_labels="oracle",
-                labelled_target=labelled_target,
-                task=task,
-            )
+                raise SettingsError(f"site {str(name)!r} must be a pair (X, y)")
+            given.append(GivenSite(str(name), *pair))
+        return cls._read(
+            given,
+            GivenSite(target_name, X_target, oracle_labels),
+            target_labels="oracle",
+            labelled_target=labelled_target,
+            task=task,
         )
 
     @classmethod
@@ -275,34 +214,34 @@ class ShiftProblem:
         The labels of target rows, masked (-1 or NaN) or not, are never read. With more than one
         target domain, `target` says which one is meant.
         """
-        refuse_sparse(X, "X")
         domain = np.asarray(sample_domain)
-        values = np.asarray(y)
-        if not (len(domain) == len(X) == len(values)):
-            raise ProblemError(
-                f"X has {len(X)} rows, y {len(values)} and sample_domain {len(domain)}"
-            )
         if domain.dtype.kind not in "iuf" or np.any(domain != np.round(domain.astype(float))):
-            raise ProblemError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
-        targets = np.unique(domain[domain < 0]).astype(int)
-        if len(targets) == 0:
-            raise ProblemError("sample_domain marks no row as target (none is < 0)")
+            raise SettingsError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
+        sites = {int(site.name): site for site in split_by_site(X, y, domain.astype(int))}
+        targets = sorted(number for number in sites if number < 0)
+        if not targets:
+            raise SettingsError("sample_domain marks no row as target (none is < 0)")
         if target is None and len(targets) > 1:
-            raise ProblemError(f"there are several target domains {targets.tolist()}: say target=")
-        chosen = int(targets[0] if target is None else target)
+            raise SettingsError(f"there are several target domains {targets}; choose one: target=")
+        chosen = targets[0] if target is None else target
         if chosen not in targets:
-            raise ProblemError(f"target={chosen} is not among {targets.tolist()}")
-        inside, sources = domain == chosen, domain >= 0
-        names = site_names(pd.Series(domain[sources].astype(int)))
-        return cls(
-            **read(
-                by_group(rows_of(X, sources), values[sources], names, np.flatnonzero(sources)),
-                rows_of(X, inside),
-                target_name=str(chosen),
-                target_rows=np.flatnonzero(inside),
-                task=task,
-            )
-        )
+            raise SettingsError(f"target={chosen} is not among the target domains {targets}")
+        sources = [site for number, site in sites.items() if number >= 0]
+        return cls._read(sources, sites[chosen]._replace(y=None), task=task)
+
+    @classmethod
+    def _read(
+        cls,
+        sources: Sequence[GivenSite],
+        target: GivenSite,
+        notes: Sequence[str] = (),
+        **options: Any,
+    ) -> ShiftProblem:
+        parts, loud = read_sites(sources, target, **options)
+        for note in (*notes, *loud):
+            warnings.warn(note, DataWarning, stacklevel=3)
+        parts["notes"] = (*notes, *parts["notes"])
+        return cls(**parts)
 
     # ---------------------------------------------------------------- what it offers
 
@@ -327,8 +266,7 @@ class ShiftProblem:
         """The classes that occur in any labelled site, sorted; empty for regression."""
         if self.task == "regression":
             return np.empty(0)
-        sites = [*self.sources, *([self.labelled_target] if self.labelled_target else [])]
-        return np.unique(np.concatenate([site.labels for site in sites]))
+        return np.unique(np.concatenate([site.labels for site in self.labelled_sites]))
 
     def split(
         self,
@@ -355,7 +293,7 @@ class ShiftProblem:
             training and validation; otherwise all are for validation.
         """
         if not isinstance(random_state, int | np.integer) or random_state < 0:
-            raise ProblemError(f"random_state must be a whole number >= 0, got {random_state!r}")
+            raise SettingsError(f"random_state must be a whole number >= 0, got {random_state!r}")
         by_class = self.task == "classification" if stratify is None else stratify
         return split_sites(
             self.sources,
@@ -375,8 +313,7 @@ class ShiftProblem:
         False
         """
         digest = hashlib.sha256(self.task.encode())
-        few = [] if self.labelled_target is None else [self.labelled_target]
-        for site in (self.target, *self.sources, *few):
+        for site in (self.target, *self.labelled_sites):
             digest.update(site.name.encode() + b"\0")
             X = pd.DataFrame(site.X)
             digest.update("\0".join(map(str, X.columns)).encode())
@@ -410,3 +347,9 @@ class ShiftProblem:
         ]
         lines += [f"  note    {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def _site_named(target: Any, where: pd.Series, groups: NDArray[np.object_]) -> str:
+    """Return the name of the site that the user means; 1 also means 1.0."""
+    same = [v for v in where.unique() if type(v) is not str and v == target]
+    return check_choice(str(same[0] if same else target), sorted(set(groups)), "site", DataError)

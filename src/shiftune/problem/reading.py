@@ -1,23 +1,18 @@
-"""From what the user gave to checked sites: every error about the data is raised here."""
+"""The one door into a `ShiftProblem`: sites as the user gave them become checked sites.
+
+Every way in (frames, arrays, lists of sites, skada's form, files) ends in `read_sites`.
+"""
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
-import pandas as pd
 
-from shiftune.errors import DataWarning, ProblemError
-from shiftune.problem.columns import (
-    align,
-    as_features,
-    constant_columns,
-    id_like_columns,
-    refuse_sparse,
-)
+from shiftune.errors import DataError, SettingsError
+from shiftune.problem.columns import align, as_features, constant_columns, id_like_columns
 from shiftune.problem.labels import Task, as_labels, is_missing, task_of
-from shiftune.problem.site import Features, Site
+from shiftune.problem.site import Features, Site, rows_of
 from shiftune.spelling import alike
 from shiftune.wording import listed
 
@@ -33,12 +28,18 @@ SMALL_SITE = 10
 
 FEW = "labelled rows of the target"
 
-Given = tuple[str, Any, Any, "NDArray[np.intp] | None"]
-"""Name, rows, labels and row numbers of one source, as the user gave them."""
+
+class GivenSite(NamedTuple):
+    """Rows of a site before any check; `rows` are their numbers in the user's table."""
+
+    name: str
+    X: Any
+    y: Any = None
+    rows: NDArray[np.intp] | None = None
 
 
 class Parts(TypedDict):
-    """What a `ShiftProblem` is made of."""
+    """Fields of a `ShiftProblem`."""
 
     sources: tuple[Site, ...]
     target: Site
@@ -48,125 +49,124 @@ class Parts(TypedDict):
     notes: tuple[str, ...]
 
 
-def read(
-    given: Sequence[Given],
-    X_target: Any,
+def read_sites(
+    sources: Sequence[GivenSite],
+    target: GivenSite,
     *,
-    target_name: str,
-    target_rows: NDArray[np.intp] | None = None,
-    y_target: Any = None,
-    target_labels: TargetLabels = "hide",
     labelled_target: tuple[Any, Any] | None = None,
-    drop_missing: bool = False,
+    target_labels: TargetLabels = "hide",
     task: Task | None = None,
     label: str = "y",
-) -> Parts:
-    """Check everything and make the columns of all sites alike."""
+) -> tuple[Parts, list[str]]:
+    """Check all sites, give them the same columns, and decide the task.
+
+    Returns the parts of the problem, and the notes that deserve a warning.
+    """
     if target_labels not in ("hide", "use", "oracle"):
-        raise ProblemError(f"target_labels is 'hide', 'use' or 'oracle', got {target_labels!r}")
+        raise SettingsError(f"target_labels is 'hide', 'use' or 'oracle', got {target_labels!r}")
     if task not in (None, "classification", "regression"):
-        raise ProblemError(f"task is 'classification' or 'regression', got {task!r}")
-    refuse_sparse(X_target, f"the target {target_name!r}")
-    if not hasattr(X_target, "__len__"):
-        raise ProblemError(f"the target {target_name!r} needs a table of rows, got {X_target!r}")
-    if len(X_target) == 0:
-        raise ProblemError(f"the target {target_name!r} has no rows; it needs unlabelled rows")
-    notes, loud = [], []
-    if y_target is not None and target_labels == "hide":
-        known = int((~is_missing(y_target)).sum())
-        loud.append(
-            f"{known} label(s) of the target {target_name!r} are hidden; to use them pass "
-            "target_labels='use', to keep them as the truth of an experiment 'oracle'"
-        )
-    if y_target is not None and target_labels == "use":
-        has = ~is_missing(y_target)
-        labelled_target = (rows_of(X_target, has), rows_of(y_target, has))
+        raise SettingsError(f"task is 'classification' or 'regression', got {task!r}")
+    check_names([site.name for site in sources], target.name)
+    few = None if labelled_target is None else GivenSite(FEW, *labelled_target)
+    truth, loud = None, []
+    if target.y is not None and not is_missing(target.y).all():
+        if target_labels == "hide":
+            loud.append(_about_hidden(target))
+        elif target_labels == "use":
+            few = _labelled_rows(target)
+        else:
+            truth = as_labels(target.y, target.name, label)
 
-    tables: dict[str, Features] = {target_name: as_features(X_target, target_name)}
-    labels: dict[str, NDArray[Any]] = {}
-    rows: dict[str, NDArray[np.intp]] = {}
-    for name, X, y, numbers in given:
-        refuse_sparse(X, f"site {name!r}")
-        if len(X) == 0:
-            raise ProblemError(f"site {name!r} has no rows; leave it out or give it rows")
-        if name in tables:
-            raise ProblemError(
-                f"the site name {name!r} occurs twice"
-                + (" (it is the target's name)" if name == target_name else "")
-            )
-        values, keep = y, np.ones(len(X), dtype=bool)
-        if drop_missing and is_missing(y).any():
-            keep = ~is_missing(y)
-            values, X = rows_of(y, keep), rows_of(X, keep)
-            loud.append(f"{int((~keep).sum())} row(s) of site {name!r} without label are dropped")
-            if not keep.any():
-                raise ProblemError(f"site {name!r} has no labelled row; leave it out")
-        tables[name] = as_features(X, name)
-        labels[name] = as_labels(values, name, label)
-        if len(labels[name]) != len(tables[name]):
-            raise ProblemError(
-                f"site {name!r} has {len(tables[name])} rows but {len(labels[name])} labels"
-            )
-        rows[name] = np.flatnonzero(keep) if numbers is None else numbers[keep]
-    if labelled_target is not None:
-        tables[FEW] = as_features(labelled_target[0], FEW)
-        labels[FEW] = as_labels(labelled_target[1], FEW, label)
-    tables = align(tables)
-    if not labels.keys() - {FEW}:
-        raise ProblemError(
-            "there are no sources; at least one labelled site besides the target "
-            f"{target_name!r} is needed"
-        )
-    kinds = {name: y.dtype.kind == "O" for name, y in labels.items()}
-    if len(set(kinds.values())) > 1:
-        text, number = (next(n for n, k in kinds.items() if k is yes) for yes in (True, False))
-        raise ProblemError(
-            f"the labels are text in site {text!r} but numbers in site {number!r}; use one kind"
-        )
-    decided = task or task_of(labels.values())
-    values = np.unique(np.concatenate(list(labels.values())))
-    whole_numbers = values.dtype.kind in "iuf" and len(values) > 2
-    if task is None and decided == "classification" and whole_numbers:
-        notes.append(
-            f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
-            "quantity pass task='regression'"
-        )
-    if decided == "regression" and any(kinds.values()):
-        raise ProblemError(f"the label {label!r} is text, which cannot be a regression label")
-
-    sources = tuple(
-        Site(name, tables[name], labels[name], rows[name]) for name in labels if name != FEW
-    )
+    labelled = [*sources, *([] if few is None else [few])]
+    given = (target, *labelled)
+    tables = align({site.name: as_features(site.X, site.name) for site in given})
+    labels = {site.name: as_labels(site.y, site.name, label) for site in labelled}
+    own = Site(target.name, tables[target.name], rows=target.rows)
+    found = tuple(Site(s.name, tables[s.name], labels[s.name], s.rows) for s in sources)
+    decided, notes = _decide_task(labels, task, label)
     if decided == "classification":
-        _check_classes(sources, labels.get(FEW))
-    notes += _notes(sources, [X for name, X in tables.items() if name != FEW])
-    if len(sources) == 1:
+        _check_classes(found, labels.get(FEW))
+    notes += _about_columns([X for name, X in tables.items() if name != FEW])
+    notes += _about_small(found)
+    if len(found) == 1:
         loud.append(
-            f"there is only one source, {sources[0].name!r}: nothing can be said about how "
-            "much the sites differ"
+            f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
+            "estimated"
         )
-    for text in loud:
-        warnings.warn(text, DataWarning, stacklevel=3)
-    oracle = None
-    if y_target is not None and target_labels == "oracle":
-        truth = as_labels(y_target, target_name, label)
-        oracle = Site(target_name, tables[target_name], truth, target_rows)
-    return Parts(
-        sources=sources,
-        target=Site(target_name, tables[target_name], rows=target_rows),
-        labelled_target=Site(target_name, tables[FEW], labels[FEW]) if FEW in tables else None,
-        oracle=oracle,
+    parts = Parts(
+        sources=found,
+        target=own,
+        labelled_target=few and Site(target.name, tables[FEW], labels[FEW], few.rows),
+        oracle=None if truth is None else Site(target.name, own.X, truth, own.rows),
         task=decided,
         notes=(*loud, *notes),
     )
+    return parts, loud
+
+
+def check_names(sources: Sequence[str], target: str) -> None:
+    """Refuse sites without names of their own, and a problem without sources."""
+    if not sources:
+        raise DataError(
+            f"there are no sources; at least one labelled site besides the target {target!r} is "
+            "needed"
+        )
+    if doubled := sorted({name for name in sources if sources.count(name) > 1}):
+        raise DataError(f"the site name(s) {listed(doubled)} occur twice; rename one of each pair")
+    if target in sources:
+        raise DataError(
+            f"{target!r} is the target and cannot also be a source; rename the source, or give the "
+            "target's labelled rows as labelled_target"
+        )
+
+
+def _about_hidden(target: GivenSite) -> str:
+    known = int((~is_missing(target.y)).sum())
+    return (
+        f"{known} label(s) of the target {target.name!r} are hidden; to use them pass "
+        "target_labels='use', to keep them as the truth of an experiment 'oracle'"
+    )
+
+
+def _labelled_rows(target: GivenSite) -> GivenSite:
+    known = ~is_missing(target.y)
+    rows = np.flatnonzero(known) if target.rows is None else target.rows[known]
+    return GivenSite(FEW, rows_of(target.X, known), rows_of(target.y, known), rows)
+
+
+def _decide_task(
+    labels: dict[str, NDArray[Any]], task: Task | None, label: str
+) -> tuple[Task, list[str]]:
+    """Tell classes from quantities by the labels of all sites, unless the user did."""
+    is_text = {site: y.dtype.kind == "O" for site, y in labels.items()}
+    if len(set(is_text.values())) > 1:
+        text, number = (next(n for n, yes in is_text.items() if yes is t) for t in (True, False))
+        raise DataError(
+            f"the label {label!r} is text in site {text!r} but a number in site {number!r}; "
+            "write it in one way in all sites"
+        )
+    decided = task or task_of(labels.values())
+    if decided == "regression" and any(is_text.values()):
+        raise DataError(
+            f"the label {label!r} is text, which cannot be a regression label; convert it to "
+            "numbers, or use task='classification'"
+        )
+    values = np.unique(np.concatenate(list(labels.values())))
+    if task is None and decided == "classification" and values.dtype.kind in "iuf":
+        if len(values) > 2:
+            return decided, [
+                f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
+                "quantity pass task='regression'"
+            ]
+    return decided, []
 
 
 def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:
     seen = np.unique(np.concatenate([site.labels for site in sources]))
     if len(seen) == 1:
-        raise ProblemError(
-            f"all labels of all sources are {str(seen[0])!r}; there is nothing to learn from one "
-            "class"
+        raise DataError(
+            f"all labels of all sources are {str(seen[0])!r}; a classifier needs at least two "
+            "classes"
         )
     if few is not None and (unseen := sorted(set(few.tolist()) - set(seen.tolist()))):
         near = ", ".join(
@@ -174,62 +174,32 @@ def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:
             for name in unseen
             for right in alike(str(name), map(str, seen))
         )
-        raise ProblemError(
+        raise DataError(
             f"the labelled target rows have the class(es) {unseen}, which no source has; a model "
             "trained on the sources can never predict them: correct the spelling"
             + (f" ({near})" if near else "")
-            + ", leave those labels empty, or bring in a source with such rows"
+            + ", leave those labels empty, or add a source with such rows"
         )
 
 
-def _notes(sources: tuple[Site, ...], tables: list[Features]) -> list[str]:
-    notes = []
+def _about_columns(tables: list[Features]) -> list[str]:
     constant = constant_columns(tables)
-    if constant:
-        notes.append(f"constant column(s) that tell nothing: {listed(constant)}")
-    notes += [
-        f"column {name!r} has another value in almost every row, like an identifier: it makes "
-        "sites look different and helps no model; leave it out of the features"
-        for name in id_like_columns(tables)
+    return [
+        *([f"constant column(s), of no use to a model: {listed(constant)}"] if constant else []),
+        *(
+            f"column {name!r} has a different value in almost every row, like an identifier: it "
+            "makes sites look different and helps no model; leave it out of the features"
+            for name in id_like_columns(tables)
+        ),
     ]
+
+
+def _about_small(sources: tuple[Site, ...]) -> list[str]:
     small = [site.name for site in sources if len(site) < SMALL_SITE]
-    if small:
-        one = len(small) == 1
-        notes.append(
-            f"site{'' if one else 's'} {listed(small)} ha{'s' if one else 've'} fewer than "
-            f"{SMALL_SITE} rows: {'its' if one else 'their'} own estimates will be rough"
-        )
-    return notes
-
-
-def by_group(
-    X: Any, y: Any, groups: NDArray[Any], numbers: NDArray[np.intp] | None = None
-) -> list[Given]:
-    """Take stacked rows apart by site, in the order in which the sites first occur.
-
-    `numbers` are the row numbers in the user's table, where these are only some of its rows.
-    """
-    refuse_sparse(X, "X")
-    numbers = np.arange(len(groups)) if numbers is None else numbers
-    found: list[Given] = []
-    for name in pd.unique(groups):
-        rows = np.flatnonzero(groups == name)
-        found.append((str(name), rows_of(X, rows), rows_of(y, rows), numbers[rows]))
-    return found
-
-
-def rows_of(values: Any, which: NDArray[Any]) -> Any:
-    """Return the rows of a frame, series or array at these positions or where a mask is true."""
-    return values.iloc[which] if hasattr(values, "iloc") else np.asarray(values)[which]
-
-
-def site_names(where: pd.Series) -> NDArray[Any]:
-    """Name sites by text; two different values that read the same are an error."""
-    values = where.unique()
-    texts = [str(value) for value in values]
-    doubled = sorted({text for text in texts if texts.count(text) > 1})
-    if doubled:
-        raise ProblemError(
-            f"the sites {doubled} occur both as text and as number; write them in one way"
-        )
-    return np.asarray(where.map(dict(zip(values, texts, strict=True))), dtype=object)
+    if not small:
+        return []
+    one = len(small) == 1
+    return [
+        f"site{'' if one else 's'} {listed(small)} ha{'s' if one else 've'} fewer than "
+        f"{SMALL_SITE} rows: {'its' if one else 'their'} own estimates will be rough"
+    ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +56,9 @@ class Site:
         rows: NDArray[np.intp] | None = None,
     ) -> None:
         if len(X) == 0:
-            raise ProblemError(f"site {name!r} has no rows; leave it out or give it rows")
+            raise DataError(f"site {name!r} has no rows; leave it out or give it rows")
         if y is not None and len(y) != len(X):
-            raise ProblemError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
+            raise DataError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
         fixed = object.__setattr__
         fixed(self, "_name", name)
         fixed(self, "_X", _copied(X))
@@ -86,7 +86,7 @@ class Site:
     def labels(self) -> NDArray[Any]:
         """The labels of a site that has them; an error for one that has none."""
         if self._y is None:
-            raise ProblemError(f"site {self._name!r} has no labels")
+            raise DataError(f"site {self._name!r} has no labels")
         return self._y
 
     @property
@@ -127,6 +127,11 @@ def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
     if isinstance(frames[0], pd.DataFrame):
         return pd.concat(frames, ignore_index=True), y  # type: ignore[arg-type]
     return np.concatenate(frames), y
+
+
+def rows_of(values: Any, which: NDArray[Any]) -> Any:
+    """Return the rows of a frame, series or array at these positions or where a mask is true."""
+    return values.iloc[which] if hasattr(values, "iloc") else np.asarray(values)[which]
 
 
 def _copied(X: Features) -> Features:

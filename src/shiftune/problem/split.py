@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.problem.site import Site
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def split_sites(
 def _checked_shares(shares: tuple[float, float, float]) -> NDArray[np.float64]:
     values = np.asarray(shares, dtype=float)
     if values.shape != (3,) or not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise ProblemError(f"shares must be three numbers >= 0, got {shares!r}")
+        raise DataError(f"shares must be three numbers >= 0, got {shares!r}")
     if values.sum() <= 0 or not np.isclose(values.sum(), 1.0):
-        raise ProblemError(f"the shares must add up to 1, got {shares!r} = {values.sum():g}")
+        raise DataError(f"the shares must add up to 1, got {shares!r} = {values.sum():g}")
     return values
 
 
@@ -116,7 +116,7 @@ def _sizes(n: int, shares: NDArray[np.float64], site: str) -> NDArray[np.intp]:
     wanted = shares > 0
     if n < wanted.sum():
         needed = " / ".join(name for name, yes in zip(_PART_NAMES, wanted, strict=True) if yes)
-        raise ProblemError(
+        raise DataError(
             f"site {site!r} has {n} row(s), too few to be split into {needed}; "
             f"leave the site out, join it with a similar one, or give it at least "
             f"{wanted.sum()} rows"

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from shiftune.errors import ProblemError
-from shiftune.problem.reading import rows_of
+from shiftune.problem.site import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

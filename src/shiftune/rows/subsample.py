@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shiftune.problem.reading import rows_of
+from shiftune.problem.site import rows_of
 
 if TYPE_CHECKING:
     from shiftune.problem.site import Features

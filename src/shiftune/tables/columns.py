@@ -1,8 +1,7 @@
-"""What the columns of a file hold: numbers, categories, dates, or nothing that helps a model."""
+"""What a column of a file holds: numbers, categories, dates, or nothing of use to a model."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,56 +10,37 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.problem.columns import ColumnKind, kind_of
 from shiftune.tables.codes import first_code
 from shiftune.tables.dates import find_format, format_in_words, parse_dates
+from shiftune.tables.identifiers import ROW_SHARE, may_name_cases, names_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A text column is read as numbers or dates if no more than this share of its values is neither.
+# A text column is read as numbers or dates if at most this share of its values is neither.
 MOST_STRANGE = 0.1
-# ... and no more than this many different texts stand among its numbers ("unknown", ">90"). Codes
-# such as 250, V45, E909 have more, and are categories.
+# ... and at most this many different texts stand among its numbers ("unknown", ">90"). Codes such
+# as 250, V45, E909 have more, and are categories.
 MOST_STRANGE_TEXTS = 5
-# A table with fewer rows says nothing about which columns are identifiers.
-FEWEST_ROWS_FOR_ID = 20
-# Different values per row, from which on a column may be an identifier.
-ID_SHARE = 0.9
 MANY_CATEGORIES = 50
-# A column named like an identifier of cases with several rows (visits of a patient) is one if it
-# has many values and not many rows of each; with few values it may be a code that means something.
+# An identifier of cases has many values, and not many rows of each.
 MOST_ROWS_OF_A_CASE = 20
-MANY_CODES = 20
-
-ID_NAME = re.compile(
-    r"(^|[^a-z])(id|uuid|guid|index|key|nr|row|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
-)
-# Not index, row or key in front, which also name quantities.
-CASE_NAME = re.compile(
-    r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no|pid|mrn)$"
-    r"|^(patient|subject|participant|person|customer)$"
-)
-CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadColumn:
-    """A column as it is read.
+    """A column with its kind.
 
     Attributes
     ----------
     series : Series
     kind : {"number", "category", "date"}
-    distinct : int
-        Different values, missing ones not counted.
-    missing : float
-        Share of the rows.
     used : bool
         Whether it is a feature.
     identifier : bool
-        Whether it says which case a row is, and nothing else.
+        Whether it only tells cases apart.
     remark : str
         What was noticed or done; empty if nothing.
     date_format : str
@@ -70,21 +50,26 @@ class ReadColumn:
     series: pd.Series
     kind: ColumnKind
     distinct: int
-    missing: float
+    """Number of different values, missing ones not counted."""
     used: bool = True
     identifier: bool = False
     remark: str = ""
     date_format: str = ""
 
     @property
-    def repeats(self) -> bool:
-        """Whether many rows share their value with another row."""
-        return self.distinct <= ID_SHARE * self.present
+    def missing(self) -> float:
+        """Share of the rows without a value."""
+        return float(self.series.isna().mean())
 
     @property
     def present(self) -> int:
-        """Rows that have a value."""
-        return int(self.series.notna().sum())
+        """Number of rows with a value."""
+        return int(self.series.count())
+
+    @property
+    def repeats(self) -> bool:
+        """Whether many rows share their value with another row."""
+        return self.distinct <= ROW_SHARE * self.present
 
     def left_out(self, why: str, *, identifier: bool = False) -> ReadColumn:
         """Return the same column, not used."""
@@ -92,7 +77,7 @@ class ReadColumn:
 
 
 def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = False) -> ReadColumn:
-    """Say what a column of the whole table holds, and whether a model should see it.
+    """Decide what a column of the whole table holds, and whether a model should see it.
 
     Parameters
     ----------
@@ -105,95 +90,106 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
     Examples
     --------
     >>> text = pd.Series(["12", "15", "unknown"] * 3 + ["9"] * 30)
-    >>> found = read_column(text, np.zeros(39, dtype=bool) | (np.arange(39) < 9))
+    >>> found = read_column(text, np.arange(39) < 9)
     >>> found.kind, found.remark
-    ('number', "3 values that are no numbers ('unknown') count as missing")
+    ('number', "3 values are not numbers ('unknown') and count as missing")
     """
-    try:
-        distinct = int(column.nunique())
-    except TypeError as error:
-        raise ProblemError(
-            f"column {column.name!r} holds lists or other nested values; features are numbers, "
-            "text, booleans or dates: leave it out"
-        ) from error
-    found = ReadColumn(column, kind_of(column), distinct, float(column.isna().mean()))
-    if found.kind == "category" and types.is_object_dtype(column) | types.is_string_dtype(column):
-        found = _from_text(found)
+    found = typed(column)
     if keep:
         return found
     if why := _useless(found, inside):
         return found.left_out(why)
-    if _is_id(found):
+    if names_rows(found.series, found.kind, found.distinct):
         return found.left_out(
-            "another value in almost every row, like an identifier", identifier=True
+            "a different value in almost every row, like an identifier", identifier=True
         )
-    return _of_cases(found) if _could_name_cases(found) else found
+    return _of_cases(found) if may_name_cases(found.series, found.kind, found.distinct) else found
 
 
-def _from_text(text: ReadColumn) -> ReadColumn:
-    """Read text as dates or numbers, where nearly all of it is; 007 is no number."""
-    given = text.series[text.series.notna()]
-    if given.empty or not all(isinstance(value, str) for value in given):
-        return text
-    column = text.series
-    if date_format := find_format(given, MOST_STRANGE):
-        values = parse_dates(column, date_format)
-        remark = f"dates ({format_in_words(date_format)})"
-        if strange := _count_as_missing(column[values.isna() & column.notna()], "date"):
-            remark += f"; {strange}"
-        return replace(_read_as(values, "date", remark), date_format=date_format)
-    numbers = pd.to_numeric(column, errors="coerce").astype(float)
-    strange_values = column[numbers.isna() & column.notna()]
-    share = len(strange_values) / len(given)
-    if share <= MOST_STRANGE and strange_values.nunique() <= MOST_STRANGE_TEXTS:
-        if code := first_code(given):
-            return replace(text, remark=_about_codes(code, text.distinct))
-        remark = _count_as_missing(strange_values, "number") or "numbers written as text"
-        return _read_as(numbers, "number", remark)
-    if share < 0.5:
-        return replace(
-            text,
-            remark=f"{1 - share:.0%} numbers, but {strange_values.nunique()} different texts "
-            "among them: read as categories",
-        )
-    if text.distinct > MANY_CATEGORIES:
-        return replace(
-            text, remark=f"{text.distinct} different texts: only the most frequent are told apart"
-        )
-    return text
+def typed(column: pd.Series) -> ReadColumn:
+    """Return a column with its kind; text that is nearly all numbers or dates is converted."""
+    try:
+        distinct = int(column.nunique())
+    except TypeError as error:
+        raise DataError(
+            f"column {column.name!r} holds lists or other nested values; features are numbers, "
+            "text, booleans or dates: leave it out"
+        ) from error
+    found = ReadColumn(column, kind_of(column), distinct)
+    given = column.dropna()
+    if found.kind == "category" and len(given) and _is_text(given):
+        return _as_dates(found, given) or _as_numbers(found, given)
+    return found
 
 
-def _about_codes(code: str, distinct: int) -> str:
-    said = f"codes with leading zeros ({code!r}): read as categories"
-    if distinct > MANY_CATEGORIES:
-        said += ", of which only the most frequent are told apart"
-    return said
+def _is_text(given: pd.Series) -> bool:
+    if types.is_object_dtype(given):
+        return all(isinstance(value, str) for value in given)
+    return types.is_string_dtype(given)
+
+
+def _as_dates(text: ReadColumn, given: pd.Series) -> ReadColumn | None:
+    date_format = find_format(given, MOST_STRANGE)
+    if date_format is None:
+        return None
+    dates = parse_dates(text.series, date_format)
+    remark = f"dates ({format_in_words(date_format)})"
+    if strange := _count_as_missing(text.series[dates.isna() & text.series.notna()], "date"):
+        remark += f"; {strange}"
+    return ReadColumn(
+        dates, "date", int(dates.nunique()), remark=remark, date_format=date_format
+    )
+
+
+def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
+    """Read text as numbers where nearly all of it is; 007 is no number."""
+    numbers = pd.to_numeric(text.series, errors="coerce").astype(float)
+    strange = text.series[numbers.isna() & text.series.notna()]
+    share = len(strange) / len(given)
+    if share > MOST_STRANGE or strange.nunique() > MOST_STRANGE_TEXTS:
+        return replace(text, remark=_about_text(text.distinct, strange, share))
+    if code := first_code(given):
+        remark = f"codes with leading zeros ({code!r}): read as categories"
+        return replace(text, remark=_with_many(remark, text.distinct))
+    remark = _count_as_missing(strange, "number") or "numbers written as text"
+    return ReadColumn(numbers, "number", int(numbers.nunique()), remark=remark)
+
+
+def _about_text(distinct: int, strange: pd.Series, share: float) -> str:
+    if share >= 0.5:
+        return _with_many(f"{distinct} different texts", distinct) if distinct > MANY_CATEGORIES else ""
+    numeric = f"{int(100 * (1 - share))} % numeric"
+    texts = strange.unique()
+    if len(texts) == 1:
+        return f"{numeric}; the rest is {texts[0]!r}. Is that a code for missing? Read as categories"
+    return f"{numeric}; the rest is {len(texts)} different texts ({_shown(texts)}). Read as categories"
+
+
+def _with_many(remark: str, distinct: int) -> str:
+    rare = "; rare ones share one category"
+    return remark + (rare if distinct > MANY_CATEGORIES else "")
 
 
 def _count_as_missing(strange: pd.Series, what: str) -> str:
     if strange.empty:
         return ""
-    texts = strange.unique()
-    shown = ", ".join(map(repr, texts[:MOST_STRANGE_TEXTS]))
-    if len(texts) > MOST_STRANGE_TEXTS:
-        shown += ", ..."
+    shown = _shown(strange.unique())
     if len(strange) == 1:
-        return f"1 value that is no {what} ({shown}) counts as missing"
-    return f"{len(strange)} values that are no {what}s ({shown}) count as missing"
+        return f"1 value is not a {what} ({shown}) and counts as missing"
+    return f"{len(strange)} values are not {what}s ({shown}) and count as missing"
 
 
-def _read_as(values: pd.Series, kind: ColumnKind, remark: str) -> ReadColumn:
-    return ReadColumn(
-        values, kind, int(values.nunique()), float(values.isna().mean()), remark=remark
-    )
+def _shown(texts: NDArray[Any]) -> str:
+    most = MOST_STRANGE_TEXTS
+    return ", ".join(map(repr, texts[:most])) + (", ..." if len(texts) > most else "")
 
 
 def _useless(column: ReadColumn, inside: NDArray[np.bool_]) -> str:
-    if column.missing == 1:
-        return "empty"
-    if column.distinct == 1 and column.missing == 0:
-        return f"the same value in every row ({_short(column.series.iloc[0])})"
     present = column.series.notna().to_numpy()
+    if not present.any():
+        return "empty"
+    if column.distinct == 1 and present.all():
+        return f"the same value in every row ({_short(column.series.iloc[0])})"
     if not present[inside].any():
         return "empty at the target, so no model can use it there"
     if not present[~inside].any():
@@ -201,65 +197,15 @@ def _useless(column: ReadColumn, inside: NDArray[np.bool_]) -> str:
     return ""
 
 
-def _is_id(column: ReadColumn) -> bool:
-    """Whether a column tells rows apart and nothing else.
-
-    Text that differs in almost every row; whole numbers that do, if they are numbered through or
-    named like identifiers (an income in full euros also differs in almost every row).
-    """
-    values = column.series
-    rows = len(values)
-    if rows < FEWEST_ROWS_FOR_ID or column.distinct <= ID_SHARE * rows or column.kind == "date":
-        return False
-    if column.kind == "category":
-        return True
-    if not _whole(values):
-        return False
-    numbers = values.dropna().to_numpy(dtype=float)
-    numbered_through = numbers.max() - numbers.min() + 1 <= 1.1 * rows
-    return numbered_through or named_like_id(str(values.name))
-
-
-def _could_name_cases(column: ReadColumn) -> bool:
-    """Whether a column may tell cases apart that have several rows each."""
-    if column.distinct <= MANY_CODES or not named_like_case(str(column.series.name)):
-        return False
-    return column.kind == "category" or (column.kind == "number" and _whole(column.series))
-
-
 def _of_cases(column: ReadColumn) -> ReadColumn:
     """Leave out an identifier that repeats; only point it out where it may be a code."""
-    said = f"named like an identifier, {column.distinct} values in {column.present} rows; "
+    remark = f"named like an identifier, {column.distinct} values in {column.present} rows; "
     name = shlex.quote(str(column.series.name))
     rows_of_a_case = column.present / column.distinct
     if column.distinct > MANY_CATEGORIES and rows_of_a_case <= MOST_ROWS_OF_A_CASE:
-        return column.left_out(f"{said}if it is none say --keep {name}", identifier=True)
-    said += f"if it is one say --id {name}"
-    return replace(column, remark=f"{column.remark}; {said}" if column.remark else said)
-
-
-def _whole(values: pd.Series) -> bool:
-    numbers = values.dropna().to_numpy(dtype=float)
-    return bool(np.all(numbers == np.round(numbers)))
-
-
-def named_like_case(name: str) -> bool:
-    """Whether a column is called like what tells patients or other cases apart.
-
-    >>> names = ("patient_id", "ID", "id_2", "caseNr", "subject", "price_index", "nr_of_visits")
-    >>> [name for name in names if named_like_case(name)]
-    ['patient_id', 'ID', 'id_2', 'caseNr', 'subject']
-    """
-    return bool(CASE_NAME.search(name.lower()) or CASE_NAME_IN_HUMPS.search(name))
-
-
-def named_like_id(name: str) -> bool:
-    """Whether a column is called like an identifier.
-
-    >>> [name for name in ("patient_id", "ID", "age", "paid", "visitId") if named_like_id(name)]
-    ['patient_id', 'ID', 'visitId']
-    """
-    return bool(ID_NAME.search(name) or ID_NAME.search(name.lower()))
+        return column.left_out(f"{remark}to use it: --keep {name}", identifier=True)
+    remark += f"if it is one: --id {name}"
+    return replace(column, remark=f"{column.remark}; {remark}" if column.remark else remark)
 
 
 def _short(value: Any) -> str:

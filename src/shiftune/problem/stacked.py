@@ -1,0 +1,111 @@
+"""Rows of all sites in one table: the site of every row, and the rows of every site."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from shiftune.errors import DataError, SettingsError
+from shiftune.problem.columns import check_unique, refuse_sparse
+from shiftune.problem.reading import GivenSite
+from shiftune.problem.site import rows_of
+from shiftune.spelling import check_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import ArrayLike, NDArray
+
+
+def split_by_site(
+    X: Any, y: ArrayLike, groups: ArrayLike, *, rows: NDArray[np.intp] | None = None
+) -> list[GivenSite]:
+    """Return the rows of every site, in the order in which the sites first occur.
+
+    Parameters
+    ----------
+    X : array or DataFrame of shape (n, d)
+    y, groups : arrays of shape (n,)
+        Label and site of every row.
+    rows : array of shape (n,), optional
+        Row numbers in the user's table, where these are only some of its rows.
+
+    Examples
+    --------
+    >>> [site.rows.tolist() for site in split_by_site(np.zeros((3, 1)), [1, 2, 3], ["B", "C", "B"])]
+    [[0, 2], [1]]
+    """
+    refuse_sparse(X, "X")
+    if y is None or groups is None:
+        raise SettingsError("y and groups are needed, one entry per row of X")
+    where = np.asarray(groups)
+    if where.ndim != 1:
+        raise SettingsError(f"groups must have shape (n,), got {where.shape}")
+    counts = len(X), len(np.asarray(y)), len(where)
+    if len(set(counts)) > 1:
+        raise SettingsError(
+            "X has {} rows, y {} and groups {}; all need one entry per row".format(*counts)
+        )
+    names = site_names(pd.Series(where), "groups")
+    numbers = np.arange(len(where)) if rows is None else rows
+    found = []
+    for name in pd.unique(names):
+        own = np.flatnonzero(names == name)
+        found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own]))
+    return found
+
+
+def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
+    """Return the site of every row as text, shape (n,).
+
+    Missing sites, and a site written both as text and as a number, are errors.
+    """
+    if missing := int(where.isna().sum()):
+        raise DataError(
+            f"{what} is empty in {missing} row(s) (NA, None and null count as empty); fill it, or "
+            "leave those rows out"
+        )
+    values = where.unique()
+    texts = [str(value) for value in values]
+    if doubled := sorted({text for text in texts if texts.count(text) > 1}):
+        raise DataError(
+            f"the sites {doubled} occur both as text and as number; write them in one way"
+        )
+    return np.asarray(where.map(dict(zip(values, texts, strict=True))), dtype=object)
+
+
+def check_roles(
+    df: pd.DataFrame, site: Hashable, label: Hashable | None, *others: Hashable
+) -> None:
+    """Check that the columns exist, each once, and that site and label are two of them."""
+    check_unique(df.columns, "the table")
+    for name in (site, *(() if label is None else (label,)), *others):
+        check_choice(name, df.columns, "column", DataError)
+    if site == label:
+        raise SettingsError(f"site and label are both {site!r}; they are different columns")
+
+
+def has_label(
+    y: pd.Series, groups: NDArray[np.object_], *, drop: bool
+) -> tuple[NDArray[np.bool_], list[str]]:
+    """Mark the source rows that have a label, shape (n,), and note those that are left out.
+
+    Without `drop`, a missing label is an error.
+    """
+    missing = y.isna().to_numpy()
+    counts = pd.Series(groups[missing], dtype=object).value_counts(sort=False)
+    if len(counts) and not drop:
+        name, count = next(iter(counts.items()))
+        more = f" (and in {len(counts) - 1} more site(s))" if len(counts) > 1 else ""
+        raise DataError(
+            f"site {name!r}: the label {str(y.name)!r} is missing in {count} of "
+            f"{int((groups == name).sum())} rows{more}; fill it in, or leave those rows out "
+            "(missing_labels='drop', --drop-unlabelled on the command line)"
+        )
+    notes = [
+        f"{count} row(s) of site {name!r} without label are left out"
+        for name, count in counts.items()
+    ]
+    return ~missing, notes
