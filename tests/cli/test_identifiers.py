@@ -39,7 +39,7 @@ def test_a_column_can_be_named(cases, folder, tune, run):
     cases.to_csv("cases.csv", index=False)
     found = json.loads(tune("cases.csv", "--id", "nurse", "--out", "run", "--json").stdout)
     columns = {column["column"]: column for column in found["columns"]}
-    assert columns["nurse"]["remark"] == "left out: an identifier, as you said"
+    assert columns["nurse"]["remark"] == "left out: identifier, as requested"
     assert {name for name, each in columns.items() if each["identifier"]} == {
         "case",
         "code",
@@ -52,7 +52,7 @@ def test_a_column_can_be_named(cases, folder, tune, run):
     run("report", "run")
     assert "identifiers of 'nurse' there" in tune("cases.csv", "--out", "run", code=2).output
     args = ["--site", "ward", "--target", "A", "--label", "cost", "--id", "nurse"]
-    assert "an identifier, as you said" in run("diagnose", "cases.csv", *args).output
+    assert "identifier, as requested" in run("diagnose", "cases.csv", *args).output
 
 
 def test_names_that_predictions_have_themselves(cases, tune):
@@ -70,11 +70,10 @@ def test_names_that_predictions_have_themselves(cases, tune):
 def test_an_identifier_cannot_be_kept(cases, tune):
     cases.to_csv("cases.csv", index=False)
     said = tune("cases.csv", "--id", "case", "--keep", "case", code=2).output
-    assert "column 'case' is to be kept and left out" in said
+    assert "column 'case' is both to be kept and left out" in said
     for name, role in (("ward", "site"), ("cost", "label")):
         said = " ".join(tune("cases.csv", "--id", name, code=2).output.split())
-        assert f"column '{name}' is the {role}, so it cannot say which case a row is" in said
-        assert "leave it out of --id" in said
+        assert f"column '{name}' is the {role}; leave it out of --id" in said
     assert "did you mean 'case'?" in tune("cases.csv", "--id", "cases", code=2).output
 
 
@@ -84,7 +83,7 @@ def test_several_rows_of_a_patient(cases, tune):
     found = json.loads(tune("cases.csv", "--out", "run", "--json").stdout)
     columns = {column["column"]: column for column in found["columns"]}
     assert not columns["patient_id"]["used"]
-    assert "if it is none say --keep patient_id" in columns["patient_id"]["remark"]
+    assert "to use it: --keep patient_id" in columns["patient_id"]["remark"]
     assert "column 'patient_id' has 80 values in 240 rows" in found["notes"][0]
     assert "'case'" not in found["notes"][0]
     predictions = pd.read_csv("run/predictions.csv", dtype=str)

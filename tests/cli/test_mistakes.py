@@ -40,7 +40,7 @@ def flat(done):
         (["--seed", "-1"], "--seed"),
         (["--keep", "aeg"], "did you mean 'age'?"),
         (["--drop", "ward"], "column 'ward' is the site"),
-        (["--keep", "age", "--drop", "age"], "to be kept and left out"),
+        (["--keep", "age", "--drop", "age"], "both to be kept and left out"),
         (["--label", "ward"], "site and label are both 'ward'"),
         (["--space", "no.toml"], "no.toml cannot be read"),
         (["--drop", "age", "--drop", "smoker", "--drop", "bmi"], "no column is left"),
@@ -107,7 +107,7 @@ def test_text_among_the_labels(visits, folder, tune):
     visits["cost"] = visits["cost"].astype(object)
     visits.loc[100, "cost"] = "ask Bob"
     visits.to_csv("visits.csv", index=False)
-    assert "also text in 1 row(s): 'ask Bob'" in flat(tune("visits.csv", code=2))
+    assert "but text in 1 row(s): 'ask Bob'" in flat(tune("visits.csv", code=2))
 
 
 def test_labels_too_large_to_square(visits, folder, tune):

@@ -31,7 +31,9 @@ def test_text_in_a_numeric_column(visits, noted, folder):
     columns, _ = noted(visits)
     assert columns["bmi"]["kind"] == "number"
     assert columns["bmi"]["missing"] == 3 / 240
-    assert "3 values that are no numbers ('?', 'unknown')" in columns["bmi"]["remark"]
+    assert (
+        "3 values are not numbers ('?', 'unknown') and count as missing" in columns["bmi"]["remark"]
+    )
     raw = pd.read_csv("rough.csv")
     assert len(load_model(folder / "run" / "model.skops").predict(raw)) == 240
 
@@ -41,7 +43,7 @@ def test_codes_stay_categories(visits, noted):
     codes = rng.choice([*map(str, range(250, 300)), "V45", "V10", "E90", "E91", "E92", "E93"], 240)
     columns, _ = noted(visits.assign(code=codes))
     assert columns["code"]["kind"] == "category"
-    assert "read as categories" in columns["code"]["remark"]
+    assert "Read as categories" in columns["code"]["remark"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_column_can_be_kept_or_left_out(visits, noted):
     rough = visits.assign(patient_id=range(240))
     columns, _ = noted(rough, "--keep", "patient_id", "--drop", "bmi")
     assert columns["patient_id"]["used"]
-    assert columns["bmi"]["remark"] == "left out: as you asked"
+    assert columns["bmi"]["remark"] == "left out: as requested"
 
 
 def test_one_huge_site_and_tiny_ones(visits, noted):
@@ -127,7 +129,7 @@ def test_whole_numbers_as_classes_or_quantity(visits, noted, folder):
     visits["grade"] = np.clip((visits["age"] / 20).round(), 1, 4)
     visits.loc[visits["ward"] == "A", "grade"] = np.nan
     _, notes = noted(visits, label="grade", model="logistic")
-    assert "is read as 4 classes; if it is a quantity say --task regression" in notes
+    assert "is read as 4 classes; if it is a quantity, use --task regression" in notes
     assert set(pd.read_csv("run/predictions.csv", dtype=str)["prediction"]) <= set("1234")
     for path in (folder / "run").iterdir():
         path.unlink()

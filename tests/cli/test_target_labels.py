@@ -46,8 +46,8 @@ def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
     said = " ".join(tune("few.csv", USE, "--out", "run").output.split())
     assert "A: 80 rows, 20 of them with a label" in said
     assert (
-        "labels of 20 of 80 rows of the target are used: all judge the trials (with a risk "
-        "estimator other than adjusted some do, and the others train the trials' models), and all "
+        "labels of 20 of 80 rows of the target are used: all evaluate the trials (with a risk "
+        "estimator other than adjusted, some do and the rest train the trials' models), and all "
         "train the final model" in said
     )
     assert json.loads((out / "settings.json").read_text())["options"]["use_target_labels"] is True
@@ -93,7 +93,7 @@ def test_text_among_labels_that_are_set_aside(few, folder, tune):
 def test_without_it_a_note_says_how(few, tune):
     said = " ".join(tune("few.csv", "--out", "run").output.split())
     assert (
-        f"labels of 20 rows of the target are set aside and never used; tune uses them with {USE}"
+        f"labels of 20 rows of the target are set aside and never used; to use them: tune {USE}"
         in said
     )
     assert "label_used" not in pd.read_csv("run/predictions.csv")
@@ -124,7 +124,7 @@ def test_classes_of_the_target(visits, tune):
     table.to_csv("new.csv", index=False)
     said = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
     assert "the class(es) ['perhaps'], which no source has" in said
-    assert ": correct the spelling, leave those labels empty, or bring in a source" in said
+    assert ": correct the spelling, leave those labels empty, or add a source" in said
     table.loc[0, "ill"] = "Yes"
     table.to_csv("new.csv", index=False)
     said = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
@@ -140,7 +140,7 @@ def test_what_would_fail_is_not_advised(visits, tune, label, model):
     table.to_csv("new.csv", index=False)
     said = " ".join(tune("new.csv", "--out", "run", label=label, model=model).output.split())
     assert "labels of 80 rows of the target are set aside and never used" in said
-    assert (f"tune uses them with {USE}" in said) == (label == "cost")
+    assert (f"to use them: tune {USE}" in said) == (label == "cost")
     assert ("no source has the class(es) 'perhaps'" in said) == (label == "ill")
 
 

@@ -54,7 +54,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
     report = (out / "report.html").read_text()
     assert settings["options"]["data"] in report
     assert str(folder / "visits.csv") in report
-    assert "nr: left out: another value in almost every row" in report
+    assert "nr: left out: a different value in almost every row" in report
 
 
 @pytest.mark.parametrize(

@@ -169,9 +169,9 @@ class TestColumns:
     def test_constant_columns_are_noted(self):
         a = pd.DataFrame({"p": np.arange(12.0), "q": 1.0})
         problem = ShiftProblem.from_sites([(a, np.arange(12.0))] * 2, a)
-        assert "constant column(s) that tell nothing: 'q'" in problem.notes
+        assert "constant column(s), of no use to a model: 'q'" in problem.notes
         array = ShiftProblem.from_sites([(a.to_numpy(), np.arange(12.0))] * 2, a.to_numpy())
-        assert "constant column(s) that tell nothing: '1'" in array.notes
+        assert "constant column(s), of no use to a model: '1'" in array.notes
 
     def test_object_arrays_and_text_arrays_work(self):
         X = np.array([[1, "m"], [2, "f"], [3, "m"]] * 4, dtype=object)
@@ -214,6 +214,11 @@ class TestLabels:
         assert len(problem.sources[0]) == 58
         assert 60 not in problem.sources[0].rows
 
+    def test_a_site_without_labels_is_left_out_with_them(self, hospitals):
+        hospitals.loc[hospitals.hospital == "B", "readmitted"] = None
+        with pytest.warns(DataWarning, match="60 row.*'B'"):
+            assert read(hospitals, missing_labels="drop").names == ["C", "D"]
+
     def test_a_site_may_lack_a_class(self, hospitals):
         hospitals.loc[hospitals.hospital == "B", "readmitted"] = "no"
         assert read(hospitals).classes.tolist() == ["no", "yes"]
@@ -233,7 +238,11 @@ BAD = {
     "unknown label": (lambda df: df, {"label": "readmited"}, "did you mean 'readmitted'"),
     "unknown site column": (lambda df: df, {"site": "clinic"}, "no column 'clinic'"),
     "unknown feature": (lambda df: df, {"features": ["agee"]}, "did you mean 'age'"),
-    "site as feature": (lambda df: df, {"features": ["hospital"]}, "'hospital' cannot be a feat"),
+    "site as feature": (
+        lambda df: df,
+        {"features": ["hospital"]},
+        "'hospital' is the site or the label",
+    ),
     "label missing in a source": (
         lambda df: df.assign(readmitted=df.readmitted.mask(df.index == 200)),
         {},
@@ -283,10 +292,10 @@ def test_bad_frames_get_a_clear_error(hospitals, case):
 GOOD = np.arange(20.0).reshape(10, 2), np.arange(10.0)
 BAD_SITES = {
     "empty site": ({"B": GOOD, "C": (np.empty((0, 2)), [])}, GOOD[0], "'C' has no rows"),
-    "no target rows": ({"B": GOOD}, np.empty((0, 2)), "target 'target' has no rows"),
+    "no target rows": ({"B": GOOD}, np.empty((0, 2)), "site 'target' has no rows"),
     "other width": ({"B": GOOD}, np.zeros((4, 3)), "'B' has 2 columns.*'target' has 3"),
     "labels too short": ({"B": (GOOD[0], [1.0])}, GOOD[0], "'B' has 10 rows but 1 labels"),
-    "name of the target": ({"target": GOOD}, GOOD[0], "occurs twice"),
+    "name of the target": ({"target": GOOD}, GOOD[0], "'target' is the target and cannot"),
     "sparse": ({"B": (sparse.csr_matrix(GOOD[0]), GOOD[1])}, GOOD[0], "'B': sparse.*toarray"),
     "one column flat": ({"B": (GOOD[0][:, 0], GOOD[1])}, GOOD[0], r"'B'.*shape \(n, d\)"),
     "complex": ({"B": (GOOD[0] * 1j, GOOD[1])}, GOOD[0], "'B': complex"),
@@ -370,7 +379,7 @@ class TestKindsOfColumns:
 
     def test_an_identifier_is_pointed_out(self, hospitals):
         df = hospitals.assign(patient=[f"p{i}" for i in range(len(hospitals))])
-        assert any("'patient' has another value in almost" in note for note in read(df).notes)
+        assert any("'patient' has a different value in almost" in note for note in read(df).notes)
 
     def test_lists_in_cells(self, hospitals):
         with pytest.raises(ProblemError, match=r"column 'codes' holds values of type list"):
@@ -411,8 +420,8 @@ class TestMoreMistakes:
         ("call", "message"),
         [
             (lambda X, y: ShiftProblem.from_sites([X, X], X), "must be a pair"),
-            (lambda X, y: ShiftProblem.from_sites([(X, y)], None), "needs a table"),
-            (lambda X, y: ShiftProblem.from_sites({1: (X, y), "1": (X, y)}, X), "occurs twice"),
+            (lambda X, y: ShiftProblem.from_sites([(X, y)], None), "must form a table"),
+            (lambda X, y: ShiftProblem.from_sites({1: (X, y), "1": (X, y)}, X), "'1' occur twice"),
             (lambda X, y: ShiftProblem.from_arrays(X, None, y, X), "y and groups are needed"),
             (lambda X, y: ShiftProblem.from_arrays(X, y, X, X), r"groups must have shape \(n,\)"),
             (lambda X, y: ShiftProblem.from_sample_domain(X, y, y + 0.5), "whole numbers"),

@@ -45,7 +45,7 @@ def test_numbers_of_patients_are_no_features(table, understood, csv):
     table["tag"] = [f"{number:05}" for number in numbers]
     table["größe"] = 1.5
     columns = understood(table, csv=csv).columns
-    assert columns.loc["tag", "remark"].startswith("left out: another value in almost every row")
+    assert columns.loc["tag", "remark"].startswith("left out: a different value")
     assert columns.loc["tag", "identifier"]
     assert columns.loc["age", "kind"] == "number"
 
@@ -77,9 +77,7 @@ def test_few_codes_are_categories(table, understood):
 def test_many_codes_are_told_apart_in_part():
     found = read_column(pd.Series([f"{i % 60:03}" for i in range(N)]), np.arange(N) < 200)
     assert found.kind == "category"
-    assert found.remark.endswith(
-        "read as categories, of which only the most frequent are told apart"
-    )
+    assert found.remark.endswith("read as categories; rare ones share one category")
 
 
 def test_what_is_no_code(table, understood):
@@ -150,19 +148,19 @@ def test_labels_are_classes(table, understood):
     table.loc[table["hospital"] == "A", "y"] = None
     found = understood(table)
     assert list(found.problem.classes) == ["01", "02"]
-    assert any("say --task regression" in note for note in found.notes)
+    assert any("use --task regression" in note for note in found.notes)
     as_numbers = understood(table, task="regression").problem
     assert set(as_numbers.sources[0].labels) == {1, 2}
 
 
 def test_too_many_labels_for_classes(table, understood):
     table["y"] = [f"{i:05}" for i in range(N)]
-    with pytest.raises(ProblemError, match="if it is a quantity say --task regression"):
+    with pytest.raises(ProblemError, match="if it is a quantity, use --task regression"):
         understood(table)
     assert understood(table, task="regression").problem.task == "regression"
 
 
 def test_text_beside_the_codes_of_labels(table, understood):
     table["y"] = np.resize(["01", "02", "03", "04", "05", "10", "11", "12", "13", "14", "?"], N)
-    with pytest.raises(ProblemError, match=r"but also text in .* row\(s\): '\?'"):
+    with pytest.raises(ProblemError, match=r"but text in .* row\(s\): '\?'"):
         understood(table)

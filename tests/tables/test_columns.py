@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftune.errors import ProblemError
+from shiftune import ShiftProblem
+from shiftune.errors import DataError, DataWarning
 from shiftune.tables import site_table
 from shiftune.tables.columns import read_column
 
@@ -62,9 +63,11 @@ def test_identifiers_of_several_rows(name, distinct, used, noticed, text):
     assert (found.used, found.identifier) == (used, not used)
     assert ("named like an identifier" in found.remark) == noticed
     if not used:
-        assert found.remark.endswith(f"say --keep {name}" if " " not in name else f"'{name}'")
+        assert found.remark.endswith(
+            f"to use it: --keep {name}" if " " not in name else f"'{name}'"
+        )
     elif noticed:
-        assert found.remark.endswith(f"say --id {name}")
+        assert found.remark.endswith(f"if it is one: --id {name}")
     kept = read_column(column, np.arange(1000) < 300, keep=True)
     assert kept.used
     assert "named like" not in kept.remark
@@ -96,7 +99,7 @@ def test_a_few_strange_dates_are_missing():
     assert found.kind == "date"
     assert found.series.isna().sum() == 1
     assert found.remark == (
-        "dates (year-month-day); 1 value that is no date ('soon') counts as missing"
+        "dates (year-month-day); 1 value is not a date ('soon') and counts as missing"
     )
 
 
@@ -110,7 +113,7 @@ def test_numbers_with_too_much_text_are_categories():
 
 
 def test_nested_values_are_refused():
-    with pytest.raises(ProblemError, match="column 'x' holds lists"):
+    with pytest.raises(DataError, match="column 'x' holds lists"):
         read([[1], [2]] * 50)
 
 
@@ -122,8 +125,6 @@ def test_the_table_is_not_changed(hospitals):
 
 def test_the_same_problem_as_from_frame(hospitals):
     """Where nothing is to be tidied, nothing is."""
-    from shiftune import ShiftProblem
-
     table = site_table(hospitals, site="hospital", target="A", label="readmitted")
     direct = ShiftProblem.from_frame(hospitals, site="hospital", target="A", label="readmitted")
     assert table.problem.fingerprint() == direct.fingerprint()
@@ -138,8 +139,57 @@ def test_target_rows_count_rows_that_were_left_out(hospitals):
     assert table.target_rows.tolist() == np.flatnonzero(mixed["hospital"] == "A").tolist()
 
 
+def test_every_row_can_be_traced_to_the_table(hospitals):
+    """Also where rows without label and tiny sites are left out; as from_frame does it."""
+    mixed = hospitals.sample(frac=1, random_state=0).reset_index(drop=True)
+    mixed.loc[:5, "readmitted"] = None
+    mixed.loc[mixed.index[mixed["hospital"] == "D"][2:], "hospital"] = "C"
+    table = site_table(mixed, site="hospital", target="A", label="readmitted", drop_unlabelled=True)
+    assert "D" not in table.problem.names
+    for site in (table.problem.target, *table.problem.sources):
+        assert (mixed["hospital"].iloc[site.rows] == site.name).all()
+        np.testing.assert_array_equal(site.X["age"], mixed["age"].iloc[site.rows])
+    with pytest.warns(DataWarning, match="without label are left out"):
+        direct = ShiftProblem.from_frame(
+            mixed[mixed["hospital"] != "D"],
+            site="hospital",
+            target="A",
+            label="readmitted",
+            missing_labels="drop",
+        )
+    assert table.problem.fingerprint() == direct.fingerprint()
+
+
+def test_rows_whose_labels_are_used(hospitals):
+    own = hospitals.index[hospitals["hospital"] == "A"]
+    hospitals.loc[own[3:9], "readmitted"] = ["yes", "no"] * 3
+    table = site_table(
+        hospitals, site="hospital", target="A", label="readmitted", use_target_labels=True
+    )
+    assert table.problem.labelled_target.rows.tolist() == own[3:9].tolist()
+    assert np.flatnonzero(table.target_labelled).tolist() == [*range(3, 9)]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_whole_numbers_beside_text_that_is_set_aside(hospitals, task):
+    """They are 0 and 1, as they are without that text, not 0.0 and 1.0."""
+    grade = pd.Series(np.resize([0, 1, 1], len(hospitals)), dtype=object)
+    labelled = hospitals.drop(columns="readmitted").assign(grade=grade)
+    labelled.loc[labelled["hospital"] == "A", "grade"] = "pending"
+    labelled["grade"] = labelled["grade"].astype(str)
+    table = site_table(labelled, site="hospital", target="A", label="grade", task=task)
+    assert {site.labels.dtype.kind for site in table.problem.sources} == {"i"}
+
+
+def test_a_code_for_missing_is_asked_about():
+    values = [str(i % 9) for i in range(77)] + ["."] * 23
+    assert read(values).remark == (
+        "77 % numeric; the rest is '.'. Is that a code for missing? Read as categories"
+    )
+
+
 def test_a_site_column_that_is_no_site_column(hospitals):
-    with pytest.raises(ProblemError, match="really the column of the sites"):
+    with pytest.raises(DataError, match="really the column of the sites"):
         site_table(
             hospitals.assign(nr=range(240)),
             site="nr",
@@ -148,9 +198,9 @@ def test_a_site_column_that_is_no_site_column(hospitals):
             task="regression",
         )
     gaps = hospitals.assign(hospital=hospitals["hospital"].where(hospitals.index > 3))
-    with pytest.raises(ProblemError, match=r"site column 'hospital' is empty in 4 row"):
+    with pytest.raises(DataError, match=r"site column 'hospital' is empty in 4 row"):
         site_table(gaps, site="hospital", target="A", label="readmitted")
-    with pytest.raises(ProblemError, match="all rows are of site 'A'"):
+    with pytest.raises(DataError, match="there are no sources; at least one labelled site"):
         site_table(
             hospitals[hospitals["hospital"] == "A"], site="hospital", target="A", label="visits"
         )
@@ -162,7 +212,7 @@ def test_names_of_columns(hospitals):
         hospitals.rename(columns={"age": 7}), site="hospital", target="A", label="readmitted"
     )
     assert "7" in table.schema.kinds
-    with pytest.raises(ProblemError, match=r"\['age'\] occur more than once"):
+    with pytest.raises(DataError, match=r"\['age'\] occur more than once"):
         site_table(
             hospitals.rename(columns={"visits": "age"}),
             site="hospital",

@@ -1,4 +1,4 @@
-"""ShiftProblem: labelled sources, an unlabelled target, and nothing that could be wrong."""
+"""ShiftProblem: labelled sources and an unlabelled target, checked."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.problem.columns import check_unique
+from shiftune.errors import DataWarning, SettingsError
 from shiftune.problem.labels import Task
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites
-from shiftune.problem.stacked import check_roles, has_label, site_names, split_by_site
-from shiftune.spelling import check_choice
+from shiftune.problem.stacked import split_by_site, split_domains, split_frame
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
@@ -30,10 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ShiftProblem:
-    """Labelled sources and a target without labels. Nothing in it can be changed.
+    """Labelled sources and a target without labels; immutable.
 
-    Made by `from_frame`, `from_arrays`, `from_sites` or `from_sample_domain`, which copy what
-    they are given and check it.
+    `from_frame`, `from_arrays`, `from_sites` and `from_sample_domain` copy and check their input.
 
     Attributes
     ----------
@@ -44,10 +41,10 @@ class ShiftProblem:
     labelled_target : Site or None
         A few labelled rows of the target: one more source, whose density ratio is 1.
     oracle : Site or None
-        The target with all its labels. For experiments only: nothing that chooses reads it.
+        The target with all its labels, for experiments only: the search never reads it.
     task : {"classification", "regression"}
     notes : tuple of str
-        What was decided or noticed while reading the data.
+        Decisions made and oddities found while reading the data.
 
     Examples
     --------
@@ -56,8 +53,8 @@ class ShiftProblem:
     >>> ShiftProblem.from_frame(df, site="hospital", label="ill", target="A")
     ShiftProblem: classification, 1 column
       target  'A': 2 rows without labels
-      sources 'B': 3 rows, 'C': 3 rows
-      note    sites 'B', 'C' have fewer than 10 rows: their own estimates will be rough
+      sources 'B': 3 rows and 'C': 3 rows
+      note    sites 'B' and 'C' have fewer than 10 rows: their own estimates will be rough
     """
 
     sources: tuple[Site, ...]
@@ -69,8 +66,6 @@ class ShiftProblem:
 
     def __post_init__(self) -> None:
         check_names(self.names, self.target.name)
-
-    # ---------------------------------------------------------------- ways in
 
     @classmethod
     def from_frame(
@@ -98,39 +93,18 @@ class ShiftProblem:
         features : list of column names, optional
             Default: all columns but `site` and `label`.
         target_labels : {"hide", "use", "oracle"}
-            What to do with labels that the target has: hide them (the default); use them as a
-            few labelled rows; or keep them aside as the truth of an experiment.
+            Labels of the target are hidden (the default), used as a few labelled rows, or kept
+            aside as the truth of an experiment.
         missing_labels : {"error", "drop"}
-            What to do with source rows that have no label.
+            Whether source rows without a label are an error or left out.
         target_name : str
-            What to call a target that is given as a table of its own.
+            Name of a target that is given as a table of its own.
         task : {"classification", "regression"}, optional
-            Default: told from the labels.
+            Default: decided by the labels (see `shiftune.problem.labels.task_of`).
         """
-        if not isinstance(df, pd.DataFrame):
-            raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
-        if missing_labels not in ("error", "drop"):
-            raise SettingsError(f"missing_labels is 'error' or 'drop', got {missing_labels!r}")
-        if isinstance(features, str):
-            raise SettingsError(f"features is a list of columns; did you mean [{features!r}]?")
-        check_roles(df, site, label, *(features or ()))
-        chosen = [c for c in df if c not in (site, label)] if features is None else list(features)
-        if taken := [name for name in (site, label) if name in chosen]:
-            raise SettingsError(f"column {taken[0]!r} cannot be a feature as well")
-        X, y, groups = df[chosen], df[label], site_names(df[site], f"the site column {site!r}")
-        if isinstance(target, pd.DataFrame):
-            check_unique(target.columns, "the target's table")
-            for name in chosen:
-                check_choice(name, target.columns, "column of the target", DataError)
-            inside = np.zeros(len(df), dtype=bool)
-            own = GivenSite(target_name, target[chosen], target.get(label))
-        else:
-            target_name = _site_named(target, df[site], groups)
-            inside = groups == target_name
-            own = GivenSite(target_name, X[inside], y[inside], np.flatnonzero(inside))
-        kept, notes = has_label(y[~inside], groups[~inside], drop=missing_labels == "drop")
-        rows = np.flatnonzero(~inside)[kept]
-        sources = split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows)
+        sources, own, notes = split_frame(
+            df, site, label, target, features, missing_labels, target_name
+        )
         return cls._read(
             sources, own, notes, target_labels=target_labels, task=task, label=str(label)
         )
@@ -212,22 +186,10 @@ class ShiftProblem:
         """Read skada's form: `sample_domain` >= 0 marks a source row, < 0 a target row.
 
         The labels of target rows, masked (-1 or NaN) or not, are never read. With more than one
-        target domain, `target` says which one is meant.
+        target domain, `target` is the one to tune for.
         """
-        domain = np.asarray(sample_domain)
-        if domain.dtype.kind not in "iuf" or np.any(domain != np.round(domain.astype(float))):
-            raise SettingsError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
-        sites = {int(site.name): site for site in split_by_site(X, y, domain.astype(int))}
-        targets = sorted(number for number in sites if number < 0)
-        if not targets:
-            raise SettingsError("sample_domain marks no row as target (none is < 0)")
-        if target is None and len(targets) > 1:
-            raise SettingsError(f"there are several target domains {targets}; choose one: target=")
-        chosen = targets[0] if target is None else target
-        if chosen not in targets:
-            raise SettingsError(f"target={chosen} is not among the target domains {targets}")
-        sources = [site for number, site in sites.items() if number >= 0]
-        return cls._read(sources, sites[chosen]._replace(y=None), task=task)
+        sources, own = split_domains(X, y, sample_domain, target)
+        return cls._read(sources, own, task=task)
 
     @classmethod
     def _read(
@@ -242,8 +204,6 @@ class ShiftProblem:
             warnings.warn(note, DataWarning, stacklevel=3)
         parts["notes"] = (*notes, *parts["notes"])
         return cls(**parts)
-
-    # ---------------------------------------------------------------- what it offers
 
     @property
     def names(self) -> list[str]:
@@ -284,13 +244,13 @@ class ShiftProblem:
             Default: the paper's .21 / .49 / .30. A share of 0 leaves that part empty, as for
             the naive estimate, which needs no density ratio: ``(0, .7, .3)``.
         stratify : bool, optional
-            Spread the classes evenly over the parts; default: for classification. A class of
-            which only a row or two exist goes to training, where a model must meet it.
+            Spread the classes evenly over the parts; default: for classification. A class with
+            only a row or two goes to training, since a model cannot predict what it never saw.
         random_state : int
             The same seed gives the same split, whatever the order of the sites.
         target_trains : bool
-            Whether the few labelled rows of the target, if there are any, are shared between
-            training and validation; otherwise all are for validation.
+            Share the few labelled rows of the target between training and validation; otherwise
+            all are for validation.
         """
         if not isinstance(random_state, int | np.integer) or random_state < 0:
             raise SettingsError(f"random_state must be a whole number >= 0, got {random_state!r}")
@@ -305,7 +265,7 @@ class ShiftProblem:
         )
 
     def fingerprint(self) -> str:
-        """Return a text that is the same for the same data and differs for other data.
+        """Return a hash of the data: task, names, columns, rows and labels.
 
         >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
         >>> one, other = (ShiftProblem.from_sites([a, x], np.zeros((5, 1))) for x in (a, b))
@@ -325,12 +285,12 @@ class ShiftProblem:
     def diagnose(
         self, ratio: str | DensityRatio = "logistic", *, random_state: int = 0
     ) -> pd.DataFrame:
-        """Say, before any model is trained, which sources overlap with the target.
+        """Return the overlap of every source with the target; no model is trained.
 
-        See `shiftune.ratio.diagnose`, which this calls. The default ratio is that of
-        `ShiftSearch`; "auto" looks closer and takes some 10 s for 30 sources.
+        See `shiftune.ratio.diagnose`. The default ratio is that of `ShiftSearch`; "auto" is more
+        thorough and takes some 10 s for 30 sources.
         """
-        # The one look down the picture of the layers: a convenience for the user's first line.
+        # A convenience for the user's first line; the only import from a later layer.
         from shiftune.ratio import diagnose
 
         return diagnose(self, ratio, random_state=random_state)
@@ -347,9 +307,3 @@ class ShiftProblem:
         ]
         lines += [f"  note    {note}" for note in self.notes]
         return "\n".join(lines)
-
-
-def _site_named(target: Any, where: pd.Series, groups: NDArray[np.object_]) -> str:
-    """Return the name of the site that the user means; 1 also means 1.0."""
-    same = [v for v in where.unique() if type(v) is not str and v == target]
-    return check_choice(str(same[0] if same else target), sorted(set(groups)), "site", DataError)

@@ -69,13 +69,12 @@ def read_sites(
     check_names([site.name for site in sources], target.name)
     few = None if labelled_target is None else GivenSite(FEW, *labelled_target)
     truth, loud = None, []
-    if target.y is not None and not is_missing(target.y).all():
-        if target_labels == "hide":
-            loud.append(_about_hidden(target))
-        elif target_labels == "use":
-            few = _labelled_rows(target)
-        else:
-            truth = as_labels(target.y, target.name, label)
+    if target.y is not None and target_labels == "hide":
+        loud.append(_about_hidden(target))
+    elif target.y is not None and target_labels == "use":
+        few = _labelled_rows(target)
+    elif target.y is not None:
+        truth = as_labels(target.y, target.name, label)
 
     labelled = [*sources, *([] if few is None else [few])]
     given = (target, *labelled)
@@ -152,13 +151,13 @@ def _decide_task(
             "numbers, or use task='classification'"
         )
     values = np.unique(np.concatenate(list(labels.values())))
-    if task is None and decided == "classification" and values.dtype.kind in "iuf":
-        if len(values) > 2:
-            return decided, [
-                f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
-                "quantity pass task='regression'"
-            ]
-    return decided, []
+    whole_numbers = values.dtype.kind in "iuf" and len(values) > 2
+    if task is not None or decided == "regression" or not whole_numbers:
+        return decided, []
+    return decided, [
+        f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
+        "quantity pass task='regression'"
+    ]
 
 
 def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:

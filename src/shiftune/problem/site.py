@@ -1,4 +1,4 @@
-"""One site: a name, its rows and, where they are known, their labels."""
+"""One site: a name, its rows and, where known, their labels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Site:
     Parameters
     ----------
     name : str
-        What the user calls the site.
+        Name of the site in the user's table.
     X : DataFrame or array of shape (n, d)
         Already checked columns; see `shiftune.problem.columns`.
     y : array of shape (n,), optional
         Labels; None for a site without labels.
     rows : array of shape (n,), optional
-        Row numbers in the table the site came from, so that a result can be traced back.
+        Row numbers in the table the site came from, to trace results back.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Site:
         rows: NDArray[np.intp] | None = None,
     ) -> None:
         if len(X) == 0:
-            raise DataError(f"site {name!r} has no rows; leave it out or give it rows")
+            raise DataError(f"site {name!r} has no rows; it needs at least one")
         if y is not None and len(y) != len(X):
             raise DataError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
         fixed = object.__setattr__
@@ -67,12 +67,12 @@ class Site:
 
     @property
     def name(self) -> str:
-        """What the user calls the site."""
+        """Name of the site in the user's table."""
         return self._name
 
     @property
     def X(self) -> Features:
-        """The rows; writing to them does not reach the site."""
+        """The rows; writing to them does not change the site."""
         if isinstance(self._X, pd.DataFrame):
             return self._X.copy(deep=not _COPY_IS_LAZY)
         return self._X
@@ -84,7 +84,7 @@ class Site:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The labels of a site that has them; an error for one that has none."""
+        """The labels; an error for a site without labels."""
         if self._y is None:
             raise DataError(f"site {self._name!r} has no labels")
         return self._y

@@ -14,7 +14,7 @@ from shiftune.problem.site import rows_of
 from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -55,6 +55,65 @@ def split_by_site(
         own = np.flatnonzero(names == name)
         found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own]))
     return found
+
+
+def split_frame(
+    df: pd.DataFrame,
+    site: Hashable,
+    label: Hashable,
+    target: Any,
+    features: Sequence[Hashable] | None,
+    missing_labels: str,
+    target_name: str,
+) -> tuple[list[GivenSite], GivenSite, list[str]]:
+    """Return the sources, the target and notes; see `ShiftProblem.from_frame`."""
+    if not isinstance(df, pd.DataFrame):
+        raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
+    if missing_labels not in ("error", "drop"):
+        raise SettingsError(f"missing_labels is 'error' or 'drop', got {missing_labels!r}")
+    if isinstance(features, str):
+        raise SettingsError(f"features is a list of columns; did you mean [{features!r}]?")
+    check_roles(df, site, label, *(features or ()))
+    chosen = [c for c in df if c not in (site, label)] if features is None else list(features)
+    if taken := [name for name in (site, label) if name in chosen]:
+        raise SettingsError(f"column {taken[0]!r} is the site or the label, so it is no feature")
+    X, y, groups = df[chosen], df[label], site_names(df[site], f"the site column {site!r}")
+    if isinstance(target, pd.DataFrame):
+        check_unique(target.columns, "the target's table")
+        for name in chosen:
+            check_choice(name, target.columns, "column of the target", DataError)
+        inside = np.zeros(len(df), dtype=bool)
+        own = GivenSite(target_name, target[chosen], target.get(label))
+    else:
+        same = [v for v in df[site].unique() if type(v) is not str and v == target]  # 1 and 1.0
+        wanted = str(same[0] if same else target)
+        inside = groups == check_choice(wanted, sorted(set(groups)), "site", DataError)
+        own = GivenSite(wanted, X[inside], y[inside], np.flatnonzero(inside))
+    if own.y is not None and own.y.isna().all():
+        own = own._replace(y=None)
+    known, notes = has_label(y[~inside], groups[~inside], drop=missing_labels == "drop")
+    rows = np.flatnonzero(~inside)[known]
+    return split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows), own, notes
+
+
+def split_domains(
+    X: Any, y: ArrayLike, sample_domain: ArrayLike, target: int | None
+) -> tuple[list[GivenSite], GivenSite]:
+    """Return the sources and the target; see `ShiftProblem.from_sample_domain`."""
+    domain = np.asarray(sample_domain)
+    if domain.dtype.kind not in "iuf" or np.any(domain != np.round(domain.astype(float))):
+        raise SettingsError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
+    sites = {int(site.name): site for site in split_by_site(X, y, domain.astype(int))}
+    targets = sorted(number for number in sites if number < 0)
+    if not targets:
+        raise SettingsError("sample_domain marks no row as target (none is < 0)")
+    if target is None and len(targets) > 1:
+        raise SettingsError(f"there are several target domains {targets}; choose one: target=")
+    chosen = targets[0] if target is None else target
+    if chosen not in targets:
+        raise SettingsError(f"target={chosen} is not among the target domains {targets}")
+    sources = [site for number, site in sites.items() if number >= 0]
+    return sources, sites[chosen]._replace(y=None)
 
 
 def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:

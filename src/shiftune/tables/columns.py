@@ -136,9 +136,7 @@ def _as_dates(text: ReadColumn, given: pd.Series) -> ReadColumn | None:
     remark = f"dates ({format_in_words(date_format)})"
     if strange := _count_as_missing(text.series[dates.isna() & text.series.notna()], "date"):
         remark += f"; {strange}"
-    return ReadColumn(
-        dates, "date", int(dates.nunique()), remark=remark, date_format=date_format
-    )
+    return ReadColumn(dates, "date", int(dates.nunique()), remark=remark, date_format=date_format)
 
 
 def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
@@ -157,12 +155,20 @@ def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
 
 def _about_text(distinct: int, strange: pd.Series, share: float) -> str:
     if share >= 0.5:
-        return _with_many(f"{distinct} different texts", distinct) if distinct > MANY_CATEGORIES else ""
+        return (
+            _with_many(f"{distinct} different texts", distinct)
+            if distinct > MANY_CATEGORIES
+            else ""
+        )
     numeric = f"{int(100 * (1 - share))} % numeric"
     texts = strange.unique()
     if len(texts) == 1:
-        return f"{numeric}; the rest is {texts[0]!r}. Is that a code for missing? Read as categories"
-    return f"{numeric}; the rest is {len(texts)} different texts ({_shown(texts)}). Read as categories"
+        return (
+            f"{numeric}; the rest is {texts[0]!r}. Is that a code for missing? Read as categories"
+        )
+    return (
+        f"{numeric}; the rest is {len(texts)} different texts ({_shown(texts)}). Read as categories"
+    )
 
 
 def _with_many(remark: str, distinct: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from shiftune.errors import DataError, SettingsError
+from shiftune.errors import DataError
 from shiftune.problem.labels import MOST_CLASSES, Task, task_of
 from shiftune.tables.codes import first_code
 from shiftune.tables.whole_numbers import are_whole
