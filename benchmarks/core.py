@@ -14,6 +14,7 @@ import argparse
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from densratio import densratio
@@ -44,7 +45,7 @@ def error(weights: list[np.ndarray], sites: GaussianSites, fresh: list[np.ndarra
     )
 
 
-def seconds(task) -> tuple[float, object]:
+def seconds(task) -> tuple[float, Any]:
     start = time.perf_counter()
     result = task()
     return time.perf_counter() - start, result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,47 @@ def test_layers(layer):
         name = path.relative_to(ROOT).as_posix()
         excused = {used for file, used in EXCEPTIONS if file == name}
         assert imported_layers(path) <= allowed | excused, name
+
+
+def module_name(path: Path) -> str:
+    parts = ("shiftune", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in ROOT.rglob("*.py")}
+
+
+def imported_modules(name: str) -> set[str]:
+    """Modules that a module imports when it runs, at its top or inside a function."""
+    tree = ast.parse(MODULES[name].read_text())
+    for_types_only = {
+        id(inside)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+        for inside in ast.walk(statement)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in for_types_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & set(MODULES) or {str(node.module)}
+    return found & set(MODULES) - {name}
+
+
+def test_no_import_cycles():
+    """Nor by imports inside functions, but for the documented conveniences."""
+    graph = {}
+    for name, path in MODULES.items():
+        file = path.relative_to(ROOT).as_posix()
+        down = tuple(f"shiftune.{layer}" for origin, layer in EXCEPTIONS if origin == file)
+        graph[name] = {used for used in imported_modules(name) if not used.startswith(down)}
+    assert len(graph) > 100
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 def test_importing_changes_no_global_setting():

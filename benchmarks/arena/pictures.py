@@ -162,7 +162,7 @@ def intervals(
     ax.set_yticks(range(len(names)), names, size=9)
     for label in ax.get_yticklabels():
         if label.get_text() == default:
-            label.set_weight("bold")
+            label.set_fontweight("bold")
     ax.set(
         xlim=(0, 1.01),
         ylim=(len(names) - 0.4, -0.6),

@@ -18,6 +18,8 @@ matplotlib = pytest.importorskip("matplotlib")
 
 from reproduction import figures  # noqa: E402
 
+from shiftune.report.figures import GREY  # noqa: E402
+
 SETTINGS = tuple(ALL_SETTINGS)
 
 
@@ -65,7 +67,7 @@ def test_over_c_draws_means_and_standard_errors(toy):
         np.testing.assert_allclose(y, means.loc[method, "mean"])
         np.testing.assert_allclose(bars, means.loc[method, "stderr"])
     oracle = containers["oracle"].lines[0]
-    assert (oracle.get_linestyle(), oracle.get_color()) == ("--", figures.GREY)
+    assert (oracle.get_linestyle(), oracle.get_color()) == ("--", GREY)
     assert ax.get_yscale() == "linear"
     assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "5"]
 

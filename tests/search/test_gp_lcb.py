@@ -545,11 +545,11 @@ def draw_distribution(draw: st.DrawFn) -> BaseDistribution:
         low = draw(st.integers(1, 1000))
         return IntDistribution(low, low + draw(st.integers(0, 10**6)), log=True)
     if kind == "log":
-        low = draw(st.floats(1e-8, 10))
-        return FloatDistribution(low, low * draw(st.floats(1, 1e8)), log=True)
-    low = draw(floats)
+        start = draw(st.floats(1e-8, 10))
+        return FloatDistribution(start, start * draw(st.floats(1, 1e8)), log=True)
+    start = draw(floats)
     step = draw(widths) if kind == "step" else None
-    return FloatDistribution(low, low + draw(widths), step=step)
+    return FloatDistribution(start, start + draw(widths), step=step)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -107,7 +107,7 @@ def test_only_the_beginning_of_a_file_is_read_twice(table, understood, monkeypat
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(files.pd, "read_csv", reading)
+    monkeypatch.setattr(pd, "read_csv", reading)
     monkeypatch.setattr(files, "ROWS_LOOKED_AT", 50)
     table["code"] = [f"{i % 9:02}" if i >= 50 else str(i % 9) for i in range(N)]
     assert understood(table).schema.kinds["code"] == "number"

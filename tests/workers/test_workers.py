@@ -232,9 +232,9 @@ def test_what_cannot_be_sent_back_breaks_nothing(name, caplog):
     with backend(name) as (arguments, _), Workers(tasks.fail, None, **arguments) as workers:
         for key, item in enumerate(["unpackable", "exit", "lock", "value"]):
             workers.submit(key, item)
-        with pytest.raises(RuntimeError, match=r"UnpackableError: cannot \(3\)") as caught:
+        with pytest.raises(RuntimeError, match=r"UnpackableError: cannot \(3\)") as stand_in:
             workers.result(0)
-        assert "in fail" in caught.value.__notes__[0]
+        assert "in fail" in stand_in.value.__notes__[0]
         with pytest.raises(SystemExit):
             workers.result(1)
         with pytest.raises(TypeError, match="lock"):
