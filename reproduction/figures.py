@@ -41,15 +41,15 @@ SETTING_COLOURS = dict(zip(SETTINGS, (RED, ORANGE, BLUE), strict=True))
 STEP = 0.045  # in units of c, between marks that would else lie on each other
 
 
-def draw(runs: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write the figures of an experiment; return their paths, the PNG of each first."""
+def draw(runs: pd.DataFrame, folder: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write the figures of an experiment; return their paths."""
     if runs["c"].isna().all():
-        return save(by_method(runs), folder / runs["experiment"].iloc[0])
+        return save(by_method(runs), folder / runs["experiment"].iloc[0], kinds)
     paths = []
-    for setting in runs["setting"].unique():
-        paths += save(over_c(runs, setting), folder / f"toy-{setting}")
+    for setting in (name for name in SETTINGS if name in set(runs["setting"])):
+        paths += save(over_c(runs, setting), folder / f"toy-{setting}", kinds)
     if {"unbiased", "variance_reduced"} <= set(runs["method"]):
-        paths += save(ratio_over_c(runs), folder / "toy-ratio")
+        paths += save(ratio_over_c(runs), folder / "toy-ratio", kinds)
     return paths
 
 

@@ -100,8 +100,8 @@ SETTINGS: dict[SettingName, Setting] = {
                 "the released code's choices: uLSIF with bandwidths and penalties "
                 f"{_listed(RELEASED_GRID)} on unscaled features, unweighted training, no guard, "
                 "and random search, because the released Gaussian process is never fitted; the toy "
-                f"problem is not split, density ratios see {TRAIN_SHARE:.0%} of the target's rows, "
-                "and the oracle is tuned on the rows on which it is scored"
+                f"problem is not split, density ratios see {100 * TRAIN_SHARE:.0f} % of the "
+                "target's rows, and the oracle is tuned on the rows on which it is scored"
             ),
             bandwidths=RELEASED_GRID,
             guard=False,

@@ -35,12 +35,12 @@ def source_weights(seeds: range, n: int = 1000) -> pd.DataFrame:
     DataFrame
         By setting, seed and source: distance between the means of source and target, in standard
         deviations of x; mean weight (it should be 1); effective rows; share in the variance
-        reduced estimate of the best theta's risk.
+        reduced estimate of the best theta's risk; whether the guard leaves it out.
 
     Examples
     --------
     >>> source_weights(range(1), n=200).columns.tolist()
-    ['setting', 'seed', 'distance', 'mean_weight', 'effective_rows', 'share']
+    ['setting', 'seed', 'distance', 'mean_weight', 'effective_rows', 'share', 'left_out']
     """
     rows = []
     with threadpool_limits(1), warnings.catch_warnings():
@@ -51,7 +51,15 @@ def source_weights(seeds: range, n: int = 1000) -> pd.DataFrame:
                 rows += _of_problem(toy, setting, seed)
     return pd.DataFrame(
         rows,
-        columns=["setting", "seed", "distance", "mean_weight", "effective_rows", "share"],
+        columns=[
+            "setting",
+            "seed",
+            "distance",
+            "mean_weight",
+            "effective_rows",
+            "share",
+            "left_out",
+        ],
     )
 
 
@@ -86,7 +94,7 @@ def by_distance(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of_problem(
     toy: ToyProblem, setting: Setting, seed: int
-) -> list[tuple[str, int, float, float, float, float]]:
+) -> list[tuple[str, int, float, float, float, float, bool]]:
     problem = toy.problem
     split = all_rows(problem) if setting.reuses_rows else problem.split(random_state=seed)
     ratio = ratio_named(setting.ratio(seed), seed)
@@ -97,6 +105,8 @@ def _of_problem(
     risk = estimate(losses, weights, guard=setting.guard or NO_GUARD)
     distances = np.abs(toy.sites.means[1:, 0] - toy.sites.means[0, 0])
     return [
-        (setting.name, seed, float(d), float(w.mean()), float(effective_rows(w)[0]), float(share))
-        for d, w, share in zip(distances, weights, risk.lam * risk.n, strict=True)
+        (setting.name, seed, d, float(w.mean()), float(effective_rows(w)[0]), share, bool(reason))
+        for d, w, share, reason in zip(
+            distances.tolist(), weights, (risk.lam * risk.n).tolist(), risk.left_out, strict=True
+        )
     ]

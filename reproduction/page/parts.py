@@ -52,6 +52,15 @@ def paragraph(text: str) -> str:
     )
 
 
+def percent(share: float) -> str:
+    """Write a share as a whole percentage.
+
+    >>> percent(0.9335)
+    '93 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
 def compact(compared: pd.DataFrame) -> pd.DataFrame:
     """Write differences as text, with c as columns where there is one."""
     cells = pd.Series(
@@ -91,5 +100,4 @@ def guarded_against_others(runs: pd.DataFrame, value: str) -> str:
 
 def images(paths: list[Path], pictures: Path) -> str:
     """Show the pictures that lie in a folder beside the page."""
-    drawn = [path for path in paths if path.suffix == ".svg"]
-    return "\n\n".join(f"![{path.stem}]({pictures.name}/{path.name})" for path in drawn)
+    return "\n\n".join(f"![{path.stem}]({pictures.name}/{path.name})" for path in paths)

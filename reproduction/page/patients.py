@@ -19,6 +19,7 @@ from reproduction.page.parts import (
     has,
     images,
     paragraph,
+    percent,
 )
 from reproduction.published import PRINTED
 from reproduction.record import noted_in
@@ -38,7 +39,7 @@ def patients_section(folder: Path, pictures: Path) -> str:
     """Return the section of an experiment, and draw its figure."""
     runs = comparable_runs(folder)
     name = str(runs["experiment"].iloc[0])
-    shown = draw(runs, pictures)
+    shown = draw(runs, pictures, ["svg"])
     compared = {
         than: tables.paired(runs, "variance_reduced", than)
         for than in ("naive", "unbiased", "li", "distbo")
@@ -48,7 +49,7 @@ def patients_section(folder: Path, pictures: Path) -> str:
         {METHODS[than]: frame for than, frame in compared.items()}, names=["against"]
     )
     facts, budget = _facts(folder), int(noted_in(folder)["options"]["budget"])
-    notes = [_nature(name, runs, facts), _baselines(name, runs, facts, budget)]
+    notes = "\n\n".join([_nature(name, runs, facts), _baselines(name, runs, facts, budget)])
     return f"""
 ## {TITLES[name]}
 
@@ -68,7 +69,7 @@ Variance reduced against the others, paired by seed (positive: it is better; 95 
 
 {_collapse_in_words(runs)}
 
-{chr(10).join(note for note in notes if note)}
+{notes}
 """
 
 
@@ -95,7 +96,7 @@ def _collapse_in_words(runs: pd.DataFrame) -> str:
     lines = []
     for setting, row in tables.collapse(runs).iterrows():
         basis = (
-            f"- *{setting}*: the source that counts most has {row['top_share']:.0%} of the "
+            f"- *{setting}*: the source that counts most has {percent(row['top_share'])} of the "
             f"variance reduced estimate, the mean of its density ratios is "
             f"{row['top_mean_weight']:.2g}, and the estimate is {row['estimate_over_score']:.2g} "
             "times the score (medians)."
@@ -116,16 +117,16 @@ def _nature(name: str, runs: pd.DataFrame, facts: dict[str, Any]) -> str:
     """Describe the difficulty of the data set."""
     if name == "parkinson":
         return paragraph(
-            f"- {facts['between_patients']:.0%} of the label's variance lies between patients: "
+            f"{percent(facts['between_patients'])} of the label's variance lies between patients: "
             "p(y|x) itself differs from one patient to the next, which no density ratio repairs. "
             "Within the target, the time of the recording alone gives the label away: "
-            f"interpolating over it has a mean absolute error of {facts['error_by_time']:.1g} in "
-            "the paper's way of scoring."
+            f"interpolating over it has a mean absolute error of {facts['error_by_time']:.1g} on "
+            "the rows that the paper scores on."
         )
     spread = runs.groupby(["setting", "method"])["score"].agg(lambda s: s.max() / s.min())
-    low, high = (f"{value:.2g}" for value in (spread.min(), spread.max()))
+    low, high = (f"{float(f'{value:.2g}'):,g}" for value in (spread.min(), spread.max()))
     text = (
-        "- The largest loss of a method over the seeds is "
+        "The largest loss of a method over the seeds is "
         f"{low} to {high} times its smallest, so one or two seeds decide a mean."
     )
     if has(runs, "oracle", "guarded"):
@@ -149,7 +150,7 @@ def _baselines(name: str, runs: pd.DataFrame, facts: dict[str, Any], budget: int
     if not ratios:
         return ""
     return paragraph(
-        f"- {', '.join(ratios)}. A budget of {budget} fits for {facts['sources']} sources is "
-        f"{budget / facts['sources']:.1f} per source; a source with one fit has no say in LI's "
-        "choice."
+        f"{', '.join(ratios)}. A budget of {budget} fits for {facts['sources']} sources is "
+        f"{budget / facts['sources']:.1f} per source; a source with one fit does not "
+        "influence LI's choice."
     )

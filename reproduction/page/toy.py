@@ -17,9 +17,10 @@ from reproduction.page.parts import (
     has,
     images,
     paragraph,
+    percent,
 )
 from reproduction.settings import SETTINGS
-from reproduction.weights import LARGEST_C, by_distance
+from reproduction.weights import DISTANCES, LARGEST_C, by_distance
 from shiftune.errors import StorageError
 from shiftune.problem import PAPER_SHARES
 
@@ -34,8 +35,9 @@ def toy_section(folder: Path, pictures: Path) -> str:
     """Return the section, and draw its figures."""
     runs = comparable_runs(folder)
     first = runs[runs["seed"] < PAPER_SEEDS]
-    shown = draw(first, pictures)
-    weights = by_distance(_weights(folder))
+    shown = draw(first, pictures, ["svg"])
+    sources = _weights(folder)
+    weights = by_distance(sources)
     comparisons = "\n\n".join(
         _comparison(runs, than) for than in ("unbiased", "naive", "li", "distbo") if has(runs, than)
     )
@@ -70,7 +72,7 @@ median effective rows; mean share in the variance reduced estimate.
 
 {pipe_table(weights)}
 
-{_explained(weights)}
+{_explained(weights, sources)}
 """
 
 
@@ -84,8 +86,8 @@ def _weights(folder: Path) -> pd.DataFrame:
         ) from error
 
 
-def _explained(weights: pd.DataFrame) -> str:
-    """Explain the comparisons by the table of weights."""
+def _explained(weights: pd.DataFrame, sources: pd.DataFrame) -> str:
+    """Explain the comparisons by the weights: by distance, and of every source."""
 
     def row(setting: str, place: int) -> tuple[str, pd.Series[float]]:
         of = weights.loc[setting]
@@ -97,6 +99,8 @@ def _explained(weights: pd.DataFrame) -> str:
     _, guarded = row("guarded", 3)
     grids = [len(SETTINGS[name].bandwidths or ()) for name in ("as-published", "as-described")]
     density, _, validation = PAPER_SHARES
+    distant = (sources["setting"] == "guarded") & (sources["distance"] >= DISTANCES[-2])
+    left_out = percent(sources["left_out"][distant].mean())
     return paragraph(
         f"""
         Naive and LI tune for the average source, wherever the target is. The variance reduced
@@ -104,13 +108,13 @@ def _explained(weights: pd.DataFrame) -> str:
         here both are estimated. As published, sources at a distance of {far} have a mean weight of
         {published["mean weight"]:.2g}: the unbiased estimator adds such weights up, the variance
         reduced one gives these sources a share of {published["share"]:.2g}. As described, with
-        {grids[1]} bandwidths instead of {grids[0]}, {density:.0%} of the rows for the ratio and
-        {validation:.0%} for the risk instead of all, sources at {near} have a mean weight of
-        {described["mean weight"]:.2g} on {described["effective rows"]:.2g} effective rows, too few
-        to estimate a divergence. Guarded, sources at {far} have a mean weight of
-        {guarded["mean weight"]:.2g} and are mostly left out, and both estimators depend mostly on
-        the same source. DistBO weighs nothing: it learns how the best theta moves with p(x), which
-        on this problem is a straight line.
+        {grids[1]} bandwidths instead of {grids[0]}, {percent(density)} of the rows for the ratio
+        and {percent(validation)} for the risk instead of all, sources at {near} have a mean weight
+        of {described["mean weight"]:.2g} on {described["effective rows"]:.2g} effective rows, too
+        few to estimate a divergence. Guarded, sources at {far} have a mean weight of
+        {guarded["mean weight"]:.2g}; the guard leaves {left_out} of them out, so that both
+        estimators see nearly the same rows. DistBO weighs nothing: it learns how the best theta
+        moves with p(x), which on this problem is a straight line.
         """
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from reproduction.example import worked_example
-from reproduction.page.parts import paragraph
+from reproduction.page.parts import paragraph, percent
 from reproduction.page.patients import patients_section
 from reproduction.page.regret import regret_section
 from reproduction.page.toy import toy_section
@@ -15,6 +15,7 @@ from reproduction.record import RUNS, noted_in
 from reproduction.settings import SETTINGS, TRAIN_SHARE
 from shiftune.baselines import DistBO
 from shiftune.errors import StorageError
+from shiftune.ratio import ULSIF
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,18 +105,18 @@ def _differences() -> str:
     items = (
         """- *Seeds and streams.* The released code draws data and search from one global stream;
         nothing here can repeat its numbers bit for bit.""",
-        """- *uLSIF.* The released code uses densratio's leave-one-out scores; ours are five-fold,
-        with the same kernels and grids. Where no source covers the target both choose among
-        useless fits, and not the same one.""",
+        f"""- *uLSIF.* The released code uses densratio's leave-one-out scores; ours are
+        {ULSIF().n_folds}-fold, with the same kernels and grids. Where no source covers the target
+        both choose among useless fits, and not the same one.""",
         f"""- *LI and DistBO* have lower losses on the patients than the printed ones (figures in
         the sections above), and we do not know why: the paper gives no code for LI, and runs the
         authors' TensorFlow code (https://github.com/hcllaw/distBO) for DistBO. Ours differs from
         that in the fit (L-BFGS from several starts with weak priors, instead of gradient ascent
-        with early stopping) and in the caution of its choice ({beta:g} standard deviations; 2.58
-        is the default of that code). An optimistic bound instead of the cautious one did not give
-        the printed values either.""",
+        with early stopping) and in the caution of its choice ({beta:g} standard deviations; the
+        default in its `experiments/train_test.py` is 2.58). An optimistic bound instead of the
+        cautious one did not give the printed values either.""",
         f"""- *Scoring.* As in the paper, the chosen parameters train a new model on
-        {TRAIN_SHARE:.0%} of the target's *labelled* rows. The score measures whether the
+        {percent(TRAIN_SHARE)} of the target's *labelled* rows. The score measures whether the
         parameters suit the target, not whether the model trained on the sources does, which is
         what an estimate is about; so an estimate need not equal its score.""",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -358,3 +359,13 @@ def test_figures_are_closed(tmp_path):
     runs = run_all(SMALL, range(2), METHOD_NAMES, ("guarded",), tmp_path, progress=False)
     figures.save(figures.over_c(runs, "guarded"), tmp_path / "f")
     assert not plt.get_fignums()
+
+
+def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
+    """Every number on the page can be computed again from the kept runs, byte for byte."""
+    root = Path(__file__).parents[2]
+    results = root / "reproduction" / "results"
+    if not results.exists():
+        pytest.skip("the results are not in the source distribution")
+    write_page(results, tmp_path / "paper.md")
+    assert (tmp_path / "paper.md").read_text() == (root / "docs" / "paper.md").read_text()
