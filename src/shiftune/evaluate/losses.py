@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from shiftune import names
 from shiftune.errors import ProblemError
+from shiftune.names import complete
 from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
@@ -230,12 +232,15 @@ def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
     return np.asarray(order[place])
 
 
-LOSSES: dict[str, Loss] = {
-    "squared": Loss(_squared, "squared"),
-    "half_squared": Loss(_half_squared, "half_squared"),
-    "absolute": Loss(_absolute, "absolute"),
-    "zero_one": Loss(_zero_one, "zero_one"),
-    "log_loss": Loss(_log_loss, "log_loss", needs="predict_proba"),
-    "brier": Loss(_brier, "brier", needs="predict_proba"),
-    "pinball": pinball(0.5),
-}
+LOSSES = complete(
+    names.LOSSES,
+    {
+        "squared": Loss(_squared, "squared"),
+        "half_squared": Loss(_half_squared, "half_squared"),
+        "absolute": Loss(_absolute, "absolute"),
+        "zero_one": Loss(_zero_one, "zero_one"),
+        "log_loss": Loss(_log_loss, "log_loss", needs="predict_proba"),
+        "brier": Loss(_brier, "brier", needs="predict_proba"),
+        "pinball": pinball(0.5),
+    },
+)

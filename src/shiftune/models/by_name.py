@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import IntDistribution
 from sklearn.pipeline import Pipeline
 
+from shiftune import names
 from shiftune.errors import ProblemError
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
+from shiftune.names import ModelName, complete
 from shiftune.search import spaces
 from shiftune.search.space import Space
 from shiftune.spelling import check_choice
@@ -20,8 +22,8 @@ from shiftune.tables import Schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from shiftune.names import Task
     from shiftune.problem.columns import ColumnKind
-    from shiftune.problem.labels import Task
 
 STEP = "model"
 
@@ -107,88 +109,91 @@ def _calibrated(classifier: Any) -> Any:
 # wait for each other, and on small tables already those of a single one.
 ONE_THREAD = {"n_jobs": 1}
 
-MODELS: dict[str, KnownModel] = {
-    "lightgbm": KnownModel(
-        "boosted trees, LightGBM",
-        "lightgbm",
-        "LGBMRegressor",
-        "LGBMClassifier",
-        spaces.lightgbm,
-        {"verbosity": -1, **ONE_THREAD},
-    ),
-    "xgboost": KnownModel(
-        "boosted trees, XGBoost",
-        "xgboost",
-        "XGBRegressor",
-        "XGBClassifier",
-        spaces.xgboost,
-        ONE_THREAD,
-        wrapper=(NumberedClasses, "classifier__"),
-    ),
-    "hist_gradient_boosting": KnownModel(
-        "boosted trees, scikit-learn",
-        "sklearn.ensemble",
-        "HistGradientBoostingRegressor",
-        "HistGradientBoostingClassifier",
-        spaces.hist_gradient_boosting,
-        {},
-    ),
-    "random_forest": KnownModel(
-        "averaged trees",
-        "sklearn.ensemble",
-        "RandomForestRegressor",
-        "RandomForestClassifier",
-        spaces.random_forest,
-        {},
-    ),
-    "ridge": KnownModel(
-        "linear, squared penalty", "sklearn.linear_model", "Ridge", "", spaces.ridge, {}
-    ),
-    "elastic_net": KnownModel(
-        "linear, sparse",
-        "sklearn.linear_model",
-        "ElasticNet",
-        "",
-        spaces.elastic_net,
-        {"max_iter": 5000},
-        scaled_label=True,
-    ),
-    "logistic": KnownModel(
-        "linear, for classes",
-        "sklearn.linear_model",
-        "",
-        "LogisticRegression",
-        spaces.logistic,
-        {"max_iter": 1000},
-    ),
-    "svm": KnownModel(
-        "support vectors, RBF kernel",
-        "sklearn.svm",
-        "SVR",
-        "SVC",
-        spaces.svm,
-        {},
-        scaled_label=True,
-        wrapper=(_calibrated, "estimator__"),
-    ),
-    "knn": KnownModel(
-        "nearest neighbours",
-        "sklearn.neighbors",
-        "KNeighborsRegressor",
-        "KNeighborsClassifier",
-        spaces.knn,
-        {},
-    ),
-    "mlp": KnownModel(
-        "neural network, one hidden layer",
-        "sklearn.neural_network",
-        "MLPRegressor",
-        "MLPClassifier",
-        spaces.mlp,
-        {"max_iter": 2000},
-        scaled_label=True,
-    ),
-}
+MODELS: dict[ModelName, KnownModel] = complete(
+    names.MODELS,
+    {
+        "lightgbm": KnownModel(
+            "boosted trees, LightGBM",
+            "lightgbm",
+            "LGBMRegressor",
+            "LGBMClassifier",
+            spaces.lightgbm,
+            {"verbosity": -1, **ONE_THREAD},
+        ),
+        "xgboost": KnownModel(
+            "boosted trees, XGBoost",
+            "xgboost",
+            "XGBRegressor",
+            "XGBClassifier",
+            spaces.xgboost,
+            ONE_THREAD,
+            wrapper=(NumberedClasses, "classifier__"),
+        ),
+        "hist_gradient_boosting": KnownModel(
+            "boosted trees, scikit-learn",
+            "sklearn.ensemble",
+            "HistGradientBoostingRegressor",
+            "HistGradientBoostingClassifier",
+            spaces.hist_gradient_boosting,
+            {},
+        ),
+        "random_forest": KnownModel(
+            "averaged trees",
+            "sklearn.ensemble",
+            "RandomForestRegressor",
+            "RandomForestClassifier",
+            spaces.random_forest,
+            {},
+        ),
+        "ridge": KnownModel(
+            "linear, squared penalty", "sklearn.linear_model", "Ridge", "", spaces.ridge, {}
+        ),
+        "elastic_net": KnownModel(
+            "linear, sparse",
+            "sklearn.linear_model",
+            "ElasticNet",
+            "",
+            spaces.elastic_net,
+            {"max_iter": 5000},
+            scaled_label=True,
+        ),
+        "logistic": KnownModel(
+            "linear, for classes",
+            "sklearn.linear_model",
+            "",
+            "LogisticRegression",
+            spaces.logistic,
+            {"max_iter": 1000},
+        ),
+        "svm": KnownModel(
+            "support vectors, RBF kernel",
+            "sklearn.svm",
+            "SVR",
+            "SVC",
+            spaces.svm,
+            {},
+            scaled_label=True,
+            wrapper=(_calibrated, "estimator__"),
+        ),
+        "knn": KnownModel(
+            "nearest neighbours",
+            "sklearn.neighbors",
+            "KNeighborsRegressor",
+            "KNeighborsClassifier",
+            spaces.knn,
+            {},
+        ),
+        "mlp": KnownModel(
+            "neural network, one hidden layer",
+            "sklearn.neural_network",
+            "MLPRegressor",
+            "MLPClassifier",
+            spaces.mlp,
+            {"max_iter": 2000},
+            scaled_label=True,
+        ),
+    },
+)
 
 
 def ready_model(

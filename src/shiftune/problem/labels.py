@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from shiftune.errors import DataError
+from shiftune.names import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-Task = Literal["classification", "regression"]
 
 # Whole-number labels with more distinct values than this are read as counts or scores.
 MOST_CLASSES = 20

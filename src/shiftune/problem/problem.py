@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import DataWarning, SettingsError
-from shiftune.problem.labels import Task
+from shiftune.names import Task
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites

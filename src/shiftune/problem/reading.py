@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from shiftune.errors import DataError, SettingsError
+from shiftune.names import Task
 from shiftune.problem.columns import align, as_features, constant_columns, id_like_columns
-from shiftune.problem.labels import Task, as_labels, is_missing, task_of
+from shiftune.problem.labels import as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site, rows_of
 from shiftune.spelling import alike
 from shiftune.wording import listed

@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from shiftune.errors import ProblemError
+from shiftune.names import RATIOS, complete
 from shiftune.ratio.base import DensityRatio
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.least_squares import RULSIF, ULSIF
@@ -152,5 +153,6 @@ def ratio_named(ratio: str | DensityRatio, random_state: int = 0) -> DensityRati
     """
     if isinstance(ratio, DensityRatio):
         return ratio
-    choices = {**default_candidates(random_state), "auto": AutoRatio(random_state=random_state)}
+    candidates = default_candidates(random_state)
+    choices = complete(RATIOS, {**candidates, "auto": AutoRatio(random_state=random_state)})
     return choices[check_choice(ratio, choices, "density ratio")]

@@ -10,7 +10,7 @@ from shiftune.errors import ProblemError
 from shiftune.problem import ShiftProblem
 
 if TYPE_CHECKING:
-    from shiftune.problem.labels import Task
+    from shiftune.names import Task
 
 
 def coerce_problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> ShiftProblem:

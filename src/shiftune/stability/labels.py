@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from shiftune.errors import ProblemError
-from shiftune.problem.labels import Task, task_of
+from shiftune.names import Task
+from shiftune.problem.labels import task_of
 from shiftune.rows.encoding import RatioEncoder
 from shiftune.stability.comparison import FEWEST_ROWS, compared
 from shiftune.stability.cross_fitting import cross_fitted

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shiftune.problem.labels import Task
+    from shiftune.names import Task
 
 # Density ratio, training and validation need a row each.
 FEWEST_ROWS = 3

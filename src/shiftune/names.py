@@ -1,0 +1,66 @@
+"""Names of models, losses, risk estimators and density ratios, without loading any of them.
+
+The command line's help and shell completion need the names alone. The table behind each list is
+made with `complete`, so a name without its entry, or the reverse, fails on import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Task = Literal["classification", "regression"]
+ModelName = Literal[
+    "lightgbm",
+    "xgboost",
+    "hist_gradient_boosting",
+    "random_forest",
+    "ridge",
+    "elastic_net",
+    "logistic",
+    "svm",
+    "knn",
+    "mlp",
+]
+ClassLossName = Literal["log_loss", "brier", "zero_one"]
+QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
+LossName = Literal[ClassLossName, QuantityLossName]
+RatioName = Literal["logistic", "ulsif", "rulsif", "boosting", "auto"]
+RiskName = Literal[
+    "adjusted",
+    "naive",
+    "unbiased",
+    "variance_reduced",
+    "self_normalised",
+    "random_effects",
+    "oracle",
+]
+
+TASKS: tuple[Task, ...] = get_args(Task)
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
+LOSSES: tuple[LossName, ...] = get_args(LossName)
+LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
+    "classification": get_args(ClassLossName),
+    "regression": get_args(QuantityLossName),
+}
+RATIOS: tuple[RatioName, ...] = get_args(RatioName)
+RISKS: tuple[RiskName, ...] = get_args(RiskName)
+
+Name = TypeVar("Name", bound=str)
+Entry = TypeVar("Entry")
+
+
+def complete(names: Sequence[Name], table: Mapping[Name, Entry]) -> dict[Name, Entry]:
+    """Return the table in the order of the names, which must be its keys.
+
+    >>> complete(("a", "b"), {"b": 2, "a": 1})
+    {'a': 1, 'b': 2}
+    >>> complete(("a",), {"b": 2})
+    Traceback (most recent call last):
+    ValueError: names ['a', 'b'] are in one of the list and the table only
+    """
+    if odd := sorted(set(names) ^ set(table)):
+        raise ValueError(f"names {odd} are in one of the list and the table only")
+    return {name: table[name] for name in names}
