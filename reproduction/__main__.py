@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shiftune.cli.app import Explaining, checked_jobs, goes_on
+from shiftune.cli.app import Explaining, goes_on
 from shiftune.cli.options import Jobs
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def regret(
             folder,
             ns=(100, 300) if quick else (100, 300, 1000, 3000),
             Bs=(5, 10) if quick else (5, 10, 20, 50),
-            n_jobs=checked_jobs(jobs),
+            n_jobs=jobs,
             command=_command_line(),
         )
     typer.echo(regret_tables(frame))
@@ -212,7 +212,7 @@ def _reproduce(
             folder,
             methods=which,
             settings=ways,
-            n_jobs=checked_jobs(jobs),
+            n_jobs=jobs,
             command=_command_line(),
         )
     typer.echo(markdown(runs.dropna(subset="score")))

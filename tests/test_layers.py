@@ -19,6 +19,7 @@ ORDER = [
     "names",
     "wording",
     "spelling",
+    "resuming",
     "provenance",
     "atomic_write",
     "workers",

@@ -86,10 +86,10 @@ def test_stopped_and_resumed(run, folder):
     [
         (["toy", "-m", "magic"], "magic"),
         (["toy", "--seeds", "0"], "seeds"),
-        (["toy", "--quick", "--jobs", "0"], "--jobs is a number of processes"),
+        (["toy", "--quick", "--jobs", "0"], "--jobs must be a number of processes"),
         (["gvhd", "--data", "nowhere"], "there is no folder nowhere"),
         (["page", "nowhere"], "run python -m reproduction toy first"),
-        (["regret", "--quick", "--jobs", "-2"], "--jobs is a number of processes"),
+        (["regret", "--quick", "--jobs", "-2"], "--jobs must be a number of processes"),
         (["toy", "--quick", "--out", "file"], "file"),
     ],
 )

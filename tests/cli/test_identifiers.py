@@ -50,7 +50,7 @@ def test_a_column_can_be_named(cases, folder, tune, run):
     settings = json.loads((folder / "run" / "settings.json").read_text())
     assert settings["options"]["identifiers"] == ["nurse"]
     run("report", "run")
-    assert "identifiers of 'nurse' there" in tune("cases.csv", "--out", "run", code=2).output
+    assert "identifiers: 'nurse', now none" in tune("cases.csv", "--out", "run", code=2).output
     args = ["--site", "ward", "--target", "A", "--label", "cost", "--id", "nurse"]
     assert "identifier, as requested" in run("diagnose", "cases.csv", *args).output
 
@@ -60,9 +60,7 @@ def test_names_that_predictions_have_themselves(cases, tune):
     done = tune("cases.csv", "--out", "run")
     found = pd.read_csv("run/predictions.csv")
     assert list(found) == ["row", "prediction", "row_", "prediction_"]
-    assert "what shiftune writes is called 'row_', 'prediction_' there" in " ".join(
-        done.stderr.split()
-    )
+    assert "these are called 'row_' and 'prediction_' there" in " ".join(done.stderr.split())
     cases.to_csv("others.csv", index=False)
     assert "is called" not in tune("others.csv", "--out", "others").stderr
 

@@ -56,7 +56,7 @@ def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
     assert predictions["row"][predictions["label_used"]].to_list() == list(range(20))
     assert len(predictions) == 80
     report = (out / "report.html").read_text()
-    assert "labels of the target: used, those of 20 of its 80 rows" in report
+    assert "labels of the target: used: 20 of 80 rows" in report
     run("report", "run")
     assert (out / "report.html").read_text() == report
 
@@ -66,7 +66,7 @@ def test_it_is_another_question(few, tune, first):
     tune("few.csv", "--out", "run", *first)
     other = [] if first else [USE]
     said = " ".join(tune("few.csv", "--out", "run", *other, code=2).output.split())
-    assert f"(use_target_labels {bool(first)} there, {not first} here)" in said
+    assert f"(use_target_labels: {bool(first)}, now {not first})" in said
 
 
 def test_a_folder_from_before_the_option(few, folder, tune, run):

@@ -614,7 +614,7 @@ class TestStorage:
     def test_other_data_is_refused(self, toy, tmp_path):
         path = tmp_path / "study.journal"
         make(Ridge(), ALPHA, storage=path).fit(toy.problem)
-        with pytest.raises(ProblemError, match=r"trials of another problem \(other data\)"):
+        with pytest.raises(ProblemError, match=r"results of other settings \(other data\)"):
             make(Ridge(), ALPHA, storage=path).fit(toy_problem(1.0, n=300, random_state=2).problem)
         with pytest.raises(ProblemError, match=r"other loss\)"):
             make(Ridge(), ALPHA, storage=path, loss="absolute").fit(toy.problem)

@@ -90,13 +90,6 @@ def _options(
     """Take the options that come before the command."""
 
 
-def checked_jobs(jobs: int) -> int:
-    """Return the number of processes, if it can be one."""
-    if jobs == 0 or jobs < -1:
-        raise ProblemError(f"--jobs is a number of processes, or -1 for one per core, got {jobs}")
-    return jobs
-
-
 def command_line() -> str:
     """Return the command as the user typed it."""
     return shlex.join(["shiftune", *sys.argv[1:]])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shiftune.cli.app import checked_jobs, command, command_line
+from shiftune.cli.app import command, command_line
 from shiftune.cli.options import Jobs
 
 
@@ -27,7 +27,6 @@ def demo(
     correction to the default; and what each of the chosen models is really worth at A. The report
     of the default goes to DIR.
     """
-    checked_jobs(jobs)
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.screen import screen, show_answers, show_overlap
     from shiftune.cli.tune import NO_REPORT

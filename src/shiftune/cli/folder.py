@@ -1,4 +1,4 @@
-"""The folder of a result: what is in it, whose it is, and that nothing in it is half-written."""
+"""Folder of a result: its files, written as a whole or not at all, and whose they are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from shiftune.atomic_write import atomic_write
+from shiftune.cli.options import Role, TuneOptions, named
 from shiftune.cli.records import records, risk_record
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
 from shiftune.report.labels_in_words import worth_of_labels
+from shiftune.resuming import check_format, check_same
 from shiftune.search.records import finished_trials
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -37,27 +40,18 @@ SETTINGS, BEST, TRIALS, PREDICTIONS, REPORT, MODEL = (
     "report.html",
     "model",
 )
-# With other such options the data that is read of one and the same file is other data.
-CHANGE_WHAT_IS_READ = {
-    "site",
-    "target",
-    "label",
-    "task",
-    "keep",
-    "drop",
-    "identifiers",
-    "drop_unlabelled",
-    "use_target_labels",
-}
+# Number of the form of settings.json and best.json.
+FORMAT = 1
+ELSEWHERE = "give another folder with --out, or the same settings to continue"
 
 
 class ResultFolder:
-    """A folder that belongs to one question.
+    """Folder of the results of one job, which several runs may continue.
 
     Parameters
     ----------
     path : Path
-        Need not exist yet.
+        It may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,76 +59,78 @@ class ResultFolder:
 
     @property
     def journal(self) -> Path:
-        """Where the trials are kept."""
+        """Path of the journal of trials."""
         return self.path / JOURNAL
 
-    # ---------------------------------------------------------------- whose it is
+    # ---------------------------------------------------------------- whose files
 
-    def check(self, undertaking: TuneJob) -> bool:
-        """Make sure that the folder can be used for this question; say whether it is a new one.
+    def check(self, job: TuneJob) -> bool:
+        """Make sure that the folder can be used for this job; return whether it is new.
 
-        A folder of other data or settings, or with files of somebody else, is refused.
+        A folder of other data or settings, or with other files, is refused.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise ProblemError(f"{self.path} is a file, not a folder; give another with --out")
+            raise StorageError(f"{self.path} is a file, not a folder; give another with --out")
         with _explained(self.path):
             there = self.path.is_dir() and any(self.path.iterdir())
         if there and not (self.path / SETTINGS).exists():
-            raise ProblemError(
+            raise StorageError(
                 f"the folder {self.path} is not empty and holds no result of shiftune; give "
                 "another with --out"
             )
         if there:
-            self._check_same(undertaking.options)
+            self._check_same(job)
         return not there
 
-    def begin(self, undertaking: TuneJob, command: str) -> None:
-        """Note a run, its command and versions; the folder is made where it is not there."""
+    def begin(self, job: TuneJob, command: str) -> None:
+        """Note a run, its command and versions; creates the folder if needed."""
         there = (self.path / SETTINGS).exists()
         run = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
         with _explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         settings = {
-            "file": str(undertaking.question.data.resolve()),
-            "options": undertaking.options,
+            "format": FORMAT,
+            "file": str(job.options.data.resolve()),
+            "data": job.fingerprint,
+            "options": job.options.saved(),
             "runs": [*(self.settings()["runs"] if there else []), run | made_with()],
         }
         self._write_json(SETTINGS, settings)
 
-    def _check_same(self, options: Mapping[str, Any]) -> None:
-        # An option that was not there yet when the folder was written was not given.
-        earlier = {name: type(now)() for name, now in options.items()} | self.settings()["options"]
-        others = [name for name in options if earlier[name] != options[name]]
-        if CHANGE_WHAT_IS_READ.intersection(others):
-            others = [name for name in others if name != "data"]
-        if others:
-            said = ", ".join(_difference(name, earlier[name], options[name]) for name in others)
-            raise ProblemError(
-                f"{self.path} holds a result of another question ({said}); give another folder "
-                "with --out, or ask the same to go on"
-            )
+    def _check_same(self, job: TuneJob) -> None:
+        settings = self.settings()
+        earlier, now = self.options(job.options.data).saved(), job.options.saved()
+        # Where the options read the same file in another way, other data is no news.
+        if all(earlier[name] == now[name] for name in named(TuneOptions, Role.DATA)):
+            earlier, now = earlier | {"data": settings["data"]}, now | {"data": job.fingerprint}
+        check_same(earlier, now, str(self.path), ELSEWHERE, hidden=("space", "data"))
 
     def settings(self) -> dict[str, Any]:
         """Return what `begin` has written."""
-        return self._read_json(SETTINGS, {"file", "options", "runs"})
+        return self._read_json(SETTINGS, {"file", "data", "options", "runs"})
+
+    def options(self, table: Path) -> TuneOptions:
+        """Return the options of the result, for a table that may have been moved."""
+        where = str(self.path / SETTINGS)
+        return TuneOptions.from_saved(table, self.settings()["options"], where)
 
     def best(self) -> dict[str, Any] | None:
-        """Return the answer so far; None where there is none yet."""
+        """Return the result so far, if any."""
         if not (self.path / BEST).exists():
             return None
         return self._read_json(BEST, {"trials", "risk", "params"})
 
     def discard(self) -> None:
-        """Remove what a run has written that was the first and came to nothing."""
+        """Remove the files of a first run that failed."""
         with suppress(OSError):
             for path in self.path.iterdir():
                 path.unlink()
             self.path.rmdir()
 
-    # ---------------------------------------------------------------- what is in it
+    # ---------------------------------------------------------------- files
 
     def write(self, done: TuneJob) -> dict[str, Any]:
-        """Write all that a fitted search gives but the report; return what `BEST` holds."""
+        """Write all files of a fitted search except the report; return the content of `BEST`."""
         search, plain = done.search, done.model.plain
         with _explained(self.path):
             renamed = search.trials_.rename(columns=lambda name: self._plain_column(name, done))
@@ -146,11 +142,12 @@ class ResultFolder:
         worth = worth_of_labels(search)
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
         best = {
+            "format": FORMAT,
             "target": done.table.problem.target.name,
-            "model": done.question.model,
+            "model": done.options.model,
             "task": done.table.problem.task,
             "loss": search.loss_.name,
-            "fast": done.question.fast,
+            "fast": done.options.fast,
             "trials": len(finished_trials(search.study_)),
             "best_trial": search.best_index_,
             "params": plain(search.best_params_),
@@ -178,7 +175,7 @@ class ResultFolder:
         return path
 
     def provenance(self, done: TuneJob) -> dict[str, str]:
-        """Return where the result comes from, as the report prints it."""
+        """Return the origin of the result, for the report."""
         settings = self.settings()
         last = settings["runs"][-1]
         columns = done.table.columns
@@ -186,7 +183,7 @@ class ResultFolder:
         return {
             "command": last["command"],
             "data file": settings["file"],
-            "data fingerprint": settings["options"]["data"],
+            "data fingerprint": settings["data"],
             "labels of the target": _about_labels(done.table.target_labelled),
             "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",
             "seed": str(settings["options"]["seed"]),
@@ -205,21 +202,24 @@ class ResultFolder:
     def _read_json(self, name: str, needed: set[str]) -> dict[str, Any]:
         path = self.path / name
         if not path.exists():
-            raise ProblemError(f"{self.path} holds no result of shiftune tune (no {name})")
+            raise StorageError(f"{self.path} holds no result of shiftune tune (no {name})")
         try:
             found = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise ProblemError(f"{path} cannot be read ({error}); give another folder") from error
-        if not isinstance(found, dict) or not needed <= found.keys():
-            raise ProblemError(f"{path} is damaged; give another folder")
+            raise StorageError(f"{path} cannot be read ({error}); give another folder") from error
+        if not isinstance(found, dict):
+            raise StorageError(f"{path} is damaged; give another folder")
+        check_format(found.get("format"), FORMAT, str(path))
+        if not needed <= found.keys():
+            raise StorageError(f"{path} is damaged; give another folder")
         return found
 
 
 def _predictions(done: TuneJob) -> pd.DataFrame:
-    """Identifiers of the target's rows, their number in the table, what the model says of them."""
+    """Return identifiers, position in the table and prediction of every target row."""
     search, X = done.search, done.table.problem.target.X
     found = pd.DataFrame({"row": done.table.target_rows, "prediction": search.predict(X)})
-    if done.question.use_target_labels:
+    if done.options.use_target_labels:
         found.insert(1, "label_used", done.table.target_labelled)
     if done.table.problem.task == "classification" and hasattr(search, "predict_proba"):
         shares = search.predict_proba(X)
@@ -227,15 +227,15 @@ def _predictions(done: TuneJob) -> pd.DataFrame:
             found[f"probability_{label}"] = share
     taken = done.table.identifiers
     free = {name: _free(name, taken) for name in found.columns}
-    if ours := [repr(other) for name, other in free.items() if name != other]:
+    if ours := [other for name, other in free.items() if name != other]:
         warnings.warn(
-            f"the file has identifiers that are called like columns of {PREDICTIONS}; what "
-            f"shiftune writes is called {', '.join(ours)} there",
+            f"identifiers have names of columns that shiftune writes to {PREDICTIONS}; these are "
+            f"called {listed(ours)} there",
             DataWarning,
             stacklevel=3,
         )
     found = found.rename(columns=free)
-    return pd.concat([done.identified, found], axis=1)
+    return pd.concat([done.identifiers, found], axis=1)
 
 
 def _free(name: str, taken: Collection[str]) -> str:
@@ -245,28 +245,16 @@ def _free(name: str, taken: Collection[str]) -> str:
 def _about_labels(labelled: NDArray[np.bool_]) -> str:
     if not labelled.any():
         return "not used"
-    return f"used, those of {labelled.sum()} of its {len(labelled)} rows"
-
-
-def _difference(name: str, earlier: Any, now: Any) -> str:
-    if name in ("data", "space"):  # too long to be shown
-        return f"other {name}"
-    return f"{name} {_shown(earlier)} there, {_shown(now)} here"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return "of " + (", ".join(map(repr, value)) or "nothing")
-    return repr(value)
+    return f"used: {labelled.sum()} of {len(labelled)} rows"
 
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Say what to do where a file cannot be read or written."""
+    """Turn errors of the file system into a StorageError that names the folder."""
     try:
         yield
     except OSError as error:
-        raise ProblemError(
+        raise StorageError(
             f"results cannot be written to {path} ({error.strerror or error}); give another "
             "folder with --out"
         ) from error

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shiftune.cli.app import command
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, StorageError
 
 
 @command(rich_help_panel="Your data")
@@ -16,47 +16,41 @@ def report(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A folder that shiftune tune has written.", show_default=False
+            metavar="DIR", help="Folder of a result of shiftune tune.", show_default=False
         ),
     ],
     data: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Where the table is now, if it was moved.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
     ] = None,
 ) -> None:
-    """Write report.html of a result again, from its trials and the table.
+    """Write report.html of a result again.
 
     For example:
 
       shiftune report visits-A-lightgbm
 
-    No new trial is run, but the table is read and the model is fitted once more.
+    The table is read and the model is fitted again; no trial is added.
     """
     from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.job import from_saved, prepare_job
+    from shiftune.cli.job import prepare_job
     from shiftune.cli.screen import notes_for_warnings
 
     result = ResultFolder(folder)
     settings = result.settings()
     if result.best() is None:
-        raise ProblemError(
+        raise StorageError(
             f"{folder} has no finished trial; run this first: {settings['runs'][-1]['command']}"
         )
     table = data or Path(settings["file"])
     if not table.exists():
-        raise ProblemError(
-            f"there is no file {table}; if the table was moved say where with --data"
-        )
-    # One trial is there, so none is begun.
-    again = prepare_job(
-        from_saved(table, settings["options"]), trials=1, jobs=1, storage=result.journal
-    )
-    if settings["options"]["data"] != again.options["data"]:
-        raise ProblemError(
-            f"{table} is not the table of this result, or has changed since; say where the old one "
-            "is with --data"
+        raise DataError(f"there is no file {table}; if the table was moved, give --data FILE")
+    # The study has a trial, so none is added.
+    again = prepare_job(result.options(table), result.journal)
+    if settings["data"] != again.fingerprint:
+        raise DataError(
+            f"{table} is not the table of this result, or has changed since; give the old one "
+            "with --data"
         )
     result.check(again)
     with notes_for_warnings():

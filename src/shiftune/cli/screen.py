@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from shiftune.cli.job import TuneJob
+    from shiftune.cli.options import TuneOptions
     from shiftune.demo import Answer
     from shiftune.tables import SiteTable
 
@@ -156,14 +156,13 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     )
 
 
-def show_task(console: Console, undertaking: TuneJob, trials: int, earlier: int) -> None:
-    """Say what is about to be done."""
-    options = undertaking.options
+def show_task(console: Console, options: TuneOptions, earlier: int) -> None:
+    """Show the settings of a search that begins or continues."""
     went = f", {earlier} of them done" if earlier else ""
-    fast = ", one model per trial" if options["fast"] else ""
+    fast = ", one model per trial" if options.fast else ""
     console.print(
-        f"\nTuning {options['model']}: {trials} trials{went}, loss {options['loss']}, "
-        f"risk {options['risk']}{fast}, seed {options['seed']}"
+        f"\nTuning {options.model}: {options.trials} trials{went}, loss {options.loss}, "
+        f"risk {options.risk}{fast}, seed {options.seed}"
     )
 
 

@@ -1,7 +1,12 @@
 """Models by name, with columns of any kind as input; space files; models in files."""
 
 from shiftune.models.by_name import MODELS, KnownModel, ReadyModel, ready_model
-from shiftune.models.space_file import read_space, space_as_toml, space_from_toml
+from shiftune.models.space_file import (
+    read_space,
+    space_as_toml,
+    space_entries,
+    space_from_entries,
+)
 from shiftune.models.storing import load_model, save_model
 
 __all__ = [
@@ -13,5 +18,6 @@ __all__ = [
     "ready_model",
     "save_model",
     "space_as_toml",
-    "space_from_toml",
+    "space_entries",
+    "space_from_entries",
 ]

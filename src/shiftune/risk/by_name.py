@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shiftune.names import RISKS, RiskName, complete
 from shiftune.risk.adjusted import RegressionAdjusted
 from shiftune.risk.estimate import Method, estimate
 from shiftune.risk.estimator import FunctionRisk, RiskEstimator
@@ -63,15 +64,18 @@ class OracleRisk(NaiveRisk):
     uses_target_labels = True
 
 
-ESTIMATORS: dict[str, RiskEstimator] = {
-    "adjusted": RegressionAdjusted(),
-    "naive": NaiveRisk(),
-    "unbiased": WeightedRisk("unbiased"),
-    "variance_reduced": WeightedRisk("variance_reduced"),
-    "self_normalised": WeightedRisk("self_normalised"),
-    "random_effects": WeightedRisk("random_effects"),
-    "oracle": OracleRisk(),
-}
+ESTIMATORS: dict[RiskName, RiskEstimator] = complete(
+    RISKS,
+    {
+        "adjusted": RegressionAdjusted(),
+        "naive": NaiveRisk(),
+        "unbiased": WeightedRisk("unbiased"),
+        "variance_reduced": WeightedRisk("variance_reduced"),
+        "self_normalised": WeightedRisk("self_normalised"),
+        "random_effects": WeightedRisk("random_effects"),
+        "oracle": OracleRisk(),
+    },
+)
 
 
 def risk_named(risk: str | RiskEstimator | Callable[..., RiskEstimate]) -> RiskEstimator:

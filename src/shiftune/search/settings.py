@@ -10,7 +10,7 @@ import pandas as pd
 from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, ProblemError, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
 from shiftune.problem.columns import column_kinds
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def check_model(model: Any) -> None:
-    """Raise a ProblemError if this is no scikit-learn estimator."""
+    """Raise a SettingsError if this is no scikit-learn estimator."""
     if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
-        raise ProblemError(
+        raise SettingsError(
             f"the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), got "
             f"{model!r}; models by name are those of shiftune.models.ready_model and the command "
             "line"
@@ -53,7 +53,7 @@ def hint_about_columns(problem: ShiftProblem) -> str:
 
 
 def check_settings(search: ShiftSearch) -> None:
-    """Raise a ProblemError that says which setting is wrong and what it should be."""
+    """Raise a SettingsError that says which setting is wrong and what it should be."""
     check_numbers(search)
     _check_times(search)
     _check_choices(search)
@@ -70,14 +70,14 @@ def loss_for(search: Any, problem: ShiftProblem) -> Loss:
     """Return the loss, if the model gives what it needs."""
     model = search.estimator
     if problem.task == "classification" and is_regressor(model) and search.loss is None:
-        raise ProblemError(
+        raise DataError(
             f"{type(model).__name__} is a regressor but the labels are read as classes; if they "
             "are quantities make the problem with task='regression'"
         )
     default = "log_loss" if problem.task == "classification" else "squared"
     loss = loss_named(default if search.loss is None else search.loss)
     if not hasattr(model, loss.needs):
-        raise ProblemError(
+        raise SettingsError(
             f"the loss {loss.name!r} needs {loss.needs}, which {type(model).__name__} does not "
             "have; choose another loss (such as 'zero_one' or 'squared'), or a model with "
             "probabilities (for SVMs CalibratedClassifierCV)"
@@ -97,7 +97,7 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
         most = np.inf
     if SMALLEST_LOSS <= most <= LARGEST_LOSS or np.all(labels == labels[0]):
         return
-    raise ProblemError(
+    raise DataError(
         f"the labels are numbers of up to {size:.0e}, whose {loss.name} loss is too "
         f"{'small' if most < 1 else 'large'} to compute with; divide the label by {size:.0e} "
         "first, or take the loss 'absolute'"
@@ -105,43 +105,45 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
 
 
 def check_numbers(search: Any) -> None:
-    """Raise a ProblemError if a number of trials, processes or a seed cannot be one."""
+    """Raise a SettingsError if a number of trials, processes or a seed cannot be one."""
     if not isinstance(search.n_trials, int | np.integer) or search.n_trials <= 0:
-        raise ProblemError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")
+        raise SettingsError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")
     if not isinstance(search.n_jobs, int | np.integer) or search.n_jobs == 0:
-        raise ProblemError(
+        raise SettingsError(
             f"n_jobs must be the number of processes, or -1 for one per core, got {search.n_jobs!r}"
         )
     if not isinstance(search.random_state, int | np.integer) or search.random_state < 0:
-        raise ProblemError(f"random_state must be a whole number >= 0, got {search.random_state!r}")
+        raise SettingsError(
+            f"random_state must be a whole number >= 0, got {search.random_state!r}"
+        )
 
 
 def _check_times(search: ShiftSearch) -> None:
     for name in ("timeout", "trial_timeout"):
         value = getattr(search, name)
         if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise ProblemError(f"{name} must be > 0 seconds or None, got {value!r}")
+            raise SettingsError(f"{name} must be > 0 seconds or None, got {value!r}")
 
 
 def _check_choices(search: ShiftSearch) -> None:
     if search.executor is not None and (not callable(search.executor) or search.n_jobs != 1):
-        raise ProblemError(
+        raise SettingsError(
             "executor is a function that returns a new concurrent.futures.Executor, given "
             f"instead of n_jobs; got executor={search.executor!r}, n_jobs={search.n_jobs!r}"
         )
     if search.training_weights not in (None, "importance"):
-        raise ProblemError(
+        raise SettingsError(
             f"training_weights is None or 'importance', got {search.training_weights!r}"
         )
     risk_named(search.risk)
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
-        raise ProblemError(
+        raise SettingsError(
             f"plan is a plan such as LeaveSourcesOut(0) or PooledFit(), got {plan!r}"
         )
     shares = search.shares
     if isinstance(shares, Sequence) and search._judging().needs_ratio and not shares[0] > 0:
-        raise ProblemError(
+        raise SettingsError(
             f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
         )
@@ -153,7 +155,7 @@ def _check_plain(space: Mapping[str, Any]) -> None:
         if isinstance(distribution, CategoricalDistribution):
             for choice in distribution.choices:
                 if choice is not None and not isinstance(choice, bool | int | float | str):
-                    raise ProblemError(
+                    raise SettingsError(
                         f"the choices of {name!r} are of type {type(choice).__name__}, which no "
                         "storage can keep; use names for them in a function as space, for example "
                         "lambda trial: {...[trial.suggest_categorical(...)]}"

@@ -8,14 +8,14 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.spelling import alike
 
 Space = dict[str, BaseDistribution]
 
 
 def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
-    """Raise a ProblemError unless the space fits the estimator.
+    """Raise a SettingsError unless the space fits the estimator.
 
     Parameters
     ----------
@@ -30,20 +30,20 @@ def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
     >>> check(svm(), SVC())
     >>> check(svm(), make_pipeline(SVC()))
     Traceback (most recent call last):
-    shiftune.errors.ProblemError: 'gamma' is no parameter of Pipeline; did you mean 'svc__gamma'?
+    shiftune.errors.SettingsError: 'gamma' is no parameter of Pipeline; did you mean 'svc__gamma'?
     'C' is no parameter of Pipeline; did you mean 'svc__C'?
     """
     if not isinstance(space, Mapping):
-        raise ProblemError(
+        raise SettingsError(
             "a search space is a mapping from parameter names to Optuna distributions, got "
             f"{type(space).__name__}"
         )
     if not space:
-        raise ProblemError("the search space is empty; there is nothing to tune")
+        raise SettingsError("the search space is empty; there is nothing to tune")
     check_names(estimator, space)
     for key, value in space.items():
         if not isinstance(value, BaseDistribution):
-            raise ProblemError(
+            raise SettingsError(
                 f"the values of {key!r} are {value!r}, not an Optuna distribution; use "
                 "FloatDistribution(low, high), IntDistribution(low, high) or "
                 "CategoricalDistribution(choices) of optuna.distributions"
@@ -51,21 +51,21 @@ def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
 
 
 def check_names(estimator: Any, names: Iterable[str]) -> None:
-    """Raise a ProblemError that says what is wrong with names that are no parameters.
+    """Raise a SettingsError that says what is wrong with names that are no parameters.
 
     >>> from sklearn.svm import SVC
     >>> check_names(SVC(), ["C", "Gama"])
     Traceback (most recent call last):
-    shiftune.errors.ProblemError: 'Gama' is no parameter of SVC; did you mean 'gamma'?
+    shiftune.errors.SettingsError: 'Gama' is no parameter of SVC; did you mean 'gamma'?
     """
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
-        raise ProblemError(
+        raise SettingsError(
             f"the estimator must be an instance with get_params(), such as SVC(), got {estimator!r}"
         )
     known = estimator.get_params(deep=True)
     unknown = [_unknown(name, known, estimator) for name in names if name not in known]
     if unknown:
-        raise ProblemError("\n".join(unknown))
+        raise SettingsError("\n".join(unknown))
 
 
 def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:

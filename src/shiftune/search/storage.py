@@ -13,6 +13,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from shiftune.errors import ProblemError
+from shiftune.resuming import check_format, check_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 STUDY_NAME = "shiftune"
 IDENTITY = "shiftune_identity"
+FORMAT_NUMBER = "shiftune_format"
+# Number of the form in which trials are recorded.
+FORMAT = 1
 # Seconds after which the lock of a writer that was killed is broken. A record takes milliseconds;
 # with Optuna's 30 s, going on with a killed run seems to hang.
 STALE_LOCK = 5
@@ -58,16 +62,14 @@ def open_study(
             f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
             "give another storage"
         )
-    known = study.user_attrs.get(IDENTITY)
     if not study.get_trials(deepcopy=False):
+        study.set_user_attr(FORMAT_NUMBER, FORMAT)
         study.set_user_attr(IDENTITY, dict(identity))
-    elif known != dict(identity):
-        differing = [key for key in identity if (known or {}).get(key) != identity[key]]
-        raise ProblemError(
-            f"the storage {str(storage)!r} holds trials of another problem (other "
-            f"{', '.join(differing) or 'settings'}); give another storage, or the same data and "
-            "settings to continue"
-        )
+    else:
+        where = f"the storage {str(storage)!r}"
+        check_format(study.user_attrs.get(FORMAT_NUMBER), FORMAT, where)
+        advice = "give another storage, or the same data and settings to continue"
+        check_same(study.user_attrs[IDENTITY], identity, where, advice, hidden=identity)
     return study
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 from pandas.api import types
 
 from shiftune.errors import DataError
-from shiftune.problem.labels import MOST_CLASSES, Task, task_of
+from shiftune.names import Task
+from shiftune.problem.labels import MOST_CLASSES, task_of
 from shiftune.tables.codes import first_code
 from shiftune.tables.whole_numbers import are_whole
 from shiftune.wording import listed

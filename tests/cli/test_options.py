@@ -1,0 +1,101 @@
+"""An option is one field of `TuneOptions`; saved settings follow from the fields."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from shiftune.cli.folder import FORMAT
+from shiftune.cli.options import Role, TuneOptions, named, taking
+from shiftune.errors import StorageError
+
+BASE = TuneOptions(data=Path("v.csv"), site="ward", target="A", label="cost", model="ridge")
+# A value other than the default for every field that is saved.
+OTHERS = {
+    "site": "clinic",
+    "target": "B",
+    "label": "ill",
+    "model": "svm",
+    "task": "regression",
+    "keep": ["a", "b"],
+    "drop": ["c"],
+    "identifiers": ["d"],
+    "drop_unlabelled": True,
+    "use_target_labels": True,
+    "space": {"alpha": {"low": 1, "high": 2}},
+    "loss": "absolute",
+    "risk": "naive",
+    "ratio": "auto",
+    "fast": True,
+    "seed": 3,
+}
+
+
+def test_every_field_is_saved_and_read_back():
+    unsaved = set(named(TuneOptions, Role.RUN))
+    assert unsaved == {"data", "trials", "out", "jobs", "as_json"}
+    assert OTHERS.keys() == {each.name for each in fields(TuneOptions)} - unsaved
+    for name, value in OTHERS.items():
+        options = replace(BASE, **{name: value})
+        saved = json.loads(json.dumps(options.saved()))
+        assert saved[name] == value
+        again = TuneOptions.from_saved(Path("v.csv"), saved, "run")
+        assert replace(again, trials=BASE.trials) == options
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithOneMore(TuneOptions):
+    rounds: Annotated[int, typer.Option(help="Number of rounds."), Role.DATA] = 1
+
+
+def test_a_new_option_is_one_field():
+    found = []
+    app = typer.Typer()
+    app.command()(taking(WithOneMore)(found.append))
+    usual = ["v.csv", "--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
+    done = CliRunner().invoke(app, [*usual, "--rounds", "4"])
+    assert done.exit_code == 0, done.output
+    (options,) = found
+    assert (options.rounds, options.keep, options.out) == (4, [], None)
+    assert "Number of rounds." in CliRunner().invoke(app, ["--help"]).output
+    assert "rounds" in named(WithOneMore, Role.DATA)
+    assert options.saved()["rounds"] == 4
+    assert WithOneMore.from_saved(Path("v.csv"), options.saved(), "run").rounds == 4
+    # A folder that was written before the option existed has its default.
+    assert WithOneMore.from_saved(Path("v.csv"), BASE.saved(), "run").rounds == 1
+
+
+@pytest.mark.parametrize("change", [{"magic": 1}, {"site": ...}])
+def test_settings_that_are_not_ours(change):
+    saved = {k: v for k, v in (BASE.saved() | change).items() if v is not ...}
+    with pytest.raises(StorageError, match=r"run is damaged or was written by another version"):
+        TuneOptions.from_saved(Path("v.csv"), saved, "run")
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (FORMAT + 1, "was written by a newer shiftune (format 2; this version reads 1): upgrade"),
+        (0, "is damaged or was written by an older shiftune"),
+        (None, "is damaged or was written by an older shiftune"),
+    ],
+)
+def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run")
+    for name in ("settings.json", "best.json"):
+        path = folder / "run" / name
+        good = path.read_text()
+        path.write_text(json.dumps(json.loads(good) | {"format": number}))
+        before = path.read_bytes()
+        for done in (tune("visits.csv", "--out", "run", code=2), run("report", "run", code=2)):
+            assert f"{name} {message}" in " ".join(done.output.split())
+        assert path.read_bytes() == before
+        path.write_text(good)
+    tune("visits.csv", "--out", "run", trials=3)
