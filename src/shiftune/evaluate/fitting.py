@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,12 +10,16 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
+from shiftune.problem.site import rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from shiftune.evaluate.losses import Loss
+    from shiftune.evaluate.prepared_rows import PreparedRows
     from shiftune.problem.site import Features
 
 
@@ -35,6 +39,11 @@ class StudyData:
     names : k names
     labelled_target : str
         The name under which the few labelled rows of the target come, if they do.
+    prepared : PreparedRows or None
+        Rows after the transformers that all trials have in common; see `sharing`. None prepares
+        the rows in every fit.
+    left_out : tuple of names
+        Sources that `prepared` was learned without.
     """
 
     X_train: Features
@@ -46,6 +55,20 @@ class StudyData:
     weights: tuple[NDArray[np.float64], ...] | None
     names: tuple[str, ...]
     labelled_target: str = ""
+    # Not set by the constructor, so that `dataclasses.replace` never carries them to other rows.
+    prepared: PreparedRows | None = field(default=None, init=False)
+    left_out: tuple[str, ...] = field(default=(), init=False)
+
+    def sharing(self, prepared: PreparedRows | None, left_out: tuple[str, ...] = ()) -> StudyData:
+        """Return the same data, whose fits take prepared rows from `prepared` and add to it.
+
+        Only for pipelines with the same transformers, and with the training rows of all sources
+        but those of `left_out`.
+        """
+        data = replace(self)
+        object.__setattr__(data, "prepared", prepared)
+        object.__setattr__(data, "left_out", left_out)
+        return data
 
     @property
     def source_rows(self) -> NDArray[np.str_]:
@@ -88,10 +111,46 @@ class PooledFit:
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the losses of the one model."""
-        fitted = fit(model, data.X_train, data.y_train, data.training_weights)
-        losses = losses_of(fitted, data.X_validation, np.concatenate(data.y_validation), loss)
+        losses = losses_of_fit(model, data, loss)
         ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
         return TrialLosses(np.split(losses, ends), float(losses.mean()))
+
+
+def losses_of_fit(
+    model: Any,
+    data: StudyData,
+    loss: Loss,
+    sources: Sequence[str] | None = None,
+    unknown: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Fit a model on the training rows; return its losses on validation rows, shape (n,).
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted in place, or its last step alone where the rows are prepared.
+    data : StudyData
+    loss : Loss
+    sources : names, optional
+        Sources whose validation rows are predicted; default: all.
+    unknown : array of shape (n,), optional
+        See `losses_of`.
+    """
+    X_train, X, y = data.X_train, data.X_validation, np.concatenate(data.y_validation)
+    if sources is not None:
+        rows = np.isin(np.repeat(data.names, [len(own) for own in data.y_validation]), sources)
+        X, y = rows_of(X, rows), y[rows]
+    if data.prepared is not None:
+        transformers, model = model[:-1], model[-1]
+        X_train, X = data.prepared.get(
+            (data.left_out, None if sources is None else tuple(sources)),
+            lambda: (
+                transformers.fit_transform(data.X_train, data.y_train),
+                transformers.transform(X),
+            ),
+        )
+    fitted = fit(model, X_train, data.y_train, data.training_weights)
+    return losses_of(fitted, X, y, loss, unknown)
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
@@ -162,7 +221,7 @@ def weight_argument(model: Any) -> str:
         name, last = model.steps[-1]
         return f"{name}__{weight_argument(last)}"
     if not has_fit_parameter(model, "sample_weight"):
-        raise ProblemError(
+        raise SettingsError(
             f"{type(model).__name__} takes no sample_weight, so it cannot be trained with "
             "importance weights; use training_weights=None"
         )

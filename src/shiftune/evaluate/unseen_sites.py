@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from shiftune.errors import ProblemError
-from shiftune.evaluate.fitting import PooledFit, TrialLosses, fit, losses_of, relative
+from shiftune.errors import SettingsError
+from shiftune.evaluate.fitting import PooledFit, TrialLosses, losses_of_fit, relative
 from shiftune.problem.site import rows_of
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class LeaveSourcesOut:
 
     def __init__(self, extra_fits: int = 4, unseen: float = 0.5) -> None:
         if not isinstance(extra_fits, int | np.integer) or extra_fits < 0 or extra_fits == 1:
-            raise ProblemError(
+            raise SettingsError(
                 f"extra_fits must be 0 or a whole number >= 2 (one group would leave nobody), got "
                 f"{extra_fits!r}"
             )
         if not 0 <= unseen <= 1:
-            raise ProblemError(f"unseen lies between 0 and 1, got {unseen!r}")
+            raise SettingsError(f"unseen lies between 0 and 1, got {unseen!r}")
         if extra_fits == 0 and unseen != 0.5:
-            raise ProblemError("without extra fits there is nothing to mix: leave unseen at 0.5")
+            raise SettingsError("without extra fits there is nothing to mix: leave unseen at 0.5")
         self.extra_fits = int(extra_fits)
         self.unseen = unseen
 
@@ -93,19 +93,16 @@ class LeaveSourcesOut:
         pooled = PooledFit().losses(clone(model), data, loss)
         known = pooled.by_source
         place = {name: j for j, name in enumerate(data.names)}
-        n = [len(y) for y in data.y_validation]
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
             judged = sorted(place[name] for name in group if name in place)
-            rows = np.isin(np.repeat(np.arange(len(n)), n), judged)
             others = _without(group, data) if judged else None
             if others is None:
                 continue
-            fitted = fit(clone(model), others.X_train, others.y_train, others.training_weights)
-            y = np.concatenate([data.y_validation[j] for j in judged])
             before = np.concatenate([known[j] for j in judged])
-            unseen = losses_of(fitted, rows_of(data.X_validation, rows), y, loss, before)
+            names = [data.names[j] for j in judged]
+            unseen = losses_of_fit(clone(model), others, loss, names, before)
             mixed = (1 - self.unseen) * before + self.unseen * unseen
-            ends = np.cumsum([n[j] for j in judged])[:-1]
+            ends = np.cumsum([len(known[j]) for j in judged])[:-1]
             for j, own in zip(judged, np.split(mixed, ends), strict=True):
                 known[j] = own
         return TrialLosses(known, pooled.naive)
@@ -136,10 +133,11 @@ def _without(group: tuple[str, ...], data: StudyData) -> StudyData | None:
     if len(np.unique(labels)) < 2:
         return None
     weights = data.training_weights
-    return replace(
+    others = replace(
         data,
         X_train=rows_of(data.X_train, kept),
         y_train=labels,
         train_sites=data.train_sites[kept],
         training_weights=None if weights is None else relative(weights[kept]),
     )
+    return others.sharing(data.prepared, group)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning
+from shiftune.evaluate.prepared_rows import PreparedRows, tunes_last_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ class TrialContext:
     loss: Loss
     risk: RiskEstimator
     plan: FitPlan
+    prepared: PreparedRows = field(default_factory=PreparedRows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,10 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
     start = time.perf_counter()
     try:
         model = clone(context.estimator).set_params(**params)
-        losses = context.plan.losses(model, context.data, context.loss)
+        data = context.data
+        if tunes_last_step(model, params):
+            data = data.sharing(context.prepared)
+        losses = context.plan.losses(model, data, context.loss)
         with warnings.catch_warnings():
             # Said once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)

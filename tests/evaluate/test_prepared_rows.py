@@ -1,0 +1,151 @@
+"""Trials that tune the model alone share prepared rows, and nothing else changes."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
+from shiftune.evaluate import prepared_rows
+from shiftune.evaluate.losses import loss_named
+from shiftune.evaluate.prepared_rows import PreparedRows
+from shiftune.search import trial
+from shiftune.search.evaluation_settings import EvaluationSettings
+
+ALPHA = {"ridge__alpha": FloatDistribution(0.01, 100, log=True)}
+FITS = 5  # of LeaveSourcesOut with four sources
+
+
+class Counting(StandardScaler):
+    """A scaler that counts how often it was fitted."""
+
+    fits = 0
+
+    def fit(self, X, y=None, sample_weight=None):
+        Counting.fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+class Overwriting(Ridge):
+    """A model that uses its input as scratch paper."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        X[:] = 0
+        return self
+
+
+@pytest.fixture
+def sites(rng):
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    site = np.repeat(list("BCDE"), 50)
+    return X, X["a"] + (site == "C") + rng.normal(size=200), site
+
+
+def searched(sites, model, space=ALPHA, **options):
+    X, y, site = sites
+    search = ShiftSearch(model, space, n_trials=6, progress=False, **options)
+    return search.fit(X, y, groups=site, X_target=X[:40])
+
+
+def of(*steps):
+    return Pipeline([(type(step).__name__.lower(), step) for step in steps])
+
+
+def unshared(monkeypatch):
+    monkeypatch.setattr(trial, "tunes_last_step", lambda model, params: False)
+
+
+@pytest.mark.parametrize("plan", [None, PooledFit(), LeaveSourcesOut(0), LeaveSourcesOut(3)])
+@pytest.mark.parametrize("weights", [None, "importance"])
+def test_same_digits(sites, plan, weights, monkeypatch):
+    model = of(StandardScaler(), Ridge())
+    shared = searched(sites, model, plan=plan, training_weights=weights)
+    unshared(monkeypatch)
+    alone = searched(sites, model, plan=plan, training_weights=weights)
+    pd.testing.assert_frame_equal(
+        shared.trials_.drop(columns="seconds"), alone.trials_.drop(columns="seconds"), rtol=0
+    )
+
+
+def test_fitted_once_per_set_of_training_rows(sites):
+    Counting.fits = 0
+    searched(sites, Pipeline([("scale", Counting()), ("ridge", Ridge())]))
+    assert Counting.fits == FITS + 1  # and in the final model
+
+
+def test_models_that_overwrite_their_input(sites, monkeypatch):
+    model = Pipeline([("scale", StandardScaler()), ("ridge", Overwriting())])
+    shared = searched(sites, model)
+    unshared(monkeypatch)
+    alone = searched(sites, model)
+    assert shared.trials_["risk"].tolist() == alone.trials_["risk"].tolist()
+
+
+def test_tuned_transformers_prepare_by_themselves(sites):
+    space = {"scale__with_mean": CategoricalDistribution([True, False]), **ALPHA}
+    Counting.fits = 0
+    search = searched(sites, Pipeline([("scale", Counting()), ("ridge", Ridge())]), space)
+    assert (search.trials_["state"] == "COMPLETE").all()
+    assert Counting.fits == 6 * FITS + 1
+
+
+def test_what_does_not_fit_is_prepared_again(sites, monkeypatch):
+    monkeypatch.setattr(prepared_rows, "MOST_BYTES", 8 * 200 * 3)  # that of the pooled fit
+    Counting.fits = 0
+    searched(sites, Pipeline([("scale", Counting()), ("ridge", Ridge())]))
+    assert Counting.fits == 1 + 6 * (FITS - 1) + 1
+
+
+def test_other_rows_are_never_taken_for_the_same(sites):
+    """A plan of one's own that changes the training rows gets them prepared anew."""
+    X, y, site = sites
+    search = ShiftSearch(of(StandardScaler(), Ridge()), ALPHA, progress=False, n_trials=1)
+    search.fit(X, y, groups=site, X_target=X[:40])
+    settings = EvaluationSettings.of(search)
+    context = settings.context(
+        search.estimator, search.problem_, loss_named("squared"), settings.split(search.problem_),
+        None,
+    )  # fmt: skip
+    data, loss = context.data.sharing(PreparedRows()), loss_named("squared")
+    PooledFit().losses(clone(search.estimator), data, loss)
+    fewer = replace(data, X_train=data.X_train[:50], y_train=data.y_train[:50])
+    found = PooledFit().losses(clone(search.estimator), fewer, loss)
+    by_hand = clone(search.estimator).fit(fewer.X_train, fewer.y_train)
+    wanted = (by_hand.predict(data.X_validation) - np.concatenate(data.y_validation)) ** 2
+    np.testing.assert_array_equal(np.concatenate(found.by_source), wanted)
+
+
+def test_kinds_of_rows():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "c": ["u", "v"]})
+    rows = (np.asfortranarray(np.eye(3)), sparse.csr_array(np.eye(2)), frame)
+    kept = PreparedRows()
+    kept.get("key", lambda: rows)
+    again = kept.get("key", lambda: pytest.fail("prepared again"))
+    assert again[0].flags.f_contiguous
+    np.testing.assert_array_equal(again[0], rows[0])
+    np.testing.assert_array_equal(again[1].toarray(), np.eye(2))
+    pd.testing.assert_frame_equal(again[2], frame)
+    assert pickle.loads(pickle.dumps(kept)).get("key", lambda: (np.zeros(1),))[0].shape == (1,)
+
+
+def test_sparse_rows(sites, monkeypatch):
+    X, y, site = sites
+    coarse = X.round().astype(str)
+    model = of(OneHotEncoder(handle_unknown="ignore"), Ridge())
+    shared = searched((coarse, y, site), model)
+    unshared(monkeypatch)
+    assert (
+        shared.trials_["risk"].tolist()
+        == searched((coarse, y, site), model).trials_["risk"].tolist()
+    )
