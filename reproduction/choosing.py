@@ -1,4 +1,4 @@
-"""One method on one problem in one setting: which hyperparameters it chooses."""
+"""The hyperparameters that one method chooses on one problem in one setting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METHOD_NAMES: tuple[MethodName, ...] = get_args(MethodName)
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What is tuned: a model, its search space, and the loss that counts."""
+    """A model, its search space and its loss."""
 
     model: Any
     space: Mapping[str, BaseDistribution]
@@ -38,7 +38,7 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen parameters, and what the method says of their risk, if anything."""
+    """The chosen parameters and their estimated risk, where the method estimates one."""
 
     params: dict[str, Any]
     risk: RiskEstimate | None
@@ -66,8 +66,8 @@ def choose(
     Parameters
     ----------
     trained : bool
-        Whether the model learns from rows. The toy problem's does not: it needs no rows kept for
-        training, and where the setting says so the same rows serve for ratios and risks.
+        Whether the model learns from rows. The toy problem's does not: it needs no training rows,
+        and in a setting that reuses rows the same ones serve for ratios and risks.
     """
     if method == "li" or method == "distbo":
         baseline = LearnedInitialisation if method == "li" else DistBO
@@ -103,7 +103,7 @@ def choose(
         random_state=seed,
     )
     with warnings.catch_warnings():
-        # Said by the number of sources left out, in the table of runs.
+        # The table of runs has the number of sources left out.
         warnings.simplefilter("ignore", OverlapWarning)
         warnings.simplefilter("ignore", DataWarning)
         search.fit(problem)

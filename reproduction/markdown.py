@@ -1,4 +1,4 @@
-"""The runs of `shiftune reproduce` as Markdown tables, beside what the paper and its code gave."""
+"""Runs as Markdown tables, beside the values of the paper and of its released code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = {
     "variance_reduced": "variance reduced",
     "oracle": "oracle",
 }
-"""The methods as they are called in tables and figures, in the paper's order."""
+"""Names of the methods in tables and figures, in the paper's order."""
 
 Entries: TypeAlias = Mapping[str, tuple[float | None, ...]]
 
@@ -27,16 +27,16 @@ Entries: TypeAlias = Mapping[str, tuple[float | None, ...]]
 def markdown(runs: pd.DataFrame, value: str = "score") -> str:
     """Write the means as the paper's table: a row per method, the best feasible one in bold.
 
-    On Parkinson and GvHD one table, a column per setting, beside the paper's printed values and
-    those of the released code. On the toy problem a table per setting, a column per c, and then
-    that of the released code.
+    Parkinson and GvHD have one table with a column per setting, the paper's printed values and
+    those of the released code. The toy problem has a table per setting with a column per c, and one
+    of the released code.
 
     Parameters
     ----------
     runs : DataFrame
         Runs of one experiment.
     value : str
-        Column to describe; others' values are those of "score" and stand beside no other column.
+        Column to describe; values of others are scores, shown beside "score" only.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _text(value: Any) -> str:
 
 
 def _as_given(value: float) -> str:
-    return f"{value:g}"  # another's figure: no digit more, none less
+    return f"{value:g}"  # a figure of others keeps its digits
 
 
 def _cells(

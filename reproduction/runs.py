@@ -1,4 +1,4 @@
-"""All runs of an experiment, kept in a file as they finish: it can be stopped and resumed."""
+"""All runs of an experiment, written to a file as they finish."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def run_all(
     progress: bool | None = None,
     command: str = "from Python",
 ) -> pd.DataFrame:
-    """Run what the folder does not have yet, and return all that was asked for.
+    """Do the runs that the folder does not have yet; return all requested ones.
 
     Parameters
     ----------
     experiment : Experiment
     seeds, methods, settings
-        What to run.
+        The requested runs.
     folder : Path
         Runs are added to its ``runs.csv`` as they finish, also those that fail, with the reason.
         A folder of an experiment with other options (budget, rows, ...) is refused. One call at a
@@ -58,7 +58,7 @@ def run_all(
     progress : bool, optional
         Show a progress bar; default: on terminals.
     command : str
-        How this was called, for the record.
+        The call, for the record.
     """
     experiment.prepare()
     note(folder, experiment.options, command)
@@ -101,7 +101,7 @@ def _run(experiment: Experiment, setting: SettingName, method: MethodName, case:
     start, cpu = time.perf_counter(), time.process_time()
     try:
         with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a model is what it is
+            warnings.simplefilter("ignore", ConvergenceWarning)  # models count as they are
             scored = experiment.run(method, SETTINGS[setting], case)
         found = _found(scored)
     except Exception as error:  # one run that fails must not cost the others
@@ -125,7 +125,7 @@ def _run(experiment: Experiment, setting: SettingName, method: MethodName, case:
 
 
 def _found(scored: Scored) -> dict[str, Any]:
-    """The choice, its score, and the source that counts most in what is said of it."""
+    """The choice, its score, and the source with the largest share in its estimate."""
     risk = scored.choice.risk
     share = weight = estimate = np.nan
     if risk is not None:

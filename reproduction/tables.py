@@ -1,8 +1,8 @@
-"""Comparisons of the runs of `shiftune reproduce`: means, paired differences, trends.
+"""Comparisons of runs: means, paired differences, trends.
 
-Every function takes the runs of one experiment, one row per run, and changes nothing in them. A
-run is known by its setting, method, c (toy problem only) and seed; lower scores are better. A run
-without a score (NaN) counts nowhere, and n says how many did.
+Every function takes the runs of one experiment, one row per run, and does not change them. Setting,
+method, c (toy problem only) and seed identify a run; lower scores are better. Runs without a score
+(NaN) are left out; n counts the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from reproduction.choosing import METHOD_NAMES
 from reproduction.settings import SETTINGS
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -119,11 +119,11 @@ def paired_settings(
 def trend(
     runs: pd.DataFrame, better: str, than: str, *, level: float = 0.95, value: str = "score"
 ) -> pd.DataFrame:
-    r"""Ask whether the advantage of one method over another grows with c.
+    r"""Estimate how the advantage of one method over another grows with c.
 
     One observation per seed: the least-squares slope over c of its differences,
-    :math:`b_s = \sum_c (c - \bar c) d_{sc} / \sum_c (c - \bar c)^2`. What the runs of one seed
-    share (the target, say) is so allowed for; seeds without all values of c are not used.
+    :math:`b_s = \sum_c (c - \bar c) d_{sc} / \sum_c (c - \bar c)^2`. Whatever the runs of one seed
+    share (the target, for one) cancels; seeds without all values of c are not used.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def trend(
     guarded  2    1.1     0.1 -0.17  2.37  False
     """
     if not c_of(runs):
-        raise ProblemError("a trend over c needs runs of the toy problem; these have no c")
+        raise SettingsError("a trend over c needs runs of the toy problem; these have no c")
     pairs = _pairs(runs, "method", (better, than), ["setting", "c"], value)
     by_setting = (pairs[than] - pairs[better]).groupby("setting")
     slopes = {setting: _slopes(differences) for setting, differences in by_setting}
@@ -198,10 +198,10 @@ def ratio_of_means(
 
 
 def collapse(runs: pd.DataFrame) -> pd.DataFrame:
-    """Say whether the variance reduced estimate was left to one source that has no overlap.
+    """Summarise how far the variance reduced estimate depends on one source without overlap.
 
-    The mean weight of a source should be 1. The estimate need not equal the score where the model
-    is trained anew at the target for the score, but it should be of its size.
+    The mean weight of a source should be 1. The estimate need not equal the score, for which the
+    model is trained anew at the target, but it should have the same size.
 
     Returns
     -------
@@ -238,18 +238,18 @@ def collapse(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check(runs: pd.DataFrame) -> None:
-    """Refuse runs of several experiments, and runs that are there twice."""
+    """Refuse runs of several experiments, and duplicates."""
     names = runs["experiment"].unique().tolist()
     if len(names) != 1:
-        raise ProblemError(
+        raise DataError(
             f"expected the runs of one experiment, got {names}; "
             "choose with runs[runs['experiment'] == ...]"
         )
     keys = ["setting", "method", "c", "seed"]
     again = runs.loc[runs.duplicated(keys), keys]
     if len(again):
-        raise ProblemError(
-            f"{len(again)} runs of {names[0]} are there more than once, first "
+        raise DataError(
+            f"{len(again)} runs of {names[0]} occur more than once, first "
             f"{again.iloc[0].to_dict()}; keep one of each with runs.drop_duplicates({keys})"
         )
 
@@ -264,7 +264,7 @@ def _only(runs: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
     chosen = runs[runs[column] == name]
     if chosen.empty:
         there = runs[column].unique().tolist()
-        raise ProblemError(f"no run has {column} {name!r}; there are {there}")
+        raise SettingsError(f"no run has {column} {name!r}; there are {there}")
     return chosen
 
 

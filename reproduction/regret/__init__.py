@@ -1,6 +1,6 @@
-r"""The regret bound (main theorem) put to the test on the toy problem, where all is known.
+r"""Test of the regret bound (main theorem) on the toy problem, where the truth is known.
 
-The theorem says that with probability at least :math:`1 - \delta`
+By the theorem, with probability at least :math:`1 - \delta`
 
 .. math:: f(\theta_B) - f(\theta^\star) \le R_n + \sqrt{2 V(\hat f(\theta_B)) / \delta}
           + \sqrt{2 (V(\hat f(\theta^\star)) + V(\hat f(\hat\theta))) / \delta} ,
@@ -17,7 +17,7 @@ and on a lemma each for (B) and (C), by Chebyshev's inequality. (C) is at most
 :math:`\theta_B` as fixed too, although it is chosen on the same rows: hence this study, which
 counts how often lemmas and theorem hold. With fair overlap (c = 2) all do. Where sites hardly
 overlap (c = 5, 100 rows) lemma (B) does not, for the variance reduced estimator, and the theorem
-holds by its slack alone (tests/paper/test_regret.py).
+holds by its slack alone (reproduction/tests/test_regret.py).
 """
 
 from reproduction.regret.objective import EstimatedRisk

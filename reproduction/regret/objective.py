@@ -97,5 +97,5 @@ class EstimatedRisk:
             method="bounded",
             options={"xatol": 1e-10},
         )
-        candidates = np.array([found.x, grid[best]])  # the end of the range, say
+        candidates = np.array([found.x, grid[best]])  # such as the end of the range
         return float(candidates[np.argmin(self.values(candidates))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reproduction.regret.run import DELTAS
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def figure(
 ) -> Figure:
     """Draw the regret over n for every B, and beside it the regret under its bounds.
 
-    Needs Matplotlib (``pip install shiftune[plot]``).
+    Needs Matplotlib (``pip install 'shiftune[plot]'``).
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def figure(
     runs = frame[(frame["method"] == method) & (frame["sampler"] == sampler)]
     known = runs[runs["ratio"] == "known"]
     if known.empty:
-        raise ProblemError(f"the study has no runs of {method} with known ratios and {sampler}")
+        raise SettingsError(f"the study has no runs of {method} with known ratios and {sampler}")
     drawn = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = drawn.subplots(1, 2)
     _draw_regret(left, known)

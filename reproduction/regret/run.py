@@ -10,7 +10,7 @@ from optuna.distributions import FloatDistribution
 
 from reproduction.regret.objective import SPACE, EstimatedRisk, Method
 from shiftune.datasets.toy import ToyProblem, toy_problem
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk.theory import optimal_variance, regret_bound, variance_of_unbiased
 from shiftune.search.gp import VARIANCE_KEY
@@ -40,13 +40,13 @@ class RegretRun:
     Attributes
     ----------
     n, B, seed, c, method, ratio, sampler
-        As they were asked for.
+        The task.
     theta_star, theta_hat, theta_B : float
         Minimiser of the true risk, of the estimated risk, and the best of B trials.
     regret : float
         True risk at `theta_B` less that at `theta_star`.
     R_n : float
-        Estimated risk at `theta_B` less that at `theta_hat`: what the optimiser left.
+        Estimated risk at `theta_B` less that at `theta_hat`: the optimiser's share.
     estimated_star, estimated_hat, estimated_chosen : float
         Estimated risk at the three.
     true_star, true_chosen : float
@@ -54,8 +54,8 @@ class RegretRun:
     variance_star, variance_hat, variance_chosen : float
         True variance of the estimated risk at the three; NaN where the ratio is estimated.
     variance_plug_in, R_n_plug_in : float
-        What the user knows instead: the data's own variance at `theta_B`, and the gap to the
-        lowest value that the Gaussian process holds possible.
+        The user's counterparts: the empirical variance at `theta_B`, and the gap to the lowest
+        value that is plausible under the Gaussian process.
     bound, plug_in : dict from delta to float
         The theorem's bound with true variances (or NaN), and that of `ShiftSearch.regret_bound`.
     """
@@ -220,8 +220,8 @@ def _weights(toy: ToyProblem, n: int, ratio: Ratio) -> list[Floats]:
 def _searched(
     objective: EstimatedRisk, sampler: Sampler, seed: int, Bs: Sequence[int]
 ) -> Iterator[tuple[int, float, float]]:
-    """For every B: the best theta of the first B trials, the lowest value held possible then."""
-    study = open_study(None, {})  # and not study.optimize: asking and telling log nothing
+    """For every B: the best theta of the first B trials, and the lowest plausible value then."""
+    study = open_study(None, {})  # ask and tell log nothing, unlike study.optimize
     # A stream of its own: the first trials should not be a function of the data's noise.
     own = np.random.SeedSequence([seed, 1]).generate_state(1)
     study.sampler = sampler_named(sampler, int(own[0]))
@@ -237,13 +237,15 @@ def _searched(
 def check(
     n: int, Bs: Sequence[int], seed: int, c: float, method: str, ratio: str, sampler: str
 ) -> None:
-    """Raise a ProblemError that says what of a run cannot be."""
+    """Raise a SettingsError for a run that cannot be done."""
     for name, number, least in [("n", n, 10), *(("B", B, 1) for B in Bs), ("seed", seed, 0)]:
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < least:
-            raise ProblemError(f"{name} must be a whole number of at least {least}, got {number!r}")
+            raise SettingsError(
+                f"{name} must be a whole number of at least {least}, got {number!r}"
+            )
     if not 0 < c <= LARGEST_C:
-        raise ProblemError(f"c must lie above 0 and not above {LARGEST_C:g}, got {c!r}")
+        raise SettingsError(f"c must lie above 0 and not above {LARGEST_C:g}, got {c!r}")
     known = {"method": (method, Method), "ratio": (ratio, Ratio), "sampler": (sampler, Sampler)}
     for name, (value, choices) in known.items():
         if value not in get_args(choices):
-            raise ProblemError(f"{name} is one of {list(get_args(choices))}, got {value!r}")
+            raise SettingsError(f"{name} is one of {list(get_args(choices))}, got {value!r}")

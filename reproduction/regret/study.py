@@ -1,4 +1,4 @@
-"""Many runs, and what they show: how often the bound holds, how fast the regret shrinks."""
+"""Many runs: how often the bound holds, how fast the regret shrinks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from tqdm.auto import tqdm
 
 from reproduction.regret.run import DELTAS, check, runs_for_budgets
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,7 +69,7 @@ def regret_study(
         for sampler in samplers
     ]
     if not searches or not Bs:
-        raise ProblemError("the study is empty: give at least one seed, n, B, method and ratio")
+        raise SettingsError("the study is empty: give at least one seed, n, B, method and ratio")
     for search in searches:
         check(*search)
     show = sys.stderr.isatty() if progress is None else progress
@@ -96,8 +96,8 @@ def coverage(frame: pd.DataFrame, B: int | None = None) -> pd.DataFrame:
     DataFrame
         One row per method, ratio, sampler, n, delta and claim: the share of `runs` that it
         `holds` in, with its 95 % interval `low` to `high` (Wilson), beside the `promised`
-        :math:`1 - \delta`; and the medians of the bound and of what it bounds. Lemmas and theorem
-        need true variances, so estimated ratios have the claim "plug-in" alone.
+        :math:`1 - \delta`; and the medians of the bound and of the bounded quantity. Lemmas and
+        theorem need true variances, so estimated ratios have the claim "plug-in" alone.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def coverage(frame: pd.DataFrame, B: int | None = None) -> pd.DataFrame:
     """
     runs = frame[frame["B"] == (frame["B"].max() if B is None else B)]
     if runs.empty:
-        raise ProblemError(f"the study has no runs with B = {B}")
+        raise SettingsError(f"the study has no runs with B = {B}")
     rows = []
     for key, group in runs.groupby([*SETTING, "n"]):
         setting = dict(zip([*SETTING, "n"], key, strict=True))
@@ -141,7 +141,7 @@ def coverage(frame: pd.DataFrame, B: int | None = None) -> pd.DataFrame:
 
 
 def _claims(runs: pd.DataFrame, delta: float) -> dict[str, tuple[Floats, Floats]]:
-    """Two arrays for every claim: what is bounded, and the bound."""
+    """Two arrays for every claim: the bounded quantity and the bound."""
     col = {name: runs[name].to_numpy(dtype=float) for name in runs.columns.difference(SETTING)}
     V_C = col["variance_star"] + col["variance_hat"]
     return {
@@ -166,7 +166,7 @@ def shrinkage(frame: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per method, ratio, sampler and value of n or B (the column `along` says which):
+        One row per method, ratio, sampler and value of n or B (named in the column `along`):
         `mean`, `stderr` and `median` of the regret; on the rows along n also the `slope` of
         log mean regret over log n and its standard error, by the jackknife over the seeds (all n
         of a seed share the means of the sites). A regret of the order 1/n has slope -1.

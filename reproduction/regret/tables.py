@@ -1,4 +1,4 @@
-"""What the regret study shows, as small tables to read."""
+"""Tables of the regret study."""
 
 from __future__ import annotations
 

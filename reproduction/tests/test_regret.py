@@ -16,7 +16,7 @@ from reproduction.regret import (
 )
 
 from shiftune.datasets import toy_problem
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.risk.theory import variance_of_unbiased
 
 METHODS = ("unbiased", "variance_reduced")
@@ -138,7 +138,7 @@ def test_optuna_is_quiet_and_its_level_untouched(caplog):
     ],
 )
 def test_bad_arguments(change, said):
-    with pytest.raises(ProblemError, match=said):
+    with pytest.raises(SettingsError, match=said):
         regret_run(**({"n": 100, "B": 5, "seed": 0} | change))
 
 
@@ -210,9 +210,9 @@ def test_workers_find_the_same(study):
 
 @once
 def test_an_empty_study_and_an_unknown_budget_are_refused(study):
-    with pytest.raises(ProblemError, match="empty"):
+    with pytest.raises(SettingsError, match="empty"):
         regret_study([])
-    with pytest.raises(ProblemError, match="B = 7"):
+    with pytest.raises(SettingsError, match="B = 7"):
         coverage(study, B=7)
 
 
@@ -223,5 +223,5 @@ def test_figure_shows_every_budget(study):
     labels = [text.get_text() for text in left.get_legend().get_texts()]
     assert {"B = 5", "B = 10"} <= set(labels)
     assert len(right.lines) == 4
-    with pytest.raises(ProblemError, match="no runs"):
+    with pytest.raises(SettingsError, match="no runs"):
         figure(study, sampler="random")
