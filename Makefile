@@ -66,7 +66,7 @@ paper: $(READY)
 	for name in toy parkinson gvhd regret; do \
 		$(BIN)/python -m reproduction $$name --jobs 2 --out $(PAPER)/$$name || exit 1; \
 	done
-	$(BIN)/python -m reproduction page $(PAPER) --out docs/paper.md
+	$(BIN)/python -m reproduction page $(PAPER) --out $(PAPER)/paper.md
 
 clean:
 	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
