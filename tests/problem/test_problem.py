@@ -316,7 +316,7 @@ def test_bad_sites_get_a_clear_error(case):
 
 def test_other_columns_in_the_target_are_named():
     a = pd.DataFrame({"p": np.arange(9.0), "q": 1.0})
-    with pytest.raises(ProblemError, match=r"'B' lacks \['r'\] and has \['q'\] besides"):
+    with pytest.raises(ProblemError, match=r"'B' lacks \['r'\] and has \['q'\] in addition"):
         ShiftProblem.from_sites({"B": (a, np.arange(9.0))}, a.rename(columns={"q": "r"}))
 
 

@@ -1,4 +1,4 @@
-"""What the user has: labelled sources, an unlabelled target, and their three-way split."""
+"""The data: labelled sources, an unlabelled target, and their three-way split."""
 
 from shiftune.problem.problem import ShiftProblem
 from shiftune.problem.site import Site, pooled

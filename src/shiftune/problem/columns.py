@@ -1,4 +1,4 @@
-"""The columns of a site: checked one site at a time, then made the same for all sites."""
+"""Columns of a site: checked for each site, then made the same for all sites."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ColumnKind = Literal["number", "category", "date"]
 
 
 def kind_of(column: pd.Series) -> ColumnKind:
-    """Say how a column is read: as numbers, as categories (text and booleans too), as dates.
+    """Return the kind of a column: number, category (also text and booleans) or date.
 
     >>> kind_of(pd.Series([1, 2])), kind_of(pd.Series([True, False])), kind_of(pd.Series(["a"]))
     ('number', 'category', 'category')
@@ -35,7 +35,7 @@ def kind_of(column: pd.Series) -> ColumnKind:
 
 
 def plain_numbers(X: pd.DataFrame) -> set[Any]:
-    """Name the columns of NumPy's numbers, which need not be looked at one by one.
+    """Return the names of columns with a NumPy number type, which can be checked all at once.
 
     >>> sorted(plain_numbers(pd.DataFrame({"x": [1.5], "n": [2], "on": [True], "sex": ["f"]})))
     ['n', 'x']
@@ -47,7 +47,7 @@ def plain_numbers(X: pd.DataFrame) -> set[Any]:
 def days_in(column: pd.Series) -> NDArray[np.float64]:
     """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
 
-    Years 1 to 9999 and beyond fit, since whole seconds are counted.
+    Counted in whole seconds, so that any year fits.
 
     >>> days_in(pd.Series(pd.to_datetime(["1970-01-02 12:00", None]))).tolist()
     [1.5, nan]
@@ -62,7 +62,7 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
 
 
 def as_features(X: Any, site: str) -> Features:
-    """Return a site's rows as a data frame or as a float array of shape (n, d), never changed.
+    """Return a copy of a site's rows: a data frame or a float array of shape (n, d).
 
     Arrays of objects or text become data frames, so that their columns can differ in kind.
 
@@ -84,7 +84,9 @@ def as_features(X: Any, site: str) -> Features:
                 f"{values.shape}; a single column is X.reshape(-1, 1)"
             )
         if values.dtype.kind == "c":
-            raise DataError(f"site {site!r}: complex numbers cannot be used as features")
+            raise DataError(
+                f"site {site!r}: complex numbers cannot be features; use X.real or X.imag"
+            )
         if values.dtype.kind in "biuf":
             return _all_finite(values.astype(float), site)
         frame = pd.DataFrame(values)
@@ -98,7 +100,7 @@ def check_unique(columns: pd.Index, where: str) -> None:
 
 
 def refuse_sparse(X: Any, where: str) -> None:
-    """Say no to sparse matrices: kernels, distances and trees here need dense rows."""
+    """Refuse sparse matrices: kernels, distances and trees here need dense rows."""
     if sparse.issparse(X):
         raise DataError(
             f"{where}: sparse matrices are not supported; pass X.toarray(), "
@@ -115,41 +117,41 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
     >>> list(align({"B": B, "A": A})["A"].columns)
     ['x', 'z']
     """
-    first, reference = next(iter(tables.items()))
-    if not isinstance(reference, pd.DataFrame):
-        for site, X in tables.items():
-            if isinstance(X, pd.DataFrame):
-                raise DataError(
-                    f"site {site!r} is a data frame but site {first!r} is an array; "
-                    "give all sites in the same form"
-                )
-            if X.shape[1] != reference.shape[1]:
-                raise DataError(
-                    f"site {site!r} has {X.shape[1]} columns but site {first!r} has "
-                    f"{reference.shape[1]}; all sites and the target need the same columns"
-                )
-        return dict(tables)
-    frames: dict[str, pd.DataFrame] = {}
-    for site, X in tables.items():
-        if not isinstance(X, pd.DataFrame):
+    frames = {site: X for site, X in tables.items() if isinstance(X, pd.DataFrame)}
+    arrays = {site: X for site, X in tables.items() if not isinstance(X, pd.DataFrame)}
+    if frames and arrays:
+        raise DataError(
+            f"site {next(iter(frames))!r} is a data frame but site {next(iter(arrays))!r} is an "
+            "array; give all sites in the same form"
+        )
+    first = next(iter(tables))
+    for site, X in arrays.items():
+        if X.shape[1] != arrays[first].shape[1]:
             raise DataError(
-                f"site {site!r} is an array but site {first!r} is a data frame; "
-                "give all sites in the same form"
+                f"site {site!r} has {X.shape[1]} columns but site {first!r} has "
+                f"{arrays[first].shape[1]}; all sites and the target need the same columns"
             )
-        missing = [column for column in reference.columns if column not in X.columns]
-        extra = [column for column in X.columns if column not in reference.columns]
-        if missing or extra:
-            raise DataError(
-                f"site {site!r} and site {first!r} have different columns: "
-                f"{site!r} lacks {missing or 'none'} and has {extra or 'none'} besides; "
-                "all sites and the target need the same columns"
-            )
-        frames[site] = X[list(reference.columns)]
-    return dict(_same_kinds(frames))
+    for site, frame in frames.items():
+        _check_same_names(frame.columns, site, frames[first].columns, first)
+    if arrays:
+        return dict(arrays)
+    return dict(_same_kinds({site: X[list(frames[first].columns)] for site, X in frames.items()}))
+
+
+def _check_same_names(columns: pd.Index, site: str, expected: pd.Index, first: str) -> None:
+    missing, extra = (
+        a[~a.isin(b)].to_list() for a, b in ((expected, columns), (columns, expected))
+    )
+    if missing or extra:
+        raise DataError(
+            f"sites {first!r} and {site!r} have different columns: {site!r} lacks "
+            f"{missing or 'none'} and has {extra or 'none'} in addition; all sites and the target "
+            "need the same columns"
+        )
 
 
 def constant_columns(tables: Sequence[Features]) -> list[str]:
-    """Name the columns that hold one and the same value (or nothing) in all sites."""
+    """Return the names of columns with a single value (or none) in all sites together."""
     first = tables[0]
     if isinstance(first, pd.DataFrame):
         frames = [X for X in tables if isinstance(X, pd.DataFrame)]
@@ -165,7 +167,7 @@ def constant_columns(tables: Sequence[Features]) -> list[str]:
 
 
 def id_like_columns(tables: Sequence[Features]) -> list[str]:
-    """Name the text columns that hold a different value in almost every row."""
+    """Return the names of text columns with a different value in almost every row."""
     if not isinstance(tables[0], pd.DataFrame):
         return []
     rows = pd.concat([X for X in tables if isinstance(X, pd.DataFrame)])
@@ -176,22 +178,22 @@ def id_like_columns(tables: Sequence[Features]) -> list[str]:
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     check_unique(X.columns, f"site {site!r}")
     if X.shape[1] == 0:
-        raise DataError(f"site {site!r} has no feature columns")
+        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
     frame = X.infer_objects().copy()
     plain = plain_numbers(frame)
     if np.isinf(frame[[name for name in frame.columns if name in plain]].to_numpy(float)).any():
-        plain = set()  # one by one, the column will be named
+        plain = set()  # check column by column, to name it
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
-        if column.dtype == object:
+        if column.dtype == object and types.infer_dtype(column) != "string":
             kinds = {type(value) for value in column[column.notna()]}
             if unusable := sorted(kind.__name__ for kind in kinds & {list, dict, set, np.ndarray}):
                 raise DataError(
                     f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
                     "features are numbers, text, booleans or dates"
                 )
-            if str in kinds and len(kinds) > 1:
-                # Text among numbers: all is text, in whatever part of the rows it is looked at.
+            if str in kinds:
+                # Text among numbers makes the whole column text, in any part of the rows.
                 frame[name] = column.where(column.isna(), column.astype(str))
                 continue
         if isinstance(column.dtype, pd.SparseDtype):
@@ -199,7 +201,9 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
                 f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
             )
         if column.dtype.kind == "c":
-            raise DataError(f"site {site!r}: column {name!r} holds complex numbers")
+            raise DataError(
+                f"site {site!r}: column {name!r} holds complex numbers; use the real part"
+            )
         if kind_of(column) == "number":
             values = column.to_numpy(dtype=float, na_value=np.nan)
             _no_infinity(np.isinf(values).sum(), site, name)
@@ -222,10 +226,10 @@ def _no_infinity(count: int, site: str, column: object) -> None:
 
 
 def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
-    """Decide how each column is read, from all sites together.
+    """Return the kind of every column, from all sites together.
 
-    A column that is missing everywhere in one site fits any kind; a clash between two sites is
-    an error that names both.
+    A column that is empty in a site fits any kind; two sites with different kinds are an error
+    that names both.
 
     >>> a, b = pd.DataFrame({"x": [1.5]}), pd.DataFrame({"x": [None]})
     >>> column_kinds({"A": a, "B": b})

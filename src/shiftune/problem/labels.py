@@ -1,4 +1,4 @@
-"""The labels of a site: checked, and read as classes or as numbers."""
+"""Labels of a site: checked, and read as classes or as numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api import types
 
 from shiftune.errors import DataError
 from shiftune.names import Task
@@ -37,20 +38,23 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
     if missing:
         raise DataError(
             f"site {site!r}: the label {label!r} is missing in {missing} of {len(values)} rows; "
-            "leave those rows out (from_frame does it with missing_labels='drop')"
+            "leave those rows out"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise DataError(f"site {site!r}: the label {label!r} has infinite values")
+        raise DataError(
+            f"site {site!r}: the label {label!r} has infinite values; correct them, or leave "
+            "those rows out"
+        )
     if values.dtype.kind not in "biufO":
         raise DataError(
             f"site {site!r}: the label {label!r} holds values of type {values.dtype}; "
             "labels are numbers, text or booleans"
         )
-    if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
+    if values.dtype.kind == "O" and len(values) and types.infer_dtype(values) != "string":
         kinds = sorted({type(value).__name__ for value in values})
         raise DataError(
             f"site {site!r}: the label {label!r} mixes {' and '.join(kinds)}; "
-            "use one kind, for example y.astype(str)"
+            "convert it to one type, for example with y.astype(str)"
         )
     return values
 
@@ -65,7 +69,7 @@ def is_missing(y: Any) -> NDArray[np.bool_]:
 
 
 def task_of(labels: Iterable[NDArray[Any]]) -> Task:
-    """Tell classification from regression by the labels of all sites.
+    """Decide between classification and regression by the labels of all sites.
 
     Text and booleans are classes; so are whole numbers with at most 20 distinct values.
 
@@ -80,7 +84,7 @@ def task_of(labels: Iterable[NDArray[Any]]) -> Task:
 
 
 def _plain(y: Any) -> NDArray[Any]:
-    """Take pandas' and NumPy's many forms of text and of optional numbers down to a few."""
+    """Reduce the many forms of text and optional numbers in pandas and NumPy to a few."""
     values = np.asarray(y.to_numpy() if isinstance(y, pd.Series | pd.DataFrame) else y)
     if values.dtype.kind in "US":
         return values.astype(object)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftune.errors import DataError
+from shiftune.errors import DataError, SettingsError
 from shiftune.problem.site import Site
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def split_sites(
     parts: list[NDArray[np.intp]] = []
     for site in every:
         own = wanted if site is not labelled_target else few
-        if own.sum() == 0:  # density rows only, and those of the target are not needed for it
+        if own.sum() == 0:  # density rows only, for which the target's labels are not needed
             parts.append(np.full(len(site), -1))
             continue
         # The stream depends on the site's name, so neither the order of the sites nor the
@@ -64,7 +64,7 @@ def split_sites(
         classes = site.labels if stratify else None
         parts.append(_parts(len(site), own / own.sum(), classes, site.name, rng))
     if stratify and wanted[TRAIN] > 0:
-        _teach_every_class([site.labels for site in every], parts)
+        _train_every_class([site.labels for site in every], parts)
     k = len(sources)
     taken = [
         tuple(
@@ -80,9 +80,9 @@ def split_sites(
 def _checked_shares(shares: tuple[float, float, float]) -> NDArray[np.float64]:
     values = np.asarray(shares, dtype=float)
     if values.shape != (3,) or not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise DataError(f"shares must be three numbers >= 0, got {shares!r}")
+        raise SettingsError(f"shares must be three numbers >= 0, got {shares!r}")
     if values.sum() <= 0 or not np.isclose(values.sum(), 1.0):
-        raise DataError(f"the shares must add up to 1, got {shares!r} = {values.sum():g}")
+        raise SettingsError(f"the shares must add up to 1, got {shares!r} = {values.sum():g}")
     return values
 
 
@@ -93,7 +93,7 @@ def _parts(
     site: str,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Deal n rows to the parts: exact sizes overall, each class spread in proportion.
+    """Assign n rows to the parts: exact sizes overall, each class spread in proportion.
 
     Rows are put in random order, then sorted by class. The sequence of parts is laid out so
     that part p, of size m, stands at the ranks nearest to (i + 1/2) n / m for i = 0..m-1.
@@ -130,16 +130,16 @@ def _sizes(n: int, shares: NDArray[np.float64], site: str) -> NDArray[np.intp]:
     return np.asarray(floor + wanted, dtype=np.intp)
 
 
-def _teach_every_class(labels: list[NDArray[Any]], parts: list[NDArray[np.intp]]) -> None:
-    """Swap rows so that no class is validated that no training row of any site shows."""
-    taught = {c for y, part in zip(labels, parts, strict=True) for c in y[part == TRAIN]}
+def _train_every_class(labels: list[NDArray[Any]], parts: list[NDArray[np.intp]]) -> None:
+    """Swap rows so that every validated class has a training row at some site."""
+    trained = {c for y, part in zip(labels, parts, strict=True) for c in y[part == TRAIN]}
     for y, part in zip(labels, parts, strict=True):
-        for unseen in [c for c in np.unique(y) if c not in taught]:
+        for unseen in [c for c in np.unique(y) if c not in trained]:
             training = np.flatnonzero(part == TRAIN)
             values, counts = np.unique(y[training], return_counts=True)
-            if counts.max() == 1:  # a swap would only forget another class
+            if counts.max() == 1:  # a swap would remove another class
                 continue
             common = training[y[training] == values[np.argmax(counts)]]
             row = np.flatnonzero(y == unseen)[0]
             part[common[0]], part[row] = part[row], TRAIN
-            taught.add(unseen)
+            trained.add(unseen)

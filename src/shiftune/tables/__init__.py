@@ -1,6 +1,6 @@
-"""From a file to a problem: the table is read, its columns and labels are made sense of.
+"""Tables from files: columns with kinds and formats, and the problem made of them.
 
-The command line is what this is for, so its messages name the options there.
+Messages name the options of the command line, which is built on this.
 """
 
 from shiftune.tables.files import read_as_written, read_file

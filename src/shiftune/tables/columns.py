@@ -116,16 +116,10 @@ def typed(column: pd.Series) -> ReadColumn:
             "text, booleans or dates: leave it out"
         ) from error
     found = ReadColumn(column, kind_of(column), distinct)
-    given = column.dropna()
-    if found.kind == "category" and len(given) and _is_text(given):
+    is_text = types.is_object_dtype(column) or types.is_string_dtype(column)
+    if is_text and types.infer_dtype(given := column.dropna()) == "string":
         return _as_dates(found, given) or _as_numbers(found, given)
     return found
-
-
-def _is_text(given: pd.Series) -> bool:
-    if types.is_object_dtype(given):
-        return all(isinstance(value, str) for value in given)
-    return types.is_string_dtype(given)
 
 
 def _as_dates(text: ReadColumn, given: pd.Series) -> ReadColumn | None:

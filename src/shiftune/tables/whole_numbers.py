@@ -1,4 +1,4 @@
-"""Whole numbers that come as floats, which is what pandas makes of them beside missing ones."""
+"""Whole numbers stored as floats, as pandas does where some are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def are_whole(numbers: pd.Series) -> bool:
-    """Whether all are whole numbers, and a float tells each from the next.
+    """Whether all are whole numbers small enough for floats to be exact.
 
     >>> import pandas as pd
     >>> are_whole(pd.Series([17.0, 3.0])), are_whole(pd.Series([0.5])), are_whole(pd.Series([1e20]))
