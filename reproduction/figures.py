@@ -1,6 +1,6 @@
 """Figures of an experiment's runs, as in the paper.
 
-Matplotlib is needed (``pip install 'shiftune[plot]'``), but no screen: the figures are not known to
+Matplotlib is needed (``pip install matplotlib``), but no screen: the figures are not known to
 pyplot, so none stays open.
 """
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reproduction.drawing import BLUE, GREY, RED, need_matplotlib
 from reproduction.markdown import METHODS
 from reproduction.published import PRINTED
 from reproduction.settings import SETTINGS
 from reproduction.tables import ratio_of_means, summary
 from shiftune.errors import SettingsError
-from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

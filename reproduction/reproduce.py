@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reproduction.choosing import METHOD_NAMES
+from reproduction.drawing import need_matplotlib
 from reproduction.figures import draw
 from reproduction.markdown import markdown
 from reproduction.record import RUNS, TABLE, read_runs
 from reproduction.runs import run_all
 from reproduction.settings import SETTINGS
 from shiftune.errors import ProblemError
-from shiftune.report.figures import need_matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reproduction.drawing import BLUE, GREY, RED, need_matplotlib
 from reproduction.regret.run import DELTAS
 from shiftune.errors import SettingsError
-from shiftune.report.figures import BLUE, GREY, RED, need_matplotlib
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ def figure(
 ) -> Figure:
     """Draw the regret over n for every B, and beside it the regret under its bounds.
 
-    Needs Matplotlib (``pip install 'shiftune[plot]'``).
+    Needs Matplotlib (``pip install matplotlib``).
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from reproduction.drawing import need_matplotlib
 from reproduction.figures import save
 from reproduction.markdown import pipe_table
 from reproduction.record import RUNS, TABLE, note
@@ -15,7 +16,6 @@ from reproduction.regret.picture import figure
 from reproduction.regret.study import regret_study
 from reproduction.regret.tables import coverage_table, shrinkage_table
 from shiftune.errors import StorageError
-from shiftune.report.figures import need_matplotlib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,7 @@ from shiftune.errors import ProblemError
 matplotlib = pytest.importorskip("matplotlib")
 
 from reproduction import figures  # noqa: E402
-
-from shiftune.report.figures import GREY  # noqa: E402
+from reproduction.drawing import GREY  # noqa: E402
 
 SETTINGS = tuple(ALL_SETTINGS)
 

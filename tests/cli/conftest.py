@@ -27,8 +27,8 @@ def visits() -> pd.DataFrame:
 def folder(tmp_path, monkeypatch):
     """A working folder, and a report that notes what it was given."""
 
-    def save_report(search, path, *, settings=None):
-        assert search.best_params_
+    def save_report(result, path, *, settings=None):
+        assert result.best_params
         path.write_text("\n".join(f"{name}: {text}" for name, text in settings.items()))
 
     monkeypatch.setattr(shiftune.report, "save_report", save_report, raising=False)

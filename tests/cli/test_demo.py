@@ -11,8 +11,8 @@ from shiftune.cli import app
 
 
 def test_the_demonstration(tmp_path, monkeypatch):
-    def save_report(search, path, *, settings=None):
-        assert search.risk == "adjusted"
+    def save_report(result, path, *, settings=None):
+        assert result.options["risk"] == "'adjusted'"
         path.parent.mkdir()
         path.write_text("the report")
         return path

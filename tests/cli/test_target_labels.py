@@ -162,12 +162,9 @@ def test_what_labels_would_buy(visits, folder, tune):
     table.to_csv("three.csv", index=False)
     said = " ".join(tune("three.csv", "--out", "three").output.split())
     assert "says ± std. error" in said
-    assert (
-        "The 95% interval (± is half its width): labels of 10 / 30 rows of A, drawn at random, "
-        "would make it about ±" in said
-    )
+    assert "Labelling 10 / 30 random rows of A would narrow the 95 % interval from ±" in said
     assert f"({USE})" in said
     visits.assign(ward=table["ward"]).drop(columns="ill").to_csv("aside.csv", index=False)
-    assert "labels of 10 / 30 rows of A" in " ".join(tune("aside.csv").output.split())
+    assert "Labelling 10 / 30 random rows of A" in " ".join(tune("aside.csv").output.split())
     worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]
     assert [row["labels"] for row in worth] == [0, 10, 30]

@@ -47,7 +47,7 @@ def complaints(log: str) -> list[str]:
 @pytest.fixture(scope="module")
 def report(hostile_search, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(page(hostile_search), encoding="utf-8")
+    path.write_text(page(hostile_search.result_), encoding="utf-8")
     return path
 
 

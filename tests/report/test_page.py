@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -16,11 +17,11 @@ from sklearn.base import clone
 from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
 from shiftune.report import save_report
-from shiftune.report.comparison import Rival, as_given, naive_choice
 from shiftune.report.page import page
-from shiftune.report.tables import importances_of, overlap_of, sources_with_intervals
 from shiftune.risk.result import Estimate
 from shiftune.search import ShiftSearch
+from shiftune.search.comparison import Rival
+from shiftune.search.trial import Outcome
 from shiftune.wording import with_interval
 
 pytest.importorskip("plotly")
@@ -56,7 +57,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="session")
 def outline(hostile_search):
-    return Outline(page(hostile_search))
+    return Outline(page(hostile_search.result_))
 
 
 class TestOneFile:
@@ -103,7 +104,7 @@ class TestHostileNames:
         assert "&lt;script&gt;" in text
 
     def test_checks_and_settings(self, hostile_search, checks):
-        found = Outline(page(hostile_search, checks, {"<b>command": "<script>alert(1)"}))
+        found = Outline(page(hostile_search.result_, checks, {"<b>command": "<script>alert(1)"}))
         assert [tag for tag, _ in found.elements].count("script") == 3
         assert "<b>command <script>alert(1)" in found.text
         assert "Overlap All is well." in found.text
@@ -111,7 +112,7 @@ class TestHostileNames:
         assert levels == ["level ok", "level problem"]
 
 
-class TestWhatItSays:
+class TestContent:
     def test_the_answer(self, outline, hostile_search):
         value, (low, high) = hostile_search.risk_.value, hostile_search.risk_.interval()
         said = re.search(
@@ -123,20 +124,20 @@ class TestWhatItSays:
 
     def test_the_default_in_words(self, outline, hostile_search):
         target = hostile_search.problem_.target.name
-        assert "Half of what is said of each site is about models that were trained" in outline.text
+        assert "Half of each site's loss comes from models that never saw that site" in outline.text
         assert f"adjusted for how their rows differ from those of {target}" in outline.text
-        assert "The interval is for one more site" in outline.text
-        assert "weighted by how typical" not in outline.text.partition("What each site says")[0]
+        assert "The interval includes site-to-site variation" in outline.text
+        assert "weighted by how typical" not in outline.text.partition("The sites")[0]
         assert "left out" not in outline.text
         assert "doubtful: few target-like rows" in outline.text
-        own = sources_with_intervals(hostile_search.risk_).to_dict("index")["2024"]
+        own = hostile_search.risk_.sources_with_intervals().to_dict("index")["2024"]
         said = with_interval(own["estimate"], (own["low"], own["high"]))
         assert f"2024 {said} 25% {own['n']} " in outline.text
 
     def test_what_labels_would_buy(self, outline, weighted_search):
-        assert "labels of 10 / 30 rows of" in outline.text
-        assert "would make it about ±" in outline.text
-        assert "would make it about" not in Outline(page(weighted_search)).text
+        assert "Labelling 10 / 30 random rows of" in outline.text
+        assert "would narrow the 95 % interval from ±" in outline.text
+        assert "would narrow" not in Outline(page(weighted_search.result_)).text
 
     def test_labels_of_the_target(self, hostile_search):
         sites = {site.name: (site.X, site.y) for site in hostile_search.problem_.sources}
@@ -144,28 +145,28 @@ class TestWhatItSays:
         few = (X[:20], np.arange(20.0))
         problem = ShiftProblem.from_sites(sites, X, labelled_target=few, task="regression")
         search = clone(hostile_search).set_params(n_trials=1).fit(problem)
-        text = Outline(page(search)).text
-        assert "80 rows are known, and 20 labels?" in text
+        text = Outline(page(search.result_)).text
+        assert "with 80 rows and 20 labels?" in text
         assert "collect some labels" not in text
 
     def test_density_ratios_in_words(self, weighted_search):
-        text = Outline(page(weighted_search)).text
-        assert "Each labelled row was weighted by how typical it is" in text
-        assert "trained without that site" not in text
-        assert "errors of the density ratios are not in them" in text
+        text = Outline(page(weighted_search.result_)).text
+        assert "Each labelled row is weighted by how typical it is" in text
+        assert "never saw that site" not in text
+        assert "do not include errors of the density ratios" in text
         assert "left out: few target-like rows" in text
         assert "Grey sites were left out" in text
 
     def test_versions_are_there_once(self, outline, hostile_search):
         assert outline.text.count("scikit-learn") == 1
-        given = Outline(page(hostile_search, settings={"versions": "as they were"})).text
+        given = Outline(page(hostile_search.result_, settings={"versions": "as they were"})).text
         assert "versions as they were" in given
         assert "scikit-learn" not in given
 
     def test_failed_trials(self, outline, hostile_search):
         failed = (hostile_search.trials_["state"] == "FAIL").sum()
         assert failed > 0
-        assert f"came to a result, {failed} failed" in outline.text
+        assert f"trials; {failed} failed" in outline.text
 
     def test_exact_parameters(self, outline, hostile_search):
         assert repr(hostile_search.best_params_["ridge__alpha"]) in outline.text
@@ -182,40 +183,26 @@ class TestWhatItSays:
             n_trials=2,
             progress=False,
         ).fit(hostile_search.problem_)
-        text = Outline(page(naive)).text
-        assert "Nothing was corrected" in text
+        text = Outline(page(naive.result_)).text
+        assert "without any correction" in text
         assert "naive choice" not in text
         assert naive.weights_ is None
-        assert len(overlap_of(naive).table) == 4
-        assert importances_of(naive.study_) == {}
+        assert len(naive.result_.overlap.table) == 4
+        assert naive.result_.importances == {}
 
 
 class TestComparison:
-    def test_the_model_as_it_was_given(self, hostile_search):
-        given = as_given(hostile_search)
-        assert given.risk.value == hostile_search.default_risk().value
-        assert given.gap.value == pytest.approx(given.risk.value - hostile_search.risk_.value)
-        assert given.trial is None
-
-    def test_the_naive_choice_has_the_lowest_mean_loss(self, hostile_search):
-        naive, trials = naive_choice(hostile_search), hostile_search.trials_
-        assert naive.mean_loss == trials["mean_loss"].min() == trials["mean_loss"][naive.trial]
-        assert naive.risk.value == pytest.approx(trials["risk"][naive.trial])
-
-    @pytest.mark.parametrize(("value", "verdict"), [(1, "worse"), (0, "tied"), (-1, "better")])
-    def test_verdicts(self, hostile_search, value, verdict):
-        rival = Rival(hostile_search.risk_, 1.0, Estimate(value, 0.01, dof=100))
-        assert rival.verdict == verdict
-
-    def test_verdicts_are_said(self, hostile_search, monkeypatch):
+    def test_a_default_that_is_better(self, hostile_search, monkeypatch):
         better = Rival(hostile_search.risk_, 1.0, Estimate(-1.0, 0.01, dof=100))
-        monkeypatch.setattr("shiftune.report.page.as_given", lambda search: better)
-        assert "as it was given is better than the chosen" in Outline(page(hostile_search)).text
+        monkeypatch.setattr("shiftune.report.page.default_rival", lambda result: better)
+        text = Outline(page(hostile_search.result_)).text
+        assert "with default parameters is better than the chosen" in text
 
-    def test_a_model_that_cannot_be_fitted_as_given(self, hostile_search, monkeypatch):
-        monkeypatch.setattr("shiftune.report.page.as_given", lambda search: "ValueError: <b>")
-        text = Outline(page(hostile_search)).text
-        assert "as it was given could not be fitted: ValueError: <b>." in text
+    def test_a_default_that_cannot_be_fitted(self, hostile_search, monkeypatch):
+        failed = replace(hostile_search.result_)
+        vars(failed)["default"] = Outcome(None, "ValueError: <b>", 0.0)
+        text = Outline(page(failed)).text
+        assert "with default parameters could not be fitted: ValueError: <b>." in text
 
 
 class TestSaving:
@@ -224,7 +211,7 @@ class TestSaving:
         monkeypatch.setattr("shiftune.report.page.page", lambda *given: "<p>\ud800é</p>")
 
     def test_the_file(self, hostile_search, tmp_path, quick):
-        path = save_report(hostile_search, tmp_path / "new" / "report.html")
+        path = save_report(hostile_search.result_, tmp_path / "new" / "report.html")
         assert path == tmp_path / "new" / "report.html"
         assert path.read_text(encoding="utf-8") == "<p>?é</p>"
         assert list(path.parent.iterdir()) == [path]
@@ -232,18 +219,18 @@ class TestSaving:
 
     def test_a_folder(self, hostile_search, tmp_path, quick):
         with pytest.raises(ProblemError, match="is a folder"):
-            save_report(hostile_search, tmp_path)
+            save_report(hostile_search.result_, tmp_path)
 
     def test_no_way_to_write(self, hostile_search, tmp_path, quick):
         (tmp_path / "file").write_text("mine")
         with pytest.raises(ProblemError, match="cannot be written"):
-            save_report(hostile_search, tmp_path / "file" / "report.html")
+            save_report(hostile_search.result_, tmp_path / "file" / "report.html")
         assert (tmp_path / "file").read_text() == "mine"
 
     def test_not_fitted(self, hostile_search, tmp_path):
         unfitted = ShiftSearch(hostile_search.estimator, hostile_search.space)
         with pytest.raises(ProblemError, match="call fit first"):
-            save_report(unfitted, tmp_path / "report.html")
+            unfitted.report(tmp_path / "report.html")
 
     @pytest.mark.parametrize("package", ["plotly", "jinja2"])
     def test_what_to_install(self, hostile_search, tmp_path, monkeypatch, package):
@@ -251,7 +238,7 @@ class TestSaving:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(ProblemError, match=re.escape("pip install 'shiftune[report]'")):
-            save_report(hostile_search, tmp_path / "report.html")
+            save_report(hostile_search.result_, tmp_path / "report.html")
         assert list(tmp_path.iterdir()) == []
 
 

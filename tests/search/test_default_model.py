@@ -1,4 +1,4 @@
-"""The model as it was given, judged on the same rows as every trial."""
+"""The model with its default parameters, evaluated on the same rows as every trial."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_fallback_is_not_announced_again(rng):
 def test_a_model_that_only_works_when_tuned():
     toy = toy_problem(1.0, n=100).problem
     search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=1, progress=False).fit(toy)
-    with pytest.raises(ProblemError, match=r"as it was given cannot be judged: .*alpha"):
+    with pytest.raises(ProblemError, match=r"default parameters cannot be evaluated: .*alpha"):
         search.default_risk()
 
 

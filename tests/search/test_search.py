@@ -481,7 +481,6 @@ BAD = {
     "unknown risk": ({"risk": "best"}, "no risk estimator 'best'"),
     "unknown loss": ({"loss": "mse"}, "no loss 'mse'"),
     "unknown ratio": ({"ratio": "kliep"}, "no density ratio 'kliep'"),
-    "unknown rule": ({"select": "luckiest"}, "select is"),
     "unknown weighting": ({"training_weights": "some"}, "training_weights is"),
 }
 
@@ -739,20 +738,6 @@ class TestProgress:
         assert "12/12" in err
         assert "best" in err
         assert "failed" in err
-
-
-class TestPlots:
-    def test_history_and_sources(self, toy):
-        plt = pytest.importorskip("matplotlib.pyplot")
-        plt.switch_backend("agg")
-        search = make(Moody(), MOODS, n_trials=12).fit(toy.problem)
-        history, sources = search.plot_history(), search.plot_sources()
-        assert [t.get_text() for t in sources.get_yticklabels()] == ["target", "2", "1"]
-        texts = [t.get_text() for t in history.get_legend().get_texts()]
-        assert {"failed", "chosen"} <= set(texts)
-        (ring,) = [line for line in history.lines if line.get_label() == "chosen"]
-        assert ring.get_xydata().tolist() == [[search.best_index_, search.risk_.value]]
-        plt.close("all")
 
 
 class Sleepy(RegressorMixin, BaseEstimator):

@@ -1,4 +1,4 @@
-"""Whether the sources agree about the risk."""
+"""Check that the sources agree about the risk."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtr
 
-from shiftune.checks.check import SIGNIFICANT, Check, chance, percent
+from shiftune.checks.check import NOTHING_TO_DO, SIGNIFICANT, Check, chance, percent
+from shiftune.level import Level
 from shiftune.risk.heterogeneity import heterogeneity_of
 
 if TYPE_CHECKING:
+    from shiftune.risk.heterogeneity import Heterogeneity
     from shiftune.risk.result import RiskEstimate
 
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
@@ -25,12 +27,11 @@ NAME = "risks agree"
 
 
 def agreement_check(risk: RiskEstimate) -> Check:
-    """Say whether the sources differ about the chosen model's risk by more than chance.
+    """Check whether the sources differ about the chosen model's risk by more than chance.
 
     A caution: they do (Cochran's Q, 5 % level), or fewer than two can be compared, or labelled rows
-    of the target itself say something else than one more site would, by the sources. A problem: the
-    sources differ, at least three quarters of the differences (I^2) are not chance, and the
-    interval does not count them.
+    of the target contradict the sources. A problem: the sources differ, at least three quarters of
+    the differences (I^2) are not chance, and the interval does not include them.
     """
     check = _among_sources(risk)
     if not risk.labelled_target:
@@ -42,18 +43,18 @@ def agreement_check(risk: RiskEstimate) -> Check:
     target = risk.names[-1]
     return replace(
         check,
-        level="problem" if check.level == "problem" else "caution",
-        finding=f"{check.finding} But {target!r}'s own labelled rows say {own:.4g}, and the "
-        f"sources {by_sources:.4g}: more than chance and the sites' differences explain "
+        level=Level.PROBLEM if check.level is Level.PROBLEM else Level.CAUTION,
+        finding=f"{check.finding} But the labelled rows of {target!r} itself give {own:.4g} and "
+        f"the sources {by_sources:.4g}: more than chance and site-to-site variation explain "
         f"({chance(p_value)}).",
-        advice=f"{target!r} is unlike the sources. Believe its own labels, of which more would "
-        "help; what the sources add is in doubt.",
+        advice=f"{target!r} is unlike the sources. Trust its own labels and add more; the sources "
+        "help little.",
         figures=figures,
     )
 
 
 def _own_labels(risk: RiskEstimate) -> tuple[float, float, float]:
-    """What the target's labels say, what the sources say, and how likely so large a gap is."""
+    """Risk by the target's labels, risk by the sources, and p value of the difference."""
     own, share = float(risk.estimates[-1]), float(risk.lam[-1] * risk.n[-1])
     change = np.full(len(risk.n), 1 / (1 - share))
     change[-1] = 0.0
@@ -70,10 +71,9 @@ def _among_sources(risk: RiskEstimate) -> Check:
     if found is None:
         return Check(
             NAME,
-            "caution",
-            "Whether the sources agree about the risk cannot be told: fewer than two have a say.",
-            "The interval of the risk knows nothing of differences between sites; take it as the "
-            "least that is uncertain.",
+            Level.CAUTION,
+            "Agreement of the sources cannot be tested: fewer than two are in the estimate.",
+            "The interval includes no differences between sites; the true uncertainty is larger.",
             {},
         )
     low, high = found.prediction_interval()
@@ -84,54 +84,56 @@ def _among_sources(risk: RiskEstimate) -> Check:
         "p_value": found.p_value,
         "i_squared": found.i_squared,
         "tau": found.tau_squared**0.5,
-        "one_more_site_low": low,
-        "one_more_site_high": high,
+        "new_site_low": low,
+        "new_site_high": high,
     }
-    if found.p_value >= SIGNIFICANT and risk.between is not None and found.k < FEWEST_SOURCES:
-        return Check(
-            NAME,
-            "caution",
-            f"What the {found.k} sources say about the risk differs no more than by chance "
-            f"({chance(found.p_value)}), but so few sites hardly tell how far one more may differ.",
-            "Take the interval as the least that is uncertain. More sources, or a few labels of "
-            "the target, would show more.",
-            figures,
-        )
     if found.p_value >= SIGNIFICANT:
-        return Check(
-            NAME,
-            "ok",
-            f"What the {found.k} sources say about the risk differs no more than by chance "
-            f"({chance(found.p_value)}).",
-            "Nothing to do.",
-            figures,
-        )
+        return _agreed(found, risk, figures)
+    return _disagreed(found, risk, figures)
+
+
+def _agreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
+    finding = f"The {found.k} sources agree about the risk up to chance ({chance(found.p_value)})"
+    if risk.between is None or found.k >= FEWEST_SOURCES:
+        return Check(NAME, Level.OK, f"{finding}.", NOTHING_TO_DO, figures)
+    return Check(
+        NAME,
+        Level.CAUTION,
+        f"{finding}, but so few sites hardly show how far another may differ.",
+        "The true uncertainty may be larger than the interval. More sources, or a few target "
+        "labels, would show more.",
+        figures,
+    )
+
+
+def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
     finding = (
         f"The {found.k} sources disagree about the risk by more than chance "
         f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real "
-        "(that is I²). "
+        "(that is I²)."
     )
     if risk.between is not None:
         return Check(
             NAME,
-            "caution",
-            f"{finding}From site to site the risk varies by about {figures['tau']:.4g} (standard "
-            "deviation), which the interval counts: it is for one more site.",
-            "Take the interval seriously. Labels of the target narrow it, and so does knowing why "
-            "sites differ: see 'same labels'; search.plot_sources() shows who disagrees.",
+            Level.CAUTION,
+            f"{finding} The risk varies from site to site by about {figures['tau']:.4g} (standard "
+            "deviation); the interval includes this variation.",
+            "Target labels narrow the interval, and so does a column that explains the "
+            "differences: see 'same labels'. search.plot_sources() shows who disagrees.",
             figures,
         )
     otherwise = (
-        "other inputs are harder (an estimate with weights takes care of that)"
+        "some sites have harder cases (an estimate with weights corrects for that)"
         if risk.method == "naive"
         else "the density ratios are off (try ratio='auto')"
     )
+    low, high = figures["new_site_low"], figures["new_site_high"]
     return Check(
         NAME,
-        "problem" if found.i_squared >= HIGH else "caution",
-        f"{finding}Going by them, the risk of one more site may be anything from {low:.4g} to "
-        f"{high:.4g}.",
-        "Take that range instead of the interval of the risk. Either the same inputs have other "
-        f"labels (see 'same labels'), or {otherwise}; search.plot_sources() shows who disagrees.",
+        Level.PROBLEM if found.i_squared >= HIGH else Level.CAUTION,
+        f"{finding} By their differences, the risk at a new site may lie anywhere from {low:.4g} "
+        f"to {high:.4g}.",
+        "Use that range instead of the interval of the risk. Either similar cases have different "
+        f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows who disagrees.",
         figures,
     )

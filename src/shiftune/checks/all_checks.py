@@ -1,74 +1,73 @@
-"""All checks of a fitted search."""
+"""All checks of a result."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from shiftune.checks.agreement import agreement_check
-from shiftune.checks.check import Check, Checks
+from shiftune.checks.check import NOTHING_TO_DO, Check, Checks
 from shiftune.checks.influence import influence_check
 from shiftune.checks.labels import labels_check
 from shiftune.checks.overlap import overlap_check
 from shiftune.errors import ProblemError
+from shiftune.level import Level
 from shiftune.problem import pooled
 from shiftune.ratio.overlap import is_doubtful, uncovered_shares
-from shiftune.report.tables import overlap_of
 from shiftune.stability import LabelStability, label_stability
 
 if TYPE_CHECKING:
     from shiftune.problem import ShiftProblem
     from shiftune.risk.result import RiskEstimate
-    from shiftune.search import ShiftSearch
+    from shiftune.search.result import SearchResult
 
 
-def run_checks(search: ShiftSearch) -> Checks:
-    """Check what the results of a fitted search rest on, and say it in sentences.
+def run_checks(result: SearchResult) -> Checks:
+    """Check the assumptions behind the result of a search.
 
-    - "overlap": who covers the target;
-    - "same labels": whether p(y|x) is the same at all labelled sites
+    - "overlap": do the sources cover the target?
+    - "same labels": is p(y|x) the same at all labelled sites?
       (`shiftune.stability.label_stability`; takes seconds);
-    - "risks agree": whether the sources say the same about the chosen model's risk
+    - "risks agree": do the sources agree about the chosen model's risk?
       (`shiftune.risk.heterogeneity_of`);
     - "no source decides alone": estimate and choice without each source
       (`shiftune.risk.without_source`).
 
     Parameters
     ----------
-    search : ShiftSearch
-        Fitted.
+    result : SearchResult
+        ``search.result_``; a fitted search also has the checks as ``search.checks()``.
 
     Returns
     -------
     list of Check
         Printed, it is a text to read.
     """
-    if search._judging().risk.uses_target_labels:
-        said = "The target's own labels were used, so nothing is assumed."
-        return Checks([Check("overlap", "ok", said, "Nothing to do: an experiment.", {})])
-    risk, problem = search.risk_, search.problem_
-    trials, risks = search._judged()
-    chosen = [trial.number for trial in trials].index(search.best_index_)
-    seen = overlap_of(search)
-    doubtful = list(seen.table.index[is_doubtful(seen.table)])
+    if result.settings.risk.uses_target_labels:
+        finding = "The target's own labels were used, so nothing is assumed."
+        return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
+    risk, problem, seen = result.risk, result.problem, result.overlap
+    few = problem.labelled_target
     return Checks(
         [
             overlap_check(
-                risk, _out_of_reach(problem, risk), weighted=seen.used, doubtful=doubtful
+                risk,
+                _out_of_reach(problem, risk),
+                weighted=seen.used,
+                doubtful=list(seen.table.index[is_doubtful(seen.table)]),
             ),
             labels_check(
-                _label_stability(problem, search.random_state),
-                "" if problem.labelled_target is None else problem.labelled_target.name,
+                _label_stability(problem, result.settings.random_state), few.name if few else ""
             ),
             agreement_check(risk),
-            influence_check(risks, chosen),
+            influence_check(list(result.risks.values()), list(result.risks).index(result.chosen)),
         ]
     )
 
 
 def _out_of_reach(problem: ShiftProblem, risk: RiskEstimate) -> float:
-    """Share of target rows that are unlike any row of the sources that have a say."""
-    speaks = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
-    X, _ = pooled([site for site in problem.labelled_sites if site.name in speaks])
+    """Share of target rows that are unlike any row of the sources in the estimate."""
+    counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
+    X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
     return float(uncovered_shares(problem.target.X, [X])[0])
 
 

@@ -1,29 +1,32 @@
-"""One assumption: what was found, and what to do."""
+"""One assumption: a level, a finding and an advice."""
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
-Level = Literal["ok", "caution", "problem"]
+if TYPE_CHECKING:
+    from shiftune.level import Level
 
 # The usual level of a test.
 SIGNIFICANT = 0.05
 # A sentence names no more sites than this.
 MOST_NAMES = 3
+NOTHING_TO_DO = "Nothing to do."
 _WIDTH, _INDENT = 96, " " * 9
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One assumption behind a search: what was found, and what to do.
+    """One assumption behind a result: what was found, and what to do.
 
     Attributes
     ----------
     name : str
         "overlap", "same labels", "risks agree" or "no source decides alone".
-    level : {"ok", "caution", "problem"}
+    level : Level
+        "ok", "caution" or "problem".
     finding, advice : str
         What was found, in a sentence or two, and what to do.
     figures : dict
@@ -38,8 +41,8 @@ class Check:
 
     def __str__(self) -> str:
         lines = [f"{self.level.upper():8} {self.name}"]
-        for said, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
-            together = said.replace(" %", "\N{NO-BREAK SPACE}%")  # with its number, on one line
+        for text, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
+            together = text.replace(" %", "\N{NO-BREAK SPACE}%")  # with its number, on one line
             lines.append(
                 textwrap.fill(
                     together, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)
@@ -49,7 +52,7 @@ class Check:
 
 
 class Checks(list[Check]):
-    """The checks of a search, which read well when they are printed."""
+    """The checks of a result, which print as a text."""
 
     def __str__(self) -> str:
         return "\n\n".join(str(check) for check in self)

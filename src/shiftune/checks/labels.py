@@ -1,10 +1,18 @@
-"""Whether the same inputs have the same labels at every site."""
+"""Check that similar cases have the same outcomes at every site."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shiftune.checks.check import MOST_NAMES, SIGNIFICANT, Check, chance, percent
+from shiftune.checks.check import (
+    MOST_NAMES,
+    NOTHING_TO_DO,
+    SIGNIFICANT,
+    Check,
+    chance,
+    percent,
+)
+from shiftune.level import Level
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
@@ -13,22 +21,22 @@ if TYPE_CHECKING:
     from shiftune.stability import LabelStability
 
 # Estimated risks of real sites without labels are off by about 10 % (median) with the best
-# estimators. Where the site explains a larger share of the error than that, what is not known of
-# the new site's labels is the larger part of what is not known.
+# estimators. Where the site explains a larger share of the error than that, the unknown outcomes of
+# the new site are the larger part of the uncertainty.
 LARGE_GAIN = 0.1
 # A difference that explains less of the error than this does not matter beside that. Nor can it be
-# told from errors of the test's own models: labels drawn from one model for all sites of a real
-# table give p values below 5 % too often, but gains below 1 % (benchmarks/stability.py).
+# distinguished from errors of the test's own models: labels drawn from one model for all sites of a
+# real table give p values below 5 % too often, but gains below 1 % (benchmarks/stability.py).
 SMALL_GAIN = 0.01
 
 NAME = "same labels"
 
 
 def labels_check(found: LabelStability | None, target: str = "") -> Check:
-    """Say whether p(y|x) moves between the labelled sites.
+    """Check whether p(y|x) differs between the labelled sites.
 
-    A caution: it does (5 % level) and a model that is told the site makes at least 1 % less
-    squared error (Brier score), or no site can be compared with others. A problem: at least 10 %.
+    A caution: it does (5 % level) and a model that knows the site makes at least 1 % less squared
+    error (Brier score), or no site can be compared with others. A problem: at least 10 %.
 
     Parameters
     ----------
@@ -38,84 +46,92 @@ def labels_check(found: LabelStability | None, target: str = "") -> Check:
         Its name, if some of its rows have labels and so it was compared with the sources.
     """
     if found is None or found.compared == 0:
-        reason = (
-            "there are not two labelled sites with enough rows"
-            if found is None
-            else "the inputs tell the sites apart, so no two rows of different sites are alike"
-        )
-        return Check(
-            NAME,
-            "caution",
-            f"Whether the same inputs have the same labels everywhere cannot be told: {reason}.",
-            "The estimate assumes that they do; ask someone who knows the sites. Columns that only "
-            "say which site a row comes from can be dropped.",
-            {} if found is None else {"sites_compared": 0.0},
-        )
-    compared = found.compared
+        return _not_tested(found)
     moved = found.moved(SIGNIFICANT)
     figures = {
         "p_value": found.p_value,
         "gain": found.gain,
         "gain_stderr": found.gain_stderr,
         "explained": found.explained,
-        "sites_compared": float(compared),
+        "sites_compared": float(found.compared),
         "sites_that_differ": float(len(moved)),
     }
-    if found.p_value < SIGNIFICANT and found.gain < SMALL_GAIN:
-        most_of_all = f"; {listed(moved)} most of all" if moved else ""
-        return Check(
-            NAME,
-            "ok",
-            f"The same inputs have slightly other labels at other sites ({compared} sites "
-            f"compared, {chance(found.p_value)}{most_of_all}), but too little to matter: a model "
-            "that is told the site makes less than 1 % less squared error.",
-            "Nothing to do.",
-            figures,
-        )
-    if found.p_value >= SIGNIFICANT:
-        most = max(found.gain, 0.0) + 2 * found.gain_stderr
-        return Check(
-            NAME,
-            "ok",
-            f"No sign that the same inputs have other labels at other sites ({compared} sites "
-            f"compared, {chance(found.p_value)}); a model that is told the site would hardly make "
-            f"more than {percent(max(most, 0.01))} less squared error.",
-            "Nothing to do.",
-            figures,
-        )
-    finding = "The same inputs do not have the same labels everywhere "
-    finding += f"({chance(found.p_value)}; {compared} sites compared)"
-    if moved:
-        finding += ": " + "; ".join(_said(found.sites, site) for site in moved[:MOST_NAMES])
-        if len(moved) > MOST_NAMES:
-            finding += f"; {listed(moved[MOST_NAMES:])} differ as well"
-    else:
-        finding += ", though no single site stands out"
-    finding += f". A model that is told the site makes {percent(found.gain)} less squared error."
-    sources = [site for site in moved if site != target]
-    without = ""
-    if 0 < len(sources) <= compared / 2:  # most are alike, and there is a search without the others
-        without = f"; compare with a search without {listed(sources)}"
-    if target:
-        known = "is one of them" if target in moved else "may differ as well"
-        more = f"; trust {target!r}'s own labels, and add to them"
-    else:
-        known, more = "may differ as well", "; label some rows of the target and use them"
+    if found.p_value >= SIGNIFICANT or found.gain < SMALL_GAIN:
+        return Check(NAME, Level.OK, _small(found, moved), NOTHING_TO_DO, figures)
+    level = Level.PROBLEM if found.gain >= LARGE_GAIN else Level.CAUTION
+    return Check(NAME, level, _large(found, moved), _advice(found, moved, target), figures)
+
+
+def _not_tested(found: LabelStability | None) -> Check:
+    reason = (
+        "fewer than two labelled sites have enough rows"
+        if found is None
+        else "the columns identify the site, so no rows of different sites are alike"
+    )
     return Check(
         NAME,
-        "problem" if found.gain >= LARGE_GAIN else "caution",
-        finding,
-        f"The target {known}, and no correction repairs that: its true risk can lie outside the "
-        "interval. Look for what differs (how labels are made, instruments, a missing column) and "
-        f"add it as a column{without}{more}.",
-        figures,
+        Level.CAUTION,
+        f"Whether similar cases have the same outcomes at every site cannot be tested: {reason}.",
+        "The estimate assumes that they do; ask someone who knows the sites. Columns that only "
+        "identify the site can be dropped.",
+        {} if found is None else {"sites_compared": 0.0},
     )
 
 
-def _said(sites: pd.DataFrame, name: str) -> str:
+def _small(found: LabelStability, moved: list[str]) -> str:
+    tested = f"{found.compared} sites compared, {chance(found.p_value)}"
+    if found.p_value < SIGNIFICANT:
+        most_of_all = f"; most of all at {listed(moved, MOST_NAMES)}" if moved else ""
+        return (
+            f"Similar cases have slightly different outcomes at different sites ({tested}"
+            f"{most_of_all}), but too little to matter: knowing the site would reduce the squared "
+            "error by less than 1 %."
+        )
+    most = max(found.gain, 0.0) + 2 * found.gain_stderr
+    return (
+        f"No evidence that similar cases have different outcomes at different sites ({tested}); "
+        f"knowing the site would hardly reduce the squared error by more than "
+        f"{percent(max(most, 0.01))}."
+    )
+
+
+def _large(found: LabelStability, moved: list[str]) -> str:
+    finding = (
+        "Similar cases have different outcomes at different sites "
+        f"({chance(found.p_value)}; {found.compared} sites compared)"
+    )
+    if moved:
+        finding += ": " + "; ".join(_difference(found.sites, site) for site in moved[:MOST_NAMES])
+        if len(moved) > MOST_NAMES:
+            finding += f"; {listed(moved[MOST_NAMES:], MOST_NAMES)} differ as well"
+    else:
+        finding += ", though no single site stands out"
+    return f"{finding}. Knowing the site would reduce the squared error by {percent(found.gain)}."
+
+
+def _advice(found: LabelStability, moved: list[str], target: str) -> str:
+    sources = [site for site in moved if site != target]
+    without = ""
+    # Most are alike, and there is a search without the others.
+    if 0 < len(sources) <= found.compared / 2:
+        without = f"; compare with a search without {listed(sources, MOST_NAMES)}"
+    known = "is one of them" if target and target in moved else "may differ as well"
+    more = (
+        f"; trust the labels of {target!r} itself, and add more"
+        if target
+        else "; label some target rows and use them"
+    )
+    return (
+        f"The target {known}, and no correction repairs that: its true risk can lie outside the "
+        "interval. Look for the cause (how labels are made, instruments, a missing column) and "
+        f"add it as a column{without}{more}."
+    )
+
+
+def _difference(sites: pd.DataFrame, name: str) -> str:
     row = sites.to_dict("index")[name]
     if not row["p_level"] < SIGNIFICANT:
-        return f"at {name!r} the inputs act differently"
+        return f"at {name!r} the columns act differently"
     if "class" in row:
         points = 100 * abs(row["shift"])
         more = "more" if row["shift"] > 0 else "less"

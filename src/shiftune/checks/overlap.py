@@ -1,23 +1,54 @@
-"""Whether the sources cover the target."""
+"""Check that the sources cover the target."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shiftune.checks.check import Check, percent, verb
+from shiftune.checks.check import NOTHING_TO_DO, Check, percent, verb
+from shiftune.level import Level
 from shiftune.ratio.overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shiftune.checks.check import Level
     from shiftune.risk.result import RiskEstimate
 
-# Below this a RiskEstimate, too, says how much of the target is covered.
+# Below this a RiskEstimate, too, mentions the share of the target that is covered.
 COVERED = 0.9
 
 NAME = "overlap"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Figures that the sentences need."""
+
+    risk: RiskEstimate
+    out_of_reach: float
+    weighted: bool
+    doubtful: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.risk.source_names)
+
+    @property
+    def counted(self) -> list[str]:
+        return [name for name, lam in zip(self.names, self.risk.lam, strict=False) if lam > 0]
+
+    @property
+    def left_out(self) -> list[str]:
+        return [n for n, why in zip(self.risk.names, self.risk.left_out, strict=True) if why]
+
+    @property
+    def rows(self) -> float:
+        return float(self.risk.ess[self.risk.lam > 0].sum())
+
+    @property
+    def coverage(self) -> float:
+        return self.risk.coverage if self.weighted and not self.risk.fallback else 1.0
 
 
 def overlap_check(
@@ -27,83 +58,87 @@ def overlap_check(
     weighted: bool,
     doubtful: Sequence[str] = (),
 ) -> Check:
-    """Say who covers the target, and how much of it nobody covers.
+    """Check which sources cover the target, and how much of it none covers.
 
-    A problem: no source overlaps enough, so that the estimate fell back, or more than a quarter
-    of the target's rows are out of reach of all sources that speak (`ratio.overlap`). A caution:
-    more than a tenth of them are, or the weights say that the sources stand for less than 90 % of
-    the target, or one source of several is left to speak, or, for an estimate without weights,
-    no source overlaps by itself.
+    A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
+    target's rows are out of reach of all sources in the estimate (`ratio.overlap`). A caution: more
+    than a tenth of them are, or the weights cover less than 90 % of the target, or one source of
+    several is left, or, for an estimate without weights, no source overlaps on its own.
 
     Parameters
     ----------
     risk : RiskEstimate
         Of the chosen trial.
     out_of_reach : float
-        Share of target rows unlike any row of the sources that have a say.
+        Share of target rows unlike any row of the sources in the estimate.
     weighted : bool
-        Whether the estimate weighs rows by how typical they are of the target.
+        Whether the estimate weights rows by their similarity to the target.
     doubtful : sequence of names
-        Sources that hardly overlap with the target by themselves (`ratio.diagnose`).
+        Sources that hardly overlap with the target on their own (`ratio.diagnose`).
     """
-    names, few = list(risk.source_names), list(doubtful)
-    speak = [name for name, lam in zip(names, risk.lam, strict=False) if lam > 0]
-    silent = [name for name, said in zip(risk.names, risk.left_out, strict=True) if said]
-    rows = float(risk.ess[risk.lam > 0].sum())
-    coverage = risk.coverage if weighted and not risk.fallback else 1.0
+    seen = _Seen(risk, out_of_reach, weighted, list(doubtful))
+    level, advice = _level_and_advice(seen)
     figures = {
-        "sources": float(len(names)),
-        "sources_that_speak": float(len(speak)),
-        "effective_rows": rows,
-        "coverage": coverage,
+        "sources": float(len(seen.names)),
+        "sources_used": float(len(seen.counted)),
+        "effective_rows": seen.rows,
+        "coverage": seen.coverage,
         "out_of_reach": out_of_reach,
     }
-    unlike = f"{percent(out_of_reach)} of the target's rows are unlike any row of the sources"
+    return Check(NAME, level, _finding(seen), advice, figures)
+
+
+def _finding(seen: _Seen) -> str:
+    unlike = f"{percent(seen.out_of_reach)} of the target's rows are unlike any row of the sources"
+    if seen.coverage < COVERED:
+        unlike += f", and the weights cover only about {percent(seen.coverage)} of the target"
+    return f"{_estimate(seen)}; {unlike}."
+
+
+def _estimate(seen: _Seen) -> str:
+    risk, counted, out = seen.risk, seen.counted, seen.left_out
     if risk.fallback:
-        rough = "the plain mean loss" if risk.method == "naive" else "a rough one"
-        return Check(
-            NAME,
-            "problem",
-            f"No source overlaps enough with the target ({listed(silent)} "
-            f"{verb(silent, 'does', 'do')} not), so the estimate is {rough}; {unlike}.",
-            "Do not rely on the estimated risk. problem.diagnose() has the reasons; drop columns "
-            "that tell the sites apart but do not matter, try ratio='auto', or label some rows of "
-            "the target.",
-            figures,
+        instead = "uncorrected mean loss" if risk.method == "naive" else "self-normalised mean"
+        return (
+            f"No source overlaps enough with the target ({listed(out)} {verb(out, 'does', 'do')} "
+            f"not), so the estimate is the {instead}"
         )
-    who = "The estimate takes the sources as they come, without weights"
+    if seen.weighted:
+        who = f"{listed(counted)} {verb(counted, 'overlaps', 'overlap')} with the target"
+        if out:
+            who += f", {listed(out)} {verb(out, 'is', 'are')} left out"
+        return f"{who}. Together they are worth about {seen.rows:.0f} labelled target rows"
+    how = "The estimate uses all sources as they are, without weights"
     if risk.method == "adjusted":
-        who = "The estimate is adjusted to the target's rows from all sources together"
-    if not weighted and few:
-        alone = verb(few, f"By itself {listed(few)} has", f"By themselves {listed(few)} have")
-        who += f". {alone} few rows like the target's"
-    if weighted:
-        who = f"{listed(speak)} {verb(speak, 'overlaps', 'overlap')} with the target"
-        if silent:
-            who += f", {listed(silent)} {verb(silent, 'was', 'were')} left out"
-        who += f". In all they are worth about {rows:.0f} labelled rows of the target"
-    if coverage < COVERED:
-        unlike += f", and the weights stand for about {percent(coverage)} of the target only"
-    level: Level = "ok"
-    advice = "Nothing to do."
-    if out_of_reach > SOME_OUT_OF_REACH or coverage < COVERED:
-        level = "problem" if out_of_reach > MANY_OUT_OF_REACH else "caution"
-        advice = (
-            "About the rest of the target the estimate says nothing, and the model has to guess "
-            "there. Find out what is special about those rows; add a source that has such rows, "
-            "or label some of them."
+        how = "The estimate is adjusted to the target's rows, from all sources together"
+    if not (few := seen.doubtful):
+        return how
+    return f"{how}. {verb(few, 'On its own', 'On their own')}, {listed(few)} " + verb(
+        few, "has few rows like the target's", "have few rows like the target's"
+    )
+
+
+def _level_and_advice(seen: _Seen) -> tuple[Level, str]:
+    if seen.risk.fallback:
+        return Level.PROBLEM, (
+            "Do not rely on the estimated risk. problem.diagnose() lists the reasons. Drop columns "
+            "that identify the site but do not matter, try ratio='auto', or label some target rows."
         )
-    elif not weighted and few and len(few) == len(names):
-        level = "caution"
-        advice = (
-            "The estimate has to reach beyond what every single source shows. problem.diagnose() "
-            "has the figures; drop columns that tell the sites apart but do not matter, or label "
-            "some rows of the target."
+    if seen.out_of_reach > SOME_OUT_OF_REACH or seen.coverage < COVERED:
+        return Level.PROBLEM if seen.out_of_reach > MANY_OUT_OF_REACH else Level.CAUTION, (
+            "The estimate does not cover the rest of the target, where the model has to "
+            "extrapolate. Find out what is special about those rows; add a source that has such "
+            "rows, or label some of them."
         )
-    elif weighted and len(speak) == 1 < len(names):
-        level = "caution"
-        advice = (
-            f"All rests on {speak[0]!r}. problem.diagnose() says why the others are left out; drop "
-            "columns that tell the sites apart but do not matter."
+    if not seen.weighted and seen.doubtful and len(seen.doubtful) == len(seen.names):
+        return Level.CAUTION, (
+            "The estimate extrapolates beyond every single source. problem.diagnose() has the "
+            "figures; drop columns that identify the site but do not matter, or label some target "
+            "rows."
         )
-    return Check(NAME, level, f"{who}; {unlike}.", advice, figures)
+    if seen.weighted and len(seen.counted) == 1 < len(seen.names):
+        return Level.CAUTION, (
+            f"The estimate rests on {seen.counted[0]!r} alone. problem.diagnose() shows why the "
+            "others are left out; drop columns that identify the site but do not matter."
+        )
+    return Level.OK, NOTHING_TO_DO

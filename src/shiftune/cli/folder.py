@@ -17,7 +17,6 @@ from shiftune.cli.records import records, risk_record
 from shiftune.errors import DataWarning, StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
-from shiftune.report.labels_in_words import worth_of_labels
 from shiftune.resuming import check_format, check_same
 from shiftune.search.records import finished_trials
 from shiftune.wording import listed
@@ -139,7 +138,7 @@ class ResultFolder:
             model = save_model(search.best_estimator_, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 _predictions(done).to_csv(part, index=False)
-        worth = worth_of_labels(search)
+        worth = search.result_.worth_of_labels
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
         best = {
             "format": FORMAT,
@@ -167,11 +166,9 @@ class ResultFolder:
 
     def write_report(self, done: TuneJob) -> Path:
         """Write the report of a fitted search."""
-        from shiftune.report import save_report
-
         path = self.path / REPORT
         with _explained(self.path), atomic_write(path) as part:
-            save_report(done.search, part, settings=self.provenance(done))
+            done.search.report(part, settings=self.provenance(done))
         return path
 
     def provenance(self, done: TuneJob) -> dict[str, str]:

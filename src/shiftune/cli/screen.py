@@ -218,10 +218,8 @@ def _more_labels(console: Console, best: dict[str, Any]) -> None:
     from shiftune.report.labels_in_words import worth_in_words
 
     worth = pd.DataFrame(best["label_worth"]).set_index("labels")
-    said = worth_in_words(worth, best["target"])
-    sign = " (± is half its width)" if "±" in said else ""
-    interval = f"The {best['risk']['level']:.0%} interval{sign}"
-    console.print(Text(f"\n{interval}: {said} (--use-target-labels).", style="dim"))
+    gain = worth_in_words(worth, best["target"])
+    console.print(Text(f"\n{gain} (--use-target-labels).", style="dim"))
 
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:

@@ -1,4 +1,4 @@
-"""The charts of the report, as the page wants them: specifications that its script draws."""
+"""Charts of the report, as specifications that the page's script draws."""
 
 from __future__ import annotations
 
@@ -6,74 +6,62 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shiftune.report.interactive import forest, history, parameter_slice
-from shiftune.report.interactive.sites import draw_shifts, draw_weights
-from shiftune.report.interactive.trials import draw_importances
-from shiftune.report.tables import importances_of, parameter_names
+from shiftune.report import figures
+from shiftune.report.tables import parameter_names
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from shiftune.report.tables import Overlap
-    from shiftune.search import ShiftSearch
+    from shiftune.search.result import SearchResult
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure and the sentence that stands for it where it cannot be seen."""
+    """A figure, and the text that replaces it for readers who cannot see it."""
 
     id: str
     alt: str
     figure: Any
 
 
-def charts_of(search: ShiftSearch, overlap: Overlap, shifts: pd.DataFrame) -> list[Chart]:
-    """Return the charts that can be drawn of a search: of two trials, say, no importances.
-
-    Parameters
-    ----------
-    search : ShiftSearch
-        Fitted.
-    overlap, shifts
-        As `overlap_of` and `shifts_of` return them.
-    """
-    target = search.problem_.target.name
+def charts_of(result: SearchResult) -> list[Chart]:
+    """Return the charts that can be drawn of a result; with few trials there are no importances."""
     found = [
         Chart(
             "forest",
-            f"Forest plot: what each source says about the risk at {target}.",
-            forest(search.risk_),
+            f"Forest plot: every source's estimate of the risk at {result.target}.",
+            figures.forest(result.risk),
         ),
-        Chart("weights", "Spread of the weights of every source.", draw_weights(overlap)),
+        Chart(
+            "weights",
+            "Distribution of the weights of every source.",
+            figures.weights(result.overlap),
+        ),
         Chart(
             "shifts",
-            f"How differently each column is distributed at {target}, by source.",
-            draw_shifts(shifts),
+            f"Distance of every column from its distribution at {result.target}, by source.",
+            figures.shifts(result.shifts),
         ),
         Chart(
             "history",
             "Estimated risk of every trial, with its interval.",
-            history(search.trials_, chosen=search.best_index_),
+            figures.history(result.trials, chosen=result.chosen),
         ),
     ]
-    shares = importances_of(search.study_)
-    if shares:
-        found.append(
-            Chart("importances", "Importance of the parameters.", draw_importances(shares))
-        )
+    if result.importances:
+        drawn = figures.importances(result.importances)
+        found.append(Chart("importances", "Importance of the parameters.", drawn))
     found += [
         Chart(
             f"slice-{position}",
             f"Estimated risk against {name}.",
-            parameter_slice(search, name),
+            figures.parameter_slice(result, name),
         )
-        for position, name in enumerate(parameter_names(search.trials_))
+        for position, name in enumerate(parameter_names(result.trials))
     ]
     return found
 
 
 def specification(figure: Any) -> dict[str, Any]:
-    """Return a figure as the page's script wants it."""
+    """Return a figure as the page's script reads it."""
     found: dict[str, Any] = json.loads(figure.to_json())
     found["layout"].pop("template", None)  # the page has its own, one for each colour scheme
     return found

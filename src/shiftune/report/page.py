@@ -1,4 +1,4 @@
-"""One HTML file that says what was asked, what came out and how far it can be believed."""
+"""Report as one HTML file: the question, the answer and how far to trust it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftune.atomic_write import atomic_write
-from shiftune.checks import Check, run_checks
-from shiftune.errors import ProblemError
+from shiftune.errors import MissingPackageError, StorageError
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
-from shiftune.report.comparison import as_given, naive_choice, risk_of_trial
-from shiftune.report.interactive.canvas import plotly
-from shiftune.report.labels_in_words import worth_in_words, worth_of_labels
-from shiftune.report.method import how_estimated, taken_for_granted
+from shiftune.report.figures.canvas import plotly
+from shiftune.report.labels_in_words import worth_in_words
+from shiftune.report.method import assumptions, how_estimated
 from shiftune.report.one_file import json_in_html, plotly_js, resource, script_hash
 from shiftune.report.parameters import parameters
-from shiftune.report.tables import overlap_of, shifts_of, sources_with_intervals
-from shiftune.search.selection import paired_difference
+from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
 from shiftune.wording import (
     count,
     figures,
@@ -32,76 +29,61 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from shiftune.report.tables import Overlap
-    from shiftune.search import ShiftSearch
+    from shiftune.checks import Check
+    from shiftune.search.result import SearchResult
 
 MOST_TIED = 10
-SETTINGS = (
-    "estimator",
-    "loss",
-    "risk",
-    "ratio",
-    "plan",
-    "sampler",
-    "n_trials",
-    "shares",
-    "training_weights",
-    "random_state",
-)
 
 
 def save_report(
-    search: ShiftSearch,
+    result: SearchResult,
     path: str | os.PathLike[str],
     *,
     settings: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the report of a fitted search: one HTML file that needs no network to be read.
+    """Write the report of a search: one HTML file that needs no network to be read.
 
-    The model as it was given is fitted once more, to be compared with the chosen one.
+    The model with its default parameters is fitted once, to be compared with the chosen one.
 
     Parameters
     ----------
-    search : ShiftSearch
-        Fitted.
+    result : SearchResult
+        ``search.result_``.
     path : path
-        Of the file; one that is there is replaced.
+        Of the file; an existing one is replaced.
     settings : mapping, optional
-        What the reader needs to do it again, in lines of name and text: the command, the data
-        file. Default: what the search knows of itself. The versions of now are added where they
-        are not among them.
+        Names and texts that a reader needs to repeat the search: the command, the data file.
+        Default: the search's own parameters. The current versions are added where they are not
+        among them.
 
     Returns
     -------
     Path
     """
-    search._check_fitted()
     where = Path(path)
     if where.is_dir():
-        raise ProblemError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
-    checks = run_checks(search)
-    text = page(search, checks, settings)
+        raise StorageError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
+    text = page(result, result.checks, settings)
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(where) as part:
             part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
-        raise ProblemError(
+        raise StorageError(
             f"the report {str(where)!r} cannot be written ({error.strerror}); give another path"
         ) from error
     return where
 
 
 def page(
-    search: ShiftSearch,
+    result: SearchResult,
     checks: Sequence[Check] = (),
     settings: Mapping[str, str] | None = None,
 ) -> str:
     """Return the report as text; see `save_report`."""
     plotly()
     jinja2, markup = _jinja()
-    overlap, shifts = overlap_of(search), shifts_of(search)
-    charts = charts_of(search, overlap, shifts)
+    charts = charts_of(result)
     program, library = resource("report.js"), plotly_js()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("shiftune.report"),
@@ -116,20 +98,20 @@ def page(
     }
     return str(
         environment.get_template("report.html.j2").render(
-            **_asked(search),
-            **_answer(search),
-            **_sources(search, overlap),
-            **_ties(search),
+            **_asked(result),
+            **_answer(result),
+            **_sources(result),
+            **_ties(result),
             charts={chart.id: chart for chart in charts},
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
-            most_shifted=list(shifts.index[:3]),
+            most_shifted=list(result.shifts.index[:3]),
             checks=checks,
-            labels_would_buy=_labels_would_buy(search),
+            label_gain=_label_gain(result),
             settings={
-                **(_known_settings(search) if settings is None else settings),
+                **(_own_settings(result) if settings is None else settings),
                 "versions": (settings or {}).get("versions") or versions_in_words(),
             },
-            exact_parameters=repr(search.best_params_),
+            exact_parameters=repr(result.best_params),
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
             style=markup(resource("report.css")),
             program=markup(program),
@@ -143,33 +125,29 @@ def page(
 # ---------------------------------------------------------------- the sections
 
 
-def _asked(search: ShiftSearch) -> dict[str, Any]:
-    problem = search.problem_
-    few = problem.labelled_target
-    states = search.trials_["state"].value_counts().to_dict()
+def _asked(result: SearchResult) -> dict[str, Any]:
+    problem, few = result.problem, result.problem.labelled_target
     return {
-        "target": problem.target.name,
+        "target": result.target,
         "target_rows": count(len(problem.target), "row"),
         "source_count": count(len(problem.sources), "labelled site"),
         "source_rows": count(sum(len(site) for site in problem.sources), "row"),
         "labelled_rows": count(len(few), "label") if few else "",
         "column_count": count(len(problem.columns), "column"),
         "task": problem.task,
-        "model": _model_name(search.estimator),
-        "loss": loss_in_words(search.loss_.name),
-        "completed_count": int(states.get("COMPLETE", 0)),
-        "completed_trials": count(int(states.get("COMPLETE", 0)), "trial"),
-        "failed_trials": int(states.get("FAIL", 0)),
-        "interrupted": search.interrupted_,
+        "model": _model_name(result.model),
+        "loss": loss_in_words(result.loss.name),
+        "completed_count": len(result.risks),
+        "completed_trials": count(len(result.risks), "trial"),
+        "failed_trials": len(result.trials) - len(result.risks),
         "notes": problem.notes,
     }
 
 
-def _answer(search: ShiftSearch) -> dict[str, Any]:
-    risk = search.risk_
+def _answer(result: SearchResult) -> dict[str, Any]:
+    risk = result.risk
     value, low, high = figures(risk.value, *risk.interval())
-    given, naive = as_given(search), naive_choice(search)
-    mean_loss = float(search.trials_["mean_loss"].to_dict()[search.best_index_])
+    mean_loss = float(result.trials["mean_loss"].to_dict()[result.chosen])
     return {
         "risk": with_interval(risk.value, risk.interval()),
         "risk_value": value,
@@ -177,26 +155,26 @@ def _answer(search: ShiftSearch) -> dict[str, Any]:
         "method": risk.method.replace("_", " "),
         "fallback": risk.fallback,
         "coverage": None if risk.fallback or risk.coverage >= 0.9 else f"{risk.coverage:.0%}",
-        "corrected": search._judging().risk.corrects,
-        "how_estimated": how_estimated(search),
-        "taken_for_granted": taken_for_granted(search),
+        "corrected": result.settings.risk.corrects,
+        "how_estimated": how_estimated(result),
+        "assumptions": assumptions(result),
         "mean_loss": None if mean_loss != mean_loss else mean_loss,
         "as_risk": lambda value: written_like(value, risk.interval()),
-        "chosen": search.best_index_,
-        "parameters": parameters(search),
-        "given": None if isinstance(given, str) else given,
-        "given_failure": given if isinstance(given, str) else "",
-        "naive": naive,
-        "with_interval": lambda uncertain: with_interval(uncertain.value, uncertain.interval()),
+        "chosen": result.chosen,
+        "parameters": parameters(result),
+        "default": default_rival(result),
+        "default_failure": result.default.failure,
+        "naive": naive_rival(result),
+        "with_interval": lambda estimate: with_interval(estimate.value, estimate.interval()),
     }
 
 
-def _sources(search: ShiftSearch, overlap: Overlap) -> dict[str, Any]:
-    said = sources_with_intervals(search.risk_).to_dict("index")
-    seen = overlap.table.to_dict("index")
+def _sources(result: SearchResult) -> dict[str, Any]:
+    estimated = result.risk.sources_with_intervals().to_dict("index")
+    seen = result.overlap.table.to_dict("index")
     rows = []
-    for name in dict.fromkeys([*seen, *said]):
-        # Few labelled rows of the target itself are judged too, and overlap by definition.
+    for name in dict.fromkeys([*seen, *estimated]):
+        # A few labelled rows of the target itself are evaluated too, and overlap by definition.
         row: dict[str, Any] = {"site": name, "verdict": "labelled rows of the target"}
         if name in seen:
             look = seen[name]
@@ -206,12 +184,12 @@ def _sources(search: ShiftSearch, overlap: Overlap) -> dict[str, Any]:
                 "uncovered": f"{look['uncovered']:.0%}",
                 "verdict": look["verdict"],
             }
-        if name in said:
-            own = said[name]
+        if name in estimated:
+            own = estimated[name]
             row["risk"] = with_interval(own["estimate"], (own["low"], own["high"]))
             row["share"] = f"{own['share']:.0%}"
             row["n"] = own["n"]
-            # What an estimate fell back on may listen to it all the same.
+            # An estimate that fell back may use a source all the same.
             row["out"] = own["left_out"] != "" and own["share"] == 0
             if row["out"]:
                 row["verdict"] = f"left out: {own['left_out']}"
@@ -219,44 +197,25 @@ def _sources(search: ShiftSearch, overlap: Overlap) -> dict[str, Any]:
     return {
         "sources": rows,
         "any_left_out": any(row.get("out") for row in rows),
-        "diagnosed_only": not overlap.used,
+        "diagnosed_only": not result.overlap.used,
     }
 
 
-def _ties(search: ShiftSearch) -> dict[str, Any]:
-    trials = search.trials_
-    tied = trials[trials["tied_with_best"]].sort_values("risk")
-    best = risk_of_trial(search, int(tied.index[0]))
-    rows = []
-    for trial in [int(t) for t in tied.index[:MOST_TIED]]:
-        risk = risk_of_trial(search, trial)
-        difference = paired_difference(risk, best)
-        rows.append(
-            {
-                "trial": trial,
-                "risk": with_interval(risk.value, risk.interval()),
-                "difference": ""
-                if trial == tied.index[0]
-                else with_interval(difference.value, difference.interval()),
-                "chosen": trial == search.best_index_,
-            }
-        )
+def _ties(result: SearchResult) -> dict[str, Any]:
     return {
-        "tied": rows,
-        "tied_count": len(tied),
-        "tied_trials": count(len(tied), "trial"),
-        "best": int(tied.index[0]),
+        "tied": tied_rivals(result, MOST_TIED),
+        "tied_count": len(result.tied),
+        "tied_trials": count(len(result.tied), "trial"),
     }
 
 
-def _labels_would_buy(search: ShiftSearch) -> str:
-    worth = worth_of_labels(search)
-    return "" if worth is None else worth_in_words(worth, search.problem_.target.name)
+def _label_gain(result: SearchResult) -> str:
+    worth = result.worth_of_labels
+    return "" if worth is None else worth_in_words(worth, result.target)
 
 
-def _known_settings(search: ShiftSearch) -> dict[str, str]:
-    told = {name: repr(getattr(search, name)) for name in SETTINGS}
-    return told | {"data fingerprint": search.problem_.fingerprint()}
+def _own_settings(result: SearchResult) -> dict[str, str]:
+    return result.options | {"data fingerprint": result.problem.fingerprint()}
 
 
 def _inner_model(estimator: Any) -> Any:
@@ -274,5 +233,7 @@ def _jinja() -> tuple[Any, Any]:
         import jinja2
         from markupsafe import Markup
     except ImportError as error:
-        raise ProblemError("the report needs Jinja2; pip install 'shiftune[report]'") from error
+        raise MissingPackageError(
+            "the report needs Jinja2; pip install 'shiftune[report]'"
+        ) from error
     return jinja2, Markup

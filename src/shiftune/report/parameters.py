@@ -1,4 +1,4 @@
-"""The parameters of the winner, beside what was searched and what does as well."""
+"""Parameters of the winner, beside the searched ranges and the values that do as well."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from optuna.distributions import BaseDistribution
 
-    from shiftune.search import ShiftSearch
+    from shiftune.search.result import SearchResult
 
 
 # Of the width of a range, on its scale.
@@ -30,35 +30,31 @@ class Parameter:
     name: str
     short_name: str
     chosen: str
-    given: str
+    default: str
     searched: str
     as_good: str
 
 
-def parameters(search: ShiftSearch) -> list[Parameter]:
-    """Describe every parameter that any trial has; empty texts where there is nothing to say."""
-    given = search.estimator.get_params()
-    trials = finished_trials(search.study_)
-    tied = set(search.trials_.index[search.trials_["tied_with_best"]])
-    distributions: dict[str, BaseDistribution] = {}
-    for trial in trials:
-        distributions = trial.distributions | distributions
-    short = short_names(distributions)
+def parameters(result: SearchResult) -> list[Parameter]:
+    """Describe every parameter that any trial has; texts are empty where there is no value."""
+    default, chosen = result.model.get_params(), result.best_params
+    tied = [t.params for t in finished_trials(result.study) if t.number in result.tied]
+    short = short_names(result.distributions)
     return [
         Parameter(
             name,
             short[name],
-            number(search.best_params_[name]) if name in search.best_params_ else "",
-            number(given[name]) if name in given else "",
-            _searched(distribution, search.best_params_.get(name)),
-            _span([t.params[name] for t in trials if t.number in tied and name in t.params]),
+            number(chosen[name]) if name in chosen else "",
+            number(default[name]) if name in default else "",
+            _searched(distribution, chosen.get(name)),
+            _span([params[name] for params in tied if name in params]),
         )
-        for name, distribution in distributions.items()
+        for name, distribution in result.distributions.items()
     ]
 
 
 def _searched(distribution: BaseDistribution, chosen: Any) -> str:
-    """Say what was searched, and whether there may be better values beyond it.
+    """Describe the searched range, and whether the chosen value lies at its end.
 
     >>> _searched(FloatDistribution(1e-4, 1e3, log=True), 990.0)
     '0.0001 to 1000, log scale; chosen at its end'

@@ -148,6 +148,16 @@ class RiskEstimate(Estimate):
             index=pd.Index(self.names, name="site"),
         )
 
+    def sources_with_intervals(self, level: float = 0.95) -> pd.DataFrame:
+        """Return `sources` with the interval of every source's own estimate, in `low` and `high`.
+
+        From Student's t with one degree of freedom less than the source has effective rows (at
+        least 1).
+        """
+        table = self.sources
+        half = stdtrit(np.maximum(table["ess"] - 1, 1), 0.5 + level / 2) * table["stderr"]
+        return table.assign(low=table["estimate"] - half, high=table["estimate"] + half)
+
     @property
     def source_names(self) -> tuple[str, ...]:
         """The names without the target's own, whose few labelled rows come last."""

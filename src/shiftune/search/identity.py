@@ -1,4 +1,4 @@
-"""What a study is about, as text: the same for the same settings in any process."""
+"""Identity of a study, as text: the same for the same settings in any process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import functools
 import hashlib
 import re
 from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from shiftune.evaluate.losses import Loss
+    from shiftune.problem import ShiftProblem
+    from shiftune.ratio import DensityRatio
+    from shiftune.search.evaluation_settings import EvaluationSettings
+    from shiftune.search.search import ShiftSearch
 
 
 def stable_repr(thing: Any) -> str:
@@ -65,3 +72,25 @@ def _code(code: CodeType) -> str:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def identity(
+    search: ShiftSearch,
+    settings: EvaluationSettings,
+    problem: ShiftProblem,
+    loss: Loss,
+    ratio: DensityRatio,
+) -> dict[str, str]:
+    """Return what must be the same for trials of one study to be comparable."""
+    oracle = problem.oracle if settings.risk.uses_target_labels else None
+    return {
+        "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
+        "model": stable_repr(search.estimator),
+        "space": stable_repr(search.space if callable(search.space) else dict(search.space)),
+        "loss": stable_repr(loss),
+        "risk": stable_repr(search.risk),
+        "ratio": stable_repr(ratio) if settings.needs_ratio else "",
+        "split": stable_repr((settings.shares, search.random_state)),
+        "training weights": stable_repr(search.training_weights),
+        "plan": stable_repr(settings.plan),
+    }

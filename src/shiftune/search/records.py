@@ -1,4 +1,4 @@
-"""What a study keeps of every trial, and the table made of it."""
+"""Records of trials in a study, and the table made of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pandas as pd
 from optuna.trial import TrialState
 
 from shiftune.risk.result import RiskEstimate
+from shiftune.search.selection import tied_with_best
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import optuna
+
+    from shiftune.risk.estimator import RiskEstimator
 
 # User attributes of a trial.
 RISK = "risk"
@@ -21,11 +24,14 @@ MEAN_LOSS = "mean_loss"
 SECONDS = "seconds"
 FAILURE = "failure"
 
+# Columns that a table has even without trials.
+NO_TRIALS = ["trial", "state", "seconds", "failure", "tied_with_best"]
+
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 def finished_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Return the trials that came to an end, good or bad."""
+    """Return the trials that were completed or failed."""
     return study.get_trials(deepcopy=False, states=FINISHED)
 
 
@@ -35,8 +41,15 @@ def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
     return None if record is None else RiskEstimate.from_record(record)
 
 
+def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, RiskEstimate]:
+    """Return the estimates of all evaluated trials by their numbers, each record decoded once."""
+    found = {trial.number: risk_of(trial) for trial in finished_trials(study)}
+    risks = {number: risk for number, risk in found.items() if risk is not None}
+    return dict(zip(risks, estimator.finish(list(risks.values())), strict=True))
+
+
 def table(
-    trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate], tied: set[int]
+    trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate]
 ) -> pd.DataFrame:
     """Return one row per trial.
 
@@ -44,8 +57,9 @@ def table(
     ----------
     trials : the finished trials
     risks : the estimated risks of those that have one, by their numbers
-    tied : numbers of those that tie with the best
     """
+    marks = tied_with_best(list(risks.values())) if risks else ()
+    tied = {number for number, mark in zip(risks, marks, strict=True) if mark}
     rows = []
     for trial in trials:
         row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
@@ -61,4 +75,4 @@ def table(
         row["failure"] = trial.user_attrs.get(FAILURE, "")
         row["tied_with_best"] = trial.number in tied
         rows.append(row)
-    return pd.DataFrame(rows).set_index("trial")
+    return pd.DataFrame(rows, columns=None if rows else NO_TRIALS).set_index("trial")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,22 +13,19 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from shiftune.errors import OverlapWarning, ProblemError, SettingsError
+from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio.auto import ratio_named
-from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
-from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.coerce_problem import coerce_problem
 from shiftune.search.evaluation_settings import EvaluationSettings
-from shiftune.search.gp.bound import lowest_plausible_value
-from shiftune.search.identity import stable_repr
+from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
-from shiftune.search.records import FAILURE, finished_trials, risk_of, table
+from shiftune.search.records import evaluated_risks, finished_trials, risk_of, table
+from shiftune.search.result import SearchResult
 from shiftune.search.samplers import sampler_named
-from shiftune.search.selection import tied_with_best, winner
 from shiftune.search.settings import (
     check_model,
     check_settings,
@@ -39,25 +34,36 @@ from shiftune.search.settings import (
 )
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
-from shiftune.search.trial import Outcome, run_trial
+from shiftune.search.trial import run_trial
+from shiftune.search.views import ResultViews
 from shiftune.workers import Workers
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from concurrent.futures import Executor
-    from pathlib import Path
 
-    import pandas as pd
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from optuna.samplers import BaseSampler
-    from optuna.trial import FrozenTrial
 
-    from shiftune.checks import Checks
     from shiftune.evaluate.losses import Loss
     from shiftune.ratio import DensityRatio
     from shiftune.risk import RiskEstimator
+
+
+# Parameters that the report lists.
+OPTIONS = (
+    "estimator",
+    "loss",
+    "risk",
+    "ratio",
+    "plan",
+    "sampler",
+    "n_trials",
+    "shares",
+    "training_weights",
+    "random_state",
+)
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
@@ -72,7 +78,7 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose hyperparameters for a target without labels, and say how good the model is there.
 
     Every trial fits the model on the sources' training rows, takes its losses on their validation
@@ -146,6 +152,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         One row per trial: state, value, standard error, interval, mean loss without correction
         (the naive estimate), parameters, seconds, whether it can be told apart from the best, the
         risk at every source, the reason of a failure.
+    result_ : SearchResult
+        All of the above, and what report, checks and figures are made of.
     study_ : optuna.Study
     problem_ : ShiftProblem
     weights_ : list of arrays or None
@@ -229,18 +237,17 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_model(self.estimator)
         problem = coerce_problem(X, y, groups, X_target, self.estimator)
         loss = loss_for(self, problem)
-        check_settings(self)
+        settings = check_settings(self)
         ratio = clone(ratio_named(self.ratio, self.random_state))
-        study = open_study(self.storage, self._identity(problem, loss, ratio))
-        self.problem_, self.study_ = problem, study
+        study = open_study(self.storage, identity(self, settings, problem, loss, ratio))
+        self.problem_, self.loss_, self.study_ = problem, loss, study
         earlier = finished_trials(study)
         study.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        judging = self._judging()
-        split = judging.split(problem)
+        split = settings.split(problem)
         self.ratio_ = None
-        if judging.needs_ratio:
+        if settings.needs_ratio:
             self.ratio_ = ratio.fit(problem.target.X, [site.X for site in split.density])
-        context = judging.context(self.estimator, problem, loss, split, self.ratio_)
+        context = settings.context(self.estimator, problem, loss, split, self.ratio_)
         found = context.data.weights
         self.weights_ = None if found is None else list(found)
         with (
@@ -256,65 +263,49 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             loop = Loop(study, self.space, workers, partial(check_names, self.estimator))
             loop.run(self.n_trials, self.timeout, progress)
         self.interrupted_ = loop.interrupted
-        self._read_results(loss)
+        self._read_results(settings)
         self.best_estimator_ = self._refitted(problem)
         if hasattr(self.best_estimator_, "classes_"):
             self.classes_ = self.best_estimator_.classes_
         return self
 
-    def _identity(self, problem: ShiftProblem, loss: Loss, ratio: DensityRatio) -> dict[str, str]:
-        """What must be the same for trials of one study to be comparable."""
-        judging = self._judging()
-        oracle = problem.oracle if judging.risk.uses_target_labels else None
-        return {
-            "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
-            "model": stable_repr(self.estimator),
-            "space": stable_repr(self.space if callable(self.space) else dict(self.space)),
-            "loss": stable_repr(loss),
-            "risk": stable_repr(self.risk),
-            "ratio": stable_repr(ratio) if judging.needs_ratio else "",
-            "split": stable_repr((judging.shares, self.random_state)),
-            "training weights": stable_repr(self.training_weights),
-            "plan": stable_repr(judging.plan),
-        }
-
-    def _judging(self) -> EvaluationSettings:
-        return EvaluationSettings.of(self)
-
     # ---------------------------------------------------------------- results
 
-    def _read_results(self, loss: Loss) -> None:
-        trials = finished_trials(self.study_)
-        judged, risks = self._judged()
-        if not judged:
-            reasons = dict.fromkeys(trial.user_attrs.get(FAILURE, "") for trial in trials)
-            shown = "".join(f"\n  {reason}" for reason in list(reasons)[:3])
-            raise ProblemError(
-                f"all {len(trials)} trials failed, so there is nothing to choose from; "
-                f"the first reasons:{shown}{hint_about_columns(self.problem_)}"
-                if trials
-                else "no trial was finished, so there is nothing to choose from"
-            )
-        chosen = winner(risks)
-        best, self.risk_ = judged[chosen], risks[chosen]
-        self.loss_ = loss
-        self.best_index_ = best.number
-        self.best_params_ = dict(best.params)
-        by_number = {trial.number: risk for trial, risk in zip(judged, risks, strict=True)}
-        tied = zip(by_number, tied_with_best(risks), strict=True)
-        self.trials_ = table(trials, by_number, {number for number, yes in tied if yes})
+    def _read_results(self, settings: EvaluationSettings) -> None:
+        finished, risks = finished_trials(self.study_), evaluated_risks(self.study_, settings.risk)
+        self.trials_ = table(finished, risks)
+        if not risks:
+            raise ProblemError(self._nothing_to_choose())
+        self.result_ = SearchResult(
+            problem=self.problem_,
+            model=clone(self.estimator),
+            loss=self.loss_,
+            settings=settings,
+            options={name: repr(getattr(self, name)) for name in OPTIONS},
+            ratio=self.ratio_,
+            weights=self.weights_,
+            study=self.study_,
+            trials=self.trials_,
+            risks=risks,
+        )
+        self.risk_ = self.result_.risk
+        self.best_index_ = self.result_.chosen
+        self.best_params_ = self.result_.best_params
 
-    def _judged(self) -> tuple[list[FrozenTrial], list[RiskEstimate]]:
-        """Trials that have an estimated risk, and their risks."""
-        found = [(trial, risk_of(trial)) for trial in finished_trials(self.study_)]
-        judged = [(trial, risk) for trial, risk in found if risk is not None]
-        risks = [risk for _, risk in judged]
-        return [trial for trial, _ in judged], self._judging().risk.finish(risks)
+    def _nothing_to_choose(self) -> str:
+        failures = self.trials_["failure"]
+        if failures.empty:
+            return "no trial was finished, so there is nothing to choose from"
+        shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
+        return (
+            f"all {len(failures)} trials failed, so there is nothing to choose from; "
+            f"the first reasons:{shown}{hint_about_columns(self.problem_)}"
+        )
 
     def _refitted(self, problem: ShiftProblem) -> Any:
         sites = problem.labelled_sites
         X, y = pooled(sites)
-        weights = self._judging().weights_for_training(self.ratio_, sites)
+        weights = self.result_.settings.weights_for_training(self.ratio_, sites)
         model = seeded(self.estimator, self.random_state).set_params(**self._model_params())
         return fit(model, X, y, weights)
 
@@ -345,119 +336,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> Any:
         # Where trials ran is nothing to a fitted search that is loaded elsewhere.
         return super().__getstate__() | {"executor": None}
-
-    def regret_bound(self, delta: float = 0.1) -> float:
-        r"""Upper bound of what the choice costs, with probability :math:`1 - \delta`.
-
-        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
-        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
-        chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
-        anywhere in the space. Infinity where no source overlaps with the target and the estimate
-        fell back on another.
-
-        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
-        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
-        Any other estimator is refused.
-        """
-        self._check_fitted()
-        if self.risk_.fallback:
-            return np.inf
-        if self.risk_.method not in LAMBDA_UNBIASED:
-            raise SettingsError(
-                f"the regret bound holds for lambda-unbiased estimates; {self.risk_.method!r} is "
-                "none: search with risk='unbiased' or risk='variance_reduced'"
-            )
-        lowest = lowest_plausible_value(self.study_)
-        return regret_bound(
-            max(self.risk_.value - lowest, 0.0),
-            variance_chosen=self.risk_.variance,
-            variance_best=self.risk_.variance,
-            variance_best_estimated=self.risk_.variance,
-            delta=delta,
-        )
-
-    def default_risk(self) -> RiskEstimate:
-        """Estimate the target risk of the model as it was given, before any tuning.
-
-        It is fitted and judged once, on the same rows as every trial, so that
-        ``search.default_risk().minus(search.risk_)`` says what the tuning gained.
-        """
-        outcome = self._default_outcome()
-        if outcome.risk is None:
-            raise ProblemError(f"the model as it was given cannot be judged: {outcome.failure}")
-        return outcome.risk
-
-    def _default_outcome(self) -> Outcome:
-        self._check_fitted()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OverlapWarning)  # said when the search began
-            judging = self._judging()
-            context = judging.context(
-                self.estimator,
-                self.problem_,
-                self.loss_,
-                judging.split(self.problem_),
-                self.ratio_,
-            )
-        outcome = run_trial(context, {})
-        if outcome.risk is None:
-            return outcome
-        return replace(outcome, risk=shared_alike(outcome.risk, self.risk_))
-
-    def plot_history(self, ax: Axes | None = None) -> Axes:
-        """Draw risk and interval of every trial; see `shiftune.report.history`."""
-        from shiftune.report import history  # the figures are drawn from what is found here
-
-        self._check_fitted()
-        return history(self.trials_, ax, chosen=self.best_index_)
-
-    def plot_sources(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
-        """Draw what every source says about the winner; see `shiftune.report.forest`."""
-        from shiftune.report import forest
-
-        self._check_fitted()
-        return forest(self.risk_, ax, level)
-
-    def checks(self) -> Checks:
-        """Check what the results rest on, in sentences; see `shiftune.report.run_checks`.
-
-        Overlap, whether p(y|x) moves between sites, whether the sources agree, and whether one of
-        them decides. Takes seconds; ``print(search.checks())`` is a text to read.
-        """
-        from shiftune.report import run_checks
-
-        self._check_fitted()
-        return run_checks(self)
-
-    def label_worth(
-        self, counts: int | Sequence[int] = (10, 30, 100), *, level: float = 0.95
-    ) -> pd.DataFrame:
-        """Say what labelling rows of the target would buy; see `shiftune.report.label_worth`."""
-        from shiftune.report import label_worth
-
-        self._check_fitted()
-        return label_worth(self, counts, level=level)
-
-    def report(
-        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
-    ) -> Path:
-        """Write one HTML file that shows what was found; see `shiftune.report.save_report`."""
-        from shiftune.report import save_report
-
-        return save_report(self, path, settings=settings)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What notebooks show: scikit-learn's diagram before the fit, the answer after it."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle and hasattr(self, "best_estimator_"):
-            from shiftune.report.notebook import summary
-
-            bundle["text/html"] = summary(self)
-        return bundle
-
-    def _repr_html_(self) -> str | None:
-        """The same, for those who do not ask for bundles; None where the user wants text."""
-        return self._repr_mimebundle_().get("text/html")
 
     # ---------------------------------------------------------------- using the model
 

@@ -15,6 +15,7 @@ from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import risk_named
+from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.samplers import sampler_named
 from shiftune.search.space import check as check_space
 
@@ -52,11 +53,12 @@ def hint_about_columns(problem: ShiftProblem) -> str:
     )
 
 
-def check_settings(search: ShiftSearch) -> None:
-    """Raise a SettingsError that says which setting is wrong and what it should be."""
+def check_settings(search: ShiftSearch) -> EvaluationSettings:
+    """Return the settings with defaults filled in, or raise a SettingsError."""
+    settings = EvaluationSettings.of(search)
     check_numbers(search)
     _check_times(search)
-    _check_choices(search)
+    _check_choices(search, settings)
     sampler_named(search.sampler, search.random_state)
     if search.training_weights:
         weight_argument(search.estimator)
@@ -64,6 +66,7 @@ def check_settings(search: ShiftSearch) -> None:
         check_space(search.space, search.estimator)
         if search.storage is not None:
             _check_plain(search.space)
+    return settings
 
 
 def loss_for(search: Any, problem: ShiftProblem) -> Loss:
@@ -125,7 +128,7 @@ def _check_times(search: ShiftSearch) -> None:
             raise SettingsError(f"{name} must be > 0 seconds or None, got {value!r}")
 
 
-def _check_choices(search: ShiftSearch) -> None:
+def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
     if search.executor is not None and (not callable(search.executor) or search.n_jobs != 1):
         raise SettingsError(
             "executor is a function that returns a new concurrent.futures.Executor, given "
@@ -142,7 +145,7 @@ def _check_choices(search: ShiftSearch) -> None:
             f"plan is a plan such as LeaveSourcesOut(0) or PooledFit(), got {plan!r}"
         )
     shares = search.shares
-    if isinstance(shares, Sequence) and search._judging().needs_ratio and not shares[0] > 0:
+    if isinstance(shares, Sequence) and settings.needs_ratio and not shares[0] > 0:
         raise SettingsError(
             f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"

@@ -1,4 +1,4 @@
-"""Interactive figures of the sites: what they say, and how they differ from the target."""
+"""Figures of the sites: their estimates, and how they differ from the target."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftune.ratio.overlap import is_doubtful
-from shiftune.report.interactive.canvas import (
+from shiftune.report.figures.canvas import (
     BLUE,
     GREY,
+    HOVER,
     RED,
     ROW,
-    TOLD,
     bars,
     canvas,
     labels,
@@ -22,9 +22,6 @@ from shiftune.report.interactive.canvas import (
 )
 from shiftune.report.tables import (
     forest_scale,
-    overlap_of,
-    shifts_of,
-    sources_with_intervals,
     weight_quantiles,
 )
 from shiftune.wording import number, with_interval
@@ -34,9 +31,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from shiftune.report.tables import Overlap
     from shiftune.risk.result import RiskEstimate
-    from shiftune.search import ShiftSearch
+    from shiftune.search.result import Overlap
 
 MOST_COLUMNS = 10
 MOST_SITES_ACROSS = 10
@@ -44,10 +40,17 @@ SMALLEST_WEIGHT = 1e-3
 
 
 def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
-    """Draw what every source says about the target risk, and what they say together.
+    """Plot every source's estimate of the target risk, and the combined estimate.
 
-    The interactive twin of `shiftune.report.forest`: the area of a square is the source's share,
-    sources that were left out are grey, with arrows where they lie off the scale.
+    The area of a square is the source's share. Sources that were left out are grey, with arrows
+    where they lie off the scale. The interval of a source is from Student's t with one degree of
+    freedom less than it has effective rows (at least 1).
+
+    Parameters
+    ----------
+    risk : RiskEstimate
+    level : float
+        Of the intervals.
 
     Returns
     -------
@@ -58,24 +61,24 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
     >>> from shiftune.risk import estimate
     >>> risk = estimate([[1.0, 2.0, 3.0], [2.0, 2.5]], method="naive", names=["B", "<b>"])
     >>> forest(risk).layout.yaxis.ticktext
-    ('together', '&lt;b&gt;', 'B')
+    ('all sources', '&lt;b&gt;', 'B')
     """
     interval = risk.interval(level)
-    table = sources_with_intervals(risk, level)[::-1]
+    table = risk.sources_with_intervals(level)[::-1]
     left, right = forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
-    # What an estimate fell back on may listen to sources that the guard would leave out.
+    # An estimate that fell back may use sources that the guard would leave out.
     out = ((table["left_out"] != "") & (table["share"] == 0)).to_numpy()
     value, low, high = (table[c].to_numpy(dtype=float) for c in ("estimate", "low", "high"))
     seen = np.clip(value, left - margin / 2, right + margin / 2)
     inside = seen == value
     place = np.arange(1, len(table) + 1)
-    told = [
+    texts = [
         _about_source(site, row)
         for site, row in zip(table.index, rows_of_table(table), strict=True)
     ]
     figure = canvas(height=80 + ROW * (len(table) + 1))
-    for name, part, color in (("counts", ~out, BLUE), ("left out", out, GREY)):
+    for name, part, color in (("used", ~out, BLUE), ("left out", out, GREY)):
         if not part.any():
             continue
         symbols = np.where(inside, "square", np.where(value < left, "arrow-left", "arrow-right"))
@@ -92,8 +95,8 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
                 "opacity": 1,
                 "line": {"width": 0},
             },
-            customdata=[text for text, wanted in zip(told, part, strict=True) if wanted],
-            hovertemplate=TOLD,
+            customdata=[text for text, wanted in zip(texts, part, strict=True) if wanted],
+            hovertemplate=HOVER,
             name=name,
         )
     figure.add_scatter(
@@ -103,36 +106,36 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
         line={"color": RED, "width": 1},
         fill="toself",
         fillcolor=RED,
-        customdata=[f"together: {with_interval(risk.value, interval)}"] * 5,
-        hovertemplate=TOLD,
-        name="together",
+        customdata=[f"all sources: {with_interval(risk.value, interval)}"] * 5,
+        hovertemplate=HOVER,
+        name="all sources",
         showlegend=False,
     )
     figure.add_vline(x=risk.value, line={"color": RED, "width": 1, "dash": "dot"})
     figure.update_xaxes(
         range=[left - margin, right + margin], title=f"estimated target risk ({level:.0%} interval)"
     )
-    name_rows(figure, ["together", *table.index])
+    name_rows(figure, ["all sources", *table.index])
     figure.update_layout(showlegend=bool(out.any()) and not out.all())
     return figure
 
 
-def weights(search: ShiftSearch) -> Any:
-    """Draw how the weights of every source are spread, and how many rows they leave effective.
+def weights(overlap: Overlap) -> Any:
+    """Plot the distribution of every source's weights, and its effective share of rows.
 
     Boxes hold the middle half of a source's rows, whiskers 90 % of them; the diamond is the mean
-    weight, which is 1 where source and target overlap and the ratio is right. Where the search
-    estimates without weights, they are those that ``problem.diagnose()`` looks at.
+    weight, which is 1 where source and target overlap and the ratio is right.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        ``search.result_.overlap``. Where the risk is estimated without weights, they are those of
+        ``problem.diagnose()``.
 
     Returns
     -------
     plotly.graph_objects.Figure
     """
-    return draw_weights(overlap_of(search))
-
-
-def draw_weights(overlap: Overlap) -> Any:
-    """Draw `weights` from what `overlap_of` returns."""
     names = list(overlap.weights)[::-1]
     spread = weight_quantiles([overlap.weights[name] for name in names], names, SMALLEST_WEIGHT)
     table = overlap.table.loc[names]
@@ -168,7 +171,7 @@ def draw_weights(overlap: Overlap) -> Any:
                 names, table["mean_weight"], ess, n, table["verdict"], strict=True
             )
         ],
-        hovertemplate=TOLD,
+        hovertemplate=HOVER,
         name="mean weight",
         showlegend=False,
     )
@@ -184,7 +187,7 @@ def draw_weights(overlap: Overlap) -> Any:
         y=1,
         yref="paper",
         yanchor="bottom",
-        text="count",
+        text="effective",
         showarrow=False,
     )
     figure.add_vline(x=1, line={"color": GREY, "width": 1, "dash": "dot"})
@@ -193,34 +196,29 @@ def draw_weights(overlap: Overlap) -> Any:
         title="weight of a row (logarithmic)", type="log", dtick="D2" if decades < 2 else 1
     )
     name_rows(figure, names, first=1)
-    figure.update_layout(margin={"r": 52})
+    figure.update_layout(margin={"r": 64})
     return figure
 
 
-def shifts(search: ShiftSearch, most: int = MOST_COLUMNS) -> Any:
-    """Draw which columns are distributed differently at the target, and at which source.
+def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
+    """Plot the columns whose distribution differs most between the sources and the target.
 
     Parameters
     ----------
-    search : ShiftSearch
-        Fitted.
+    table : DataFrame
+        Of `shiftune.ratio.column_shifts`; ``search.result_.shifts``.
     most : int
-        So many columns, those that shift most.
+        Number of columns to show.
 
     Returns
     -------
     plotly.graph_objects.Figure
     """
-    return draw_shifts(shifts_of(search), most)
-
-
-def draw_shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
-    """Draw `shifts` from the table of `shifts_of`."""
     shown = table.iloc[:most]
-    # What there is more of goes down the page; a phone has no room for 30 sites side by side.
+    # The longer list goes down the page; a phone has no room for 30 sites side by side.
     few = shown.shape[1] <= MOST_SITES_ACROSS
     grid = (shown if few else shown.T)[::-1]
-    told = [
+    texts = [
         [_about_shift(*((down, across) if few else (across, down)), z) for across, z in row.items()]
         for down, row in grid.iterrows()
     ]
@@ -235,8 +233,8 @@ def draw_shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
         showscale=False,
         text=[[_two_digits(z) for z in row] for row in grid.to_numpy()],
         texttemplate="%{text}",
-        customdata=told,
-        hovertemplate=TOLD,
+        customdata=texts,
+        hovertemplate=HOVER,
     )
     name_rows(figure, list(grid.index))
     across = labels(grid.columns, 16)
@@ -251,9 +249,9 @@ def draw_shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
 
 
 def _about_source(site: str, row: Mapping[str, Any]) -> str:
-    said = f"<b>{escape(site)}</b><br>" + with_interval(row["estimate"], (row["low"], row["high"]))
-    said += f"<br>share {row['share']:.0%}, {row['n']} rows, {number(row['ess'])} effective"
-    return said + (f"<br>left out: {escape(row['left_out'])}" if row["left_out"] else "")
+    text = f"<b>{escape(site)}</b><br>" + with_interval(row["estimate"], (row["low"], row["high"]))
+    text += f"<br>share {row['share']:.0%}, {row['n']} rows, {number(row['ess'])} effective"
+    return text + (f"<br>left out: {escape(row['left_out'])}" if row["left_out"] else "")
 
 
 def _about_shift(column: object, site: object, distance: float) -> str:

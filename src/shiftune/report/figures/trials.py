@@ -1,4 +1,4 @@
-"""Interactive figures of the trials: their history, and which parameters mattered."""
+"""Figures of the trials: their history, and the importance of the parameters."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from shiftune.errors import ProblemError
-from shiftune.report.interactive.canvas import (
+from shiftune.errors import SettingsError
+from shiftune.report.figures.canvas import (
     BLUE,
     GREY,
+    HOVER,
     RED,
     ROW,
-    TOLD,
     bars,
     canvas,
     label,
@@ -22,7 +22,8 @@ from shiftune.report.interactive.canvas import (
     name_rows,
     rows_of_table,
 )
-from shiftune.report.tables import completed, importances_of, needs_log_scale, parameter_names
+from shiftune.report.tables import completed, needs_log_scale, parameter_names
+from shiftune.search.records import finished_trials
 from shiftune.wording import number, short_names, shortened, with_interval
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from optuna.distributions import BaseDistribution
 
-    from shiftune.search import ShiftSearch
+    from shiftune.search.result import SearchResult
 
 
 def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
-    """Draw the estimated risk of every trial with its interval, and the best so far.
+    """Plot the estimated risk of every trial with its interval, and the best so far.
 
-    The interactive twin of `shiftune.report.history`.
+    Trials that cannot be distinguished from the best are blue, the chosen one has a ring; failed
+    trials are crosses at the bottom.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
     """
     good = completed(trials, chosen)
     figure = canvas(height=380)
-    for tied, name, color in ((False, "worse", GREY), (True, "cannot be told apart", BLUE)):
+    for tied, name, color in ((False, "worse", GREY), (True, "tied with the best", BLUE)):
         rows = good[good["tied_with_best"] == tied]
         if len(rows):
             figure.add_scatter(
@@ -63,7 +65,7 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
                 mode="markers",
                 marker={"color": color, "size": 7},
                 customdata=_about_trials(rows),
-                hovertemplate=TOLD,
+                hovertemplate=HOVER,
                 name=name,
             )
     figure.add_scatter(
@@ -92,7 +94,7 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
             mode="markers",
             marker={"symbol": "x", "color": RED, "size": 7},
             customdata=[f"trial {n} failed" for n in failed],
-            hovertemplate=TOLD,
+            hovertemplate=HOVER,
             name="failed",
         )
         # An axis of their own, so that they lie at the bottom whatever the scale of the risk.
@@ -105,24 +107,23 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
     return figure
 
 
-def importances(search: ShiftSearch) -> Any:
-    """Draw the share of every parameter in the differences between trials (functional ANOVA).
+def importances(shares: Mapping[str, float]) -> Any:
+    """Plot the share of every parameter in the differences between trials (functional ANOVA).
+
+    Parameters
+    ----------
+    shares : mapping from parameter names to shares
+        ``search.result_.importances``.
 
     Returns
     -------
     plotly.graph_objects.Figure
     """
-    shares = importances_of(search.study_)
     if not shares:
-        raise ProblemError(
+        raise SettingsError(
             "importances need at least 10 completed trials that differ and two parameters that "
             "all of them have"
         )
-    return draw_importances(shares)
-
-
-def draw_importances(shares: Mapping[str, float]) -> Any:
-    """Draw `importances` from the shares of `importances_of`."""
     names = list(shares)[::-1]
     figure = canvas(height=70 + ROW * len(names))
     figure.add_bar(
@@ -131,7 +132,7 @@ def draw_importances(shares: Mapping[str, float]) -> Any:
         orientation="h",
         marker={"color": BLUE},
         customdata=[f"{escape(name)}: {shares[name]:.0%}" for name in names],
-        hovertemplate=TOLD,
+        hovertemplate=HOVER,
     )
     name_rows(figure, list(short_names(names).values()))
     figure.update_xaxes(title="share of the differences", tickformat=".0%")
@@ -139,20 +140,21 @@ def draw_importances(shares: Mapping[str, float]) -> Any:
     return figure
 
 
-def parameter_slice(search: ShiftSearch, name: str) -> Any:
-    """Draw the risk of every trial against one of the parameters.
+def parameter_slice(result: SearchResult, name: str) -> Any:
+    """Plot the risk of every trial against one of the parameters.
 
     Returns
     -------
     plotly.graph_objects.Figure
     """
-    good = completed(search.trials_, search.best_index_)
+    good = completed(result.trials, result.chosen)
     column = f"param_{name}"
-    if column not in good:
-        raise ProblemError(f"no trial has a parameter {name!r}; there are {parameter_names(good)}")
-    tried = [t for t in search.study_.get_trials(deepcopy=False) if name in t.distributions]
-    distribution = tried[0].distributions[name]
-    have = good[[number_ in {t.number for t in tried} for number_ in good.index]]
+    if name not in result.distributions:
+        names = parameter_names(good)
+        raise SettingsError(f"no trial has a parameter {name!r}; there are {names}")
+    distribution = result.distributions[name]
+    tried = {t.number for t in finished_trials(result.study) if name in t.params}
+    have = good[good.index.isin(tried)]
     place = _places(have[column], distribution)
     figure = canvas(height=250)
     for tied, color in ((False, GREY), (True, BLUE)):
@@ -165,9 +167,9 @@ def parameter_slice(search: ShiftSearch, name: str) -> Any:
                 mode="markers",
                 marker={"color": color, "size": 7},
                 customdata=_about_trials(rows),
-                hovertemplate=TOLD,
+                hovertemplate=HOVER,
             )
-    chosen = (have.index == search.best_index_).nonzero()[0]
+    chosen = (have.index == result.chosen).nonzero()[0]
     figure.add_scatter(
         x=place[chosen],
         y=have["risk"].to_numpy()[chosen],
@@ -206,8 +208,8 @@ def _about_trials(rows: pd.DataFrame) -> list[str]:
     for trial, row in zip(rows.index, rows_of_table(rows), strict=True):
         lines = [f"<b>trial {trial}</b>: {with_interval(row['risk'], (row['low'], row['high']))}"]
         lines += [
-            f"{escape(shortened(said, 40))} {escape(shortened(number(value), 40))}"
-            for name, said in short.items()
+            f"{escape(shortened(shown, 40))} {escape(shortened(number(value), 40))}"
+            for name, shown in short.items()
             # A parameter that this trial lacks is NaN.
             if (value := row[f"param_{name}"]) is not None and value == value
         ]

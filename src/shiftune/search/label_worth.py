@@ -1,4 +1,4 @@
-"""What labelling some rows of the target would buy."""
+"""Gain from labelling some rows of the target, estimated before they are labelled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.risk.few_labels import (
     chance_of_differences,
     contributions,
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shiftune.risk import RiskEstimate
-    from shiftune.search import ShiftSearch
+    from shiftune.search.result import SearchResult
 
     Floats = NDArray[np.float64]
 
+COUNTS = (10, 30, 100)
 DRAWS = 200
 FEWEST_SOURCES = 3
 
 
 def label_worth(
-    search: ShiftSearch, counts: int | Sequence[int] = (10, 30, 100), *, level: float = 0.95
+    result: SearchResult, counts: int | Sequence[int] = COUNTS, *, level: float = 0.95
 ) -> pd.DataFrame:
-    r"""Say what some labelled rows of the target would buy, before they are paid for.
+    r"""Estimate what some labelled rows of the target would gain.
 
     Every source plays the target in turn: the others estimate the risk of each trial there, m of
-    its rows are labelled (drawn anew 200 times: the source's own value plus the chance that m
-    rows have, which is known from the losses), both are combined as `RegressionAdjusted` does
-    it, and the trial of lowest value is chosen. What sources say about themselves is drawn
-    towards their mean by as much of their differences as is chance. It is a rough figure, and
-    rather too low where the target's rows are unlike the sources': what an adjustment misses is
-    not in it.
+    its rows are labelled (drawn 200 times: the source's own value plus the chance of m rows, which
+    is known from the losses), both are combined as in `RegressionAdjusted`, and the trial of
+    lowest value is chosen. Estimates of single sources are shrunk towards their mean by the share
+    of chance in their differences. A rough figure, and rather too low where the target's rows are
+    unlike the sources': what an adjustment misses is not in it.
 
     Parameters
     ----------
-    search : ShiftSearch
-        Fitted with ``risk="adjusted"``.
+    result : SearchResult
+        Of a search with ``risk="adjusted"``.
     counts : number or numbers of labelled rows
-        In all, not besides those that the search had; 0 is always there.
+        In all, including those that the search had; 0 is always in the table.
     level : float
         Of the interval.
 
@@ -56,23 +56,23 @@ def label_worth(
     -------
     DataFrame
         Indexed by the number of labels: ``risk``, the mean true risk of the model that would be
-        chosen; ``excess``, by how much it is above that of the best trial; ``half_width`` of the
-        interval of the chosen trial's risk. Where sites hardly differ, the noise of a few labels
-        moves the choice among trials that are nearly as good, and the excess grows a little.
+        chosen; ``excess``, how far that is above the best trial's; ``half_width`` of the interval
+        of the chosen trial's risk. Where sites hardly differ, the noise of a few labels moves the
+        choice among trials that are nearly as good, and the excess grows a little.
     """
     counts = [counts] if isinstance(counts, int | np.integer) else counts
-    _, risks = search._judged()
-    worth = search._judging().risk.worth_in_labels(risks)
+    risks = list(result.risks.values())
+    worth = result.settings.risk.worth_in_labels(risks)
     if worth is None:
-        raise ProblemError(
-            "the worth of labels can be told after a search with risk='adjusted', whose estimate "
-            "knows how far sites differ"
+        raise SettingsError(
+            "the worth of labels needs a search with risk='adjusted', whose estimate includes how "
+            "far sites differ"
         )
     _check(risks, counts)
     k = len(risks[0].n) - risks[0].labelled_target
     estimates = np.array([risk.estimates[:k] for risk in risks])
     truth = _true_values(risks, estimates, k)
-    rng = np.random.default_rng(search.random_state)
+    rng = np.random.default_rng(result.settings.random_state)
     rows = []
     for m in sorted({0, *counts}):
         own = m / (m + worth)
@@ -80,15 +80,15 @@ def label_worth(
         for j in range(k):
             others = np.delete(estimates, j, axis=1).mean(axis=1)
             noise = _chance_of_a_mean(risks, j, rng) / np.sqrt(m) if m else 0.0
-            said = (1 - own) * others[:, None] + own * (truth[:, [j]] + noise)
-            chosen.append(truth[np.argmin(said, axis=0), j].mean())
+            estimated = (1 - own) * others[:, None] + own * (truth[:, [j]] + noise)
+            chosen.append(truth[np.argmin(estimated, axis=0), j].mean())
             best.append(truth[:, j].min())
         rows.append(
             {
                 "labels": m,
                 "risk": float(np.mean(chosen)),
                 "excess": float(np.mean(chosen) - np.mean(best)),
-                "half_width": _half_width(search.risk_, k, own, m, level),
+                "half_width": _half_width(result.risk, k, own, m, level),
             }
         )
     return pd.DataFrame(rows).set_index("labels")
@@ -96,15 +96,16 @@ def label_worth(
 
 def _check(risks: Sequence[RiskEstimate], counts: Sequence[int]) -> None:
     if len(risks[0].n) - risks[0].labelled_target < FEWEST_SOURCES:
-        raise ProblemError(
-            f"fewer than {FEWEST_SOURCES} sources cannot tell how far one more site may differ"
+        raise SettingsError(
+            f"the worth of labels needs at least {FEWEST_SOURCES} sources, which show how far a "
+            "new site may differ"
         )
     if not counts or any(not isinstance(m, int | np.integer) or m < 0 for m in counts):
-        raise ProblemError(f"counts must be whole numbers >= 0, got {list(counts)!r}")
+        raise SettingsError(f"counts must be whole numbers >= 0, got {list(counts)!r}")
 
 
 def _true_values(risks: Sequence[RiskEstimate], estimates: Floats, k: int) -> Floats:
-    """Draw what sources say towards their mean, by the share of chance in their differences."""
+    """Shrink the sources' estimates to their mean, by the share of chance in the differences."""
     mean = estimates.mean(axis=1, keepdims=True)
     apart = estimates - mean
     # Chance and differences that all trials have in common do not bear on the choice.

@@ -1,4 +1,4 @@
-"""What all interactive figures have in common: Plotly, colours, axes, labels that are escaped."""
+"""Shared by all figures: Plotly, colours, axes, escaped labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import MissingPackageError
 from shiftune.wording import shortened
 
 if TYPE_CHECKING:
@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 # Each at least 3 to 1 against white paper and against a dark screen.
 BLUE, GREY, RED = "#3b82d0", "#858b93", "#d1493f"
 
-# Names of the user's never go into a template, which may hold %{...}, but into its data.
-TOLD = "%{customdata}<extra></extra>"
+# Users' names go into the data and not into a template, where %{...} has a meaning.
+HOVER = "%{customdata}<extra></extra>"
 ROW = 26  # pixels that a site needs
 
 
 def plotly() -> Any:
-    """Return Plotly's graph objects, or say how to get them."""
+    """Return Plotly's graph objects."""
     try:
         import plotly.graph_objects as go
     except ImportError as error:
-        raise ProblemError(
-            "interactive figures need Plotly; pip install 'shiftune[report]'"
-        ) from error
+        raise MissingPackageError("figures need Plotly; pip install 'shiftune[report]'") from error
     return go
 
 

@@ -1,4 +1,4 @@
-"""What labels would buy: nothing where sites are alike, something where they differ."""
+"""Labels are worth nothing where sites are alike, and something where they differ."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_labels_that_are_there_are_not_counted_twice():
     ("options", "counts", "said"),
     [
         ({"risk": "naive"}, [10], "risk='adjusted'"),
-        ({"sources": 2}, [10], "fewer than 3 sources"),
+        ({"sources": 2}, [10], "at least 3 sources"),
         ({}, [-1], "whole numbers"),
         ({}, [], "whole numbers"),
     ],

@@ -1,0 +1,9 @@
+"""Figures of a result, with Plotly (``pip install 'shiftune[report]'``).
+
+Every name that comes from the user's file is escaped: Plotly reads labels as HTML.
+"""
+
+from shiftune.report.figures.sites import forest, shifts, weights
+from shiftune.report.figures.trials import history, importances, parameter_slice
+
+__all__ = ["forest", "history", "importances", "parameter_slice", "shifts", "weights"]

@@ -1,0 +1,81 @@
+"""Comparison of the chosen trial with other choices, on the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shiftune.search.selection import paired_difference
+
+if TYPE_CHECKING:
+    from shiftune.risk.result import Estimate, RiskEstimate
+    from shiftune.search.result import SearchResult
+
+
+class Compared(StrEnum):
+    """How another choice compares with the chosen one."""
+
+    WORSE = "worse"
+    TIED = "tied"
+    BETTER = "better"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another choice than the one that was made.
+
+    Attributes
+    ----------
+    risk : RiskEstimate
+        Estimated at the target, on the same rows as the chosen model.
+    mean_loss : float
+        Over the same rows, without correction; NaN where it was not recorded.
+    gap : Estimate
+        Its risk minus that of the chosen model, paired row by row.
+    trial : int, optional
+        None for the model with its default parameters.
+    """
+
+    risk: RiskEstimate
+    mean_loss: float
+    gap: Estimate
+    trial: int | None = None
+
+    @property
+    def compared(self) -> Compared:
+        """Whether the 95 % interval of the difference lies above 0, below 0, or around it."""
+        low, high = self.gap.interval()
+        return Compared.WORSE if low > 0 else Compared.BETTER if high < 0 else Compared.TIED
+
+
+def default_rival(result: SearchResult) -> Rival | None:
+    """Return the model with its default parameters; None where it cannot be evaluated."""
+    risk = result.default.risk
+    if risk is None:
+        return None
+    return Rival(risk, result.default.mean_loss, paired_difference(risk, result.risk))
+
+
+def naive_rival(result: SearchResult) -> Rival | None:
+    """Return the trial of lowest mean loss at the sources, without correction.
+
+    None where the search itself did not correct, or mean losses were not recorded.
+    """
+    trials = result.trials.loc[list(result.risks)]
+    if not result.settings.risk.corrects or trials["mean_loss"].isna().any():
+        return None
+    return _trial(result, int(trials.index[int(np.argmin(trials["mean_loss"]))]))
+
+
+def tied_rivals(result: SearchResult, most: int) -> list[Rival]:
+    """Return the trials that cannot be distinguished from the chosen one, itself first."""
+    return [_trial(result, number) for number in result.tied[:most]]
+
+
+def _trial(result: SearchResult, number: int) -> Rival:
+    risk = result.risks[number]
+    mean_loss = float(result.trials["mean_loss"].to_dict()[number])
+    return Rival(risk, mean_loss, paired_difference(risk, result.risk), number)

@@ -1,0 +1,199 @@
+"""Result of a search: computed once when the last trial is finished, and never changed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.ratio import column_shifts, overlap
+from shiftune.ratio.overlap import weights_to_look_at
+from shiftune.risk.few_labels import shared_alike
+from shiftune.search.label_worth import COUNTS, label_worth
+from shiftune.search.records import finished_trials
+from shiftune.search.selection import winner
+from shiftune.search.trial import Outcome, run_trial
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas as pd
+    from numpy.typing import NDArray
+    from optuna.distributions import BaseDistribution
+
+    from shiftune.checks import Checks
+    from shiftune.evaluate.losses import Loss
+    from shiftune.problem import ShiftProblem
+    from shiftune.ratio import DensityRatio
+    from shiftune.risk.result import RiskEstimate
+    from shiftune.search.evaluation_settings import EvaluationSettings
+
+# With fewer trials the importances reflect the sampler's luck.
+FEWEST_TRIALS_FOR_IMPORTANCE = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overlap:
+    """Similarity of the sources' rows to the target.
+
+    Attributes
+    ----------
+    weights : dict from a source's name to an array of shape (n_j,)
+        Density ratios.
+    table : DataFrame
+        Of `shiftune.ratio.overlap`.
+    used : bool
+        Whether the risk was estimated with these weights; otherwise they only describe the sites.
+    """
+
+    weights: dict[str, NDArray[np.float64]]
+    table: pd.DataFrame
+    used: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SearchResult:
+    """Trials of a search, their estimates, and what follows from them.
+
+    A fitted `ShiftSearch` has it as `result_`; report, notebook, checks and figures read it. Later
+    changes to the search's parameters do not reach it. What takes longer than a moment is computed
+    on first use and kept.
+
+    Attributes
+    ----------
+    problem : ShiftProblem
+    model : estimator
+        With its default parameters, as the search was given it.
+    loss : Loss
+    settings : EvaluationSettings
+    options : dict
+        Parameters of the search in words, for those who want to repeat it.
+    ratio : DensityRatio or None
+    weights : list of arrays of shape (n_j,), or None
+        Density ratios at the validation rows, where the risk is estimated with them.
+    study : optuna.Study
+    trials : DataFrame
+        `ShiftSearch.trials_`.
+    risks : dict from trial number to RiskEstimate
+        Of every trial that was evaluated, in their order.
+    """
+
+    problem: ShiftProblem
+    model: Any
+    loss: Loss
+    settings: EvaluationSettings
+    options: dict[str, str]
+    ratio: DensityRatio | None
+    weights: list[NDArray[np.float64]] | None
+    study: optuna.Study
+    trials: pd.DataFrame
+    risks: dict[int, RiskEstimate]
+
+    @property
+    def target(self) -> str:
+        """Name of the target."""
+        return self.problem.target.name
+
+    @cached_property
+    def chosen(self) -> int:
+        """Number of the trial of lowest estimated risk."""
+        return list(self.risks)[winner(list(self.risks.values()))]
+
+    @property
+    def risk(self) -> RiskEstimate:
+        """Estimate of the chosen trial."""
+        return self.risks[self.chosen]
+
+    @cached_property
+    def best_params(self) -> dict[str, Any]:
+        """Parameters of the chosen trial."""
+        (trial,) = [t for t in finished_trials(self.study) if t.number == self.chosen]
+        return dict(trial.params)
+
+    @cached_property
+    def tied(self) -> list[int]:
+        """Trials that cannot be distinguished from the chosen one, which comes first."""
+        marked = self.trials[self.trials["tied_with_best"]].sort_values("risk", kind="stable")
+        return [int(number) for number in marked.index]
+
+    @cached_property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Parameters that any trial has, and where they were searched."""
+        found: dict[str, BaseDistribution] = {}
+        for trial in finished_trials(self.study):
+            found = trial.distributions | found
+        return found
+
+    @cached_property
+    def default(self) -> Outcome:
+        """Outcome of the model with its default parameters, evaluated on the rows of the trials."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
+            split = self.settings.split(self.problem)
+            context = self.settings.context(self.model, self.problem, self.loss, split, self.ratio)
+        outcome = run_trial(context, {})
+        if outcome.risk is None:
+            return outcome
+        return replace(outcome, risk=shared_alike(outcome.risk, self.risk))
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """Weights of the estimate, or those of `problem.diagnose()` where it has none."""
+        problem, k = self.problem, len(self.problem.sources)
+        if self.weights is None:
+            weights, rows = weights_to_look_at(problem, random_state=self.settings.random_state)
+        else:
+            weights = self.weights[:k]
+            rows = [site.X for site in self.settings.split(problem).validation[:k]]
+        table = overlap(weights, problem.target.X, rows, problem.names)
+        return Overlap(
+            dict(zip(problem.names, weights, strict=True)), table, used=self.weights is not None
+        )
+
+    @cached_property
+    def shifts(self) -> pd.DataFrame:
+        """Distance of every column at every source from the target; see `column_shifts`."""
+        sources = [site.X for site in self.problem.sources]
+        return column_shifts(self.problem.target.X, sources, self.problem.names)
+
+    @cached_property
+    def importances(self) -> dict[str, float]:
+        """Share of every parameter in the differences between trials, largest first.
+
+        Optuna's functional ANOVA on a random forest. Empty with too few trials, trials that do not
+        differ, or fewer than two parameters in common.
+        """
+        trials = [t for t in self.study.get_trials(deepcopy=False) if t.value is not None]
+        if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:
+            return {}
+        if len(set.intersection(*(set(t.params) for t in trials))) < 2:
+            return {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna's, about what is experimental
+            found = get_param_importances(self.study, evaluator=FanovaImportanceEvaluator(seed=0))
+        return {name: float(share) for name, share in found.items()}
+
+    @cached_property
+    def worth_of_labels(self) -> pd.DataFrame | None:
+        """Table of `label_worth` for 10, 30 and 100 labels, as far as the target has rows.
+
+        None where the target has labels already, or the estimator cannot tell.
+        """
+        counts = [m for m in COUNTS if m <= len(self.problem.target)]
+        if self.problem.labelled_target is not None or not counts:
+            return None
+        try:
+            return label_worth(self, counts)
+        except ProblemError:
+            return None
+
+    @cached_property
+    def checks(self) -> Checks:
+        """Checks of the assumptions; see `shiftune.checks.run_checks`."""
+        from shiftune.checks import run_checks  # one of the conveniences that look down the layers
+
+        return run_checks(self)

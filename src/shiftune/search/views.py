@@ -1,0 +1,159 @@
+"""Views of a fitted search: figures, checks, the report, what notebooks show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shiftune.errors import ProblemError, SettingsError
+from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
+from shiftune.search.gp.bound import lowest_plausible_value
+from shiftune.search.label_worth import COUNTS, label_worth
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from shiftune.checks import Checks
+    from shiftune.risk.result import RiskEstimate
+    from shiftune.search.result import SearchResult
+
+
+class ResultViews:
+    """Methods of `ShiftSearch` that read its `result_` and change nothing.
+
+    Reports and figures are drawn further down the layers, so they are imported when they are asked
+    for. The figures need Plotly (``pip install 'shiftune[report]'``).
+    """
+
+    result_: SearchResult
+
+    def _check_fitted(self) -> None:
+        raise NotImplementedError
+
+    def _result(self) -> SearchResult:
+        self._check_fitted()
+        return self.result_
+
+    # ---------------------------------------------------------------- figures as data
+
+    def default_risk(self) -> RiskEstimate:
+        """Estimate the target risk of the model with its default parameters.
+
+        It is fitted and evaluated once, on the same rows as every trial, so
+        ``search.default_risk().minus(search.risk_)`` is the gain from tuning.
+        """
+        outcome = self._result().default
+        if outcome.risk is None:
+            raise ProblemError(
+                f"the model with its default parameters cannot be evaluated: {outcome.failure}"
+            )
+        return outcome.risk
+
+    def regret_bound(self, delta: float = 0.1) -> float:
+        r"""Upper bound of what the choice costs, with probability :math:`1 - \delta`.
+
+        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
+        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
+        chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
+        anywhere in the space. Infinity where no source overlaps with the target and the estimate
+        fell back on another.
+
+        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
+        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
+        Any other estimator is refused.
+        """
+        result = self._result()
+        risk = result.risk
+        if risk.fallback:
+            return np.inf
+        if risk.method not in LAMBDA_UNBIASED:
+            raise SettingsError(
+                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
+                "none: search with risk='unbiased' or risk='variance_reduced'"
+            )
+        return regret_bound(
+            max(risk.value - lowest_plausible_value(result.study), 0.0),
+            variance_chosen=risk.variance,
+            variance_best=risk.variance,
+            variance_best_estimated=risk.variance,
+            delta=delta,
+        )
+
+    def label_worth(
+        self, counts: int | Sequence[int] = COUNTS, *, level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the gain from labelling target rows; see `shiftune.search.label_worth`."""
+        return label_worth(self._result(), counts, level=level)
+
+    def checks(self) -> Checks:
+        """Check the assumptions behind the result; see `shiftune.checks.run_checks`.
+
+        Overlap, whether p(y|x) differs between sites, whether the sources agree, and whether one of
+        them decides. Takes seconds; ``print(search.checks())`` is a text to read.
+        """
+        return self._result().checks
+
+    # ---------------------------------------------------------------- pictures
+
+    def plot_history(self) -> Any:
+        """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
+        from shiftune.report.figures import history
+
+        result = self._result()
+        return history(result.trials, chosen=result.chosen)
+
+    def plot_sources(self, level: float = 0.95) -> Any:
+        """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
+        from shiftune.report.figures import forest
+
+        return forest(self._result().risk, level)
+
+    def plot_weights(self) -> Any:
+        """Plot the density ratios of every source; see `shiftune.report.figures.weights`."""
+        from shiftune.report.figures import weights
+
+        return weights(self._result().overlap)
+
+    def plot_shifts(self) -> Any:
+        """Plot the columns that differ at the target; see `shiftune.report.figures.shifts`."""
+        from shiftune.report.figures import shifts
+
+        return shifts(self._result().shifts)
+
+    def plot_importances(self) -> Any:
+        """Plot importances of the parameters; see `shiftune.report.figures.importances`."""
+        from shiftune.report.figures import importances
+
+        return importances(self._result().importances)
+
+    def plot_parameter(self, name: str) -> Any:
+        """Plot risk against one parameter; see `shiftune.report.figures.parameter_slice`."""
+        from shiftune.report.figures import parameter_slice
+
+        return parameter_slice(self._result(), name)
+
+    def report(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write the result as one HTML file; see `shiftune.report.save_report`."""
+        from shiftune.report import save_report
+
+        return save_report(self._result(), path, settings=settings)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What notebooks show: scikit-learn's diagram before the fit, the answer after it."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle and hasattr(self, "best_estimator_"):
+            from shiftune.report.notebook import summary
+
+            bundle["text/html"] = summary(self.result_)
+        return bundle
+
+    def _repr_html_(self) -> str | None:
+        """The same, for those who do not ask for bundles; None where the user wants text."""
+        return self._repr_mimebundle_().get("text/html")

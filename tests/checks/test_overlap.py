@@ -1,0 +1,66 @@
+"""Overlap: each level is reached, and the sites are named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.checks.estimates import NAMES, adjusted, estimated
+
+from shiftune.checks.overlap import overlap_check
+from shiftune.errors import OverlapWarning
+
+
+@pytest.mark.parametrize(
+    ("scale", "out_of_reach", "level"),
+    [
+        ([1, 1, 1], 0.01, "ok"),
+        ([1, 1, 1e-9], 0.01, "ok"),
+        ([1, 1, 1], 0.15, "caution"),
+        ([0.7, 0.7, 0.7], 0.01, "caution"),
+        ([1, 1e-9, 1e-9], 0.01, "caution"),
+        ([1, 1, 1], 0.4, "problem"),
+    ],
+)
+def test_overlap(scale, out_of_reach, level, rng):
+    risk = estimated(rng, weights=[np.full(300, float(s)) for s in scale])
+    check = overlap_check(risk, out_of_reach, weighted=True)
+    assert check.level == level
+    assert "'B'" in check.finding
+    assert (check.advice == "Nothing to do.") == (level == "ok")
+    for name, s in zip(NAMES, scale, strict=True):
+        assert s > 0.5 or f"{name!r}" in check.finding.split("left out")[0]
+
+
+def test_overlap_of_an_estimate_that_fell_back(rng):
+    with pytest.warns(OverlapWarning):
+        risk = estimated(rng, weights=[np.full(300, 1e-9)] * 3)
+    check = overlap_check(risk, 0.0, weighted=True)
+    assert check.level == "problem"
+    assert "the uncorrected mean loss" in check.finding
+
+
+def test_overlap_without_weights(rng):
+    check = overlap_check(estimated(rng, method="naive"), 0.02, weighted=False)
+    assert check.level == "ok"
+    assert "without weights" in check.finding
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "level", "words"),
+    [
+        ([], "ok", "from all sources together; 2 %"),
+        (["D"], "ok", "On its own, 'D' has few rows like the target's"),
+        (["B", "D"], "ok", "On their own, 'B' and 'D' have few rows"),
+        (NAMES, "caution", "On their own, 'B', 'C' and 'D' have few rows"),
+    ],
+)
+def test_overlap_of_an_adjusted_estimate(doubtful, level, words, rng):
+    risk = adjusted(rng, (1, 1, 1))
+    check = overlap_check(risk, 0.02, weighted=False, doubtful=doubtful)
+    assert check.level == level
+    assert words in check.finding
+
+
+def test_labelled_rows_of_the_target_are_no_source(rng):
+    risk = adjusted(rng, (1, 1, 1), own=[0.5, 2.0, 1.5, 0.2, 0.8])
+    assert overlap_check(risk, 0.0, weighted=False).figures["sources"] == 3

@@ -1,0 +1,120 @@
+"""The result of a search is computed once, and later changes to the search do not reach it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import Ridge
+
+import shiftune.checks.all_checks
+import shiftune.search.result
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.evaluate import PooledFit
+from shiftune.risk.result import Estimate, RiskEstimate
+from shiftune.search.comparison import (
+    Compared,
+    Rival,
+    default_rival,
+    naive_rival,
+    tied_rivals,
+)
+from shiftune.search.evaluation_settings import EvaluationSettings
+
+SPACE = {"alpha": FloatDistribution(0.01, 1e4, log=True)}
+
+
+@pytest.fixture
+def problem(rng):
+    sites = {}
+    for name, mean in {"B": 0.0, "C": 0.3, "D": -0.3}.items():
+        X = rng.normal(mean, 1, (90, 2))
+        sites[name] = (X, X[:, 0] + rng.normal(0, 0.5, 90))
+    return ShiftProblem.from_sites(sites, rng.normal(0.2, 1, (80, 2)))
+
+
+def search_for(problem, **options):
+    return ShiftSearch(Ridge(), SPACE, n_trials=6, progress=False, **options).fit(problem)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Calls of what a result is made of, counted by name."""
+    counted = Counter()
+
+    def count(owner, name):
+        original = getattr(owner, name)
+        function = getattr(original, "__func__", original)
+
+        def counting(*args, **kwargs):
+            counted[name] += 1
+            return function(*args, **kwargs)
+
+        bound = isinstance(vars(owner).get(name), classmethod)
+        monkeypatch.setattr(owner, name, classmethod(counting) if bound else counting)
+
+    count(EvaluationSettings, "of")
+    count(RiskEstimate, "from_record")
+    count(shiftune.search.result, "overlap")
+    count(shiftune.search.result, "column_shifts")
+    count(shiftune.search.result, "label_worth")
+    for check in ("overlap_check", "labels_check", "agreement_check", "influence_check"):
+        count(shiftune.checks.all_checks, check)
+    return counted
+
+
+@pytest.mark.parametrize("risk", ["adjusted", "variance_reduced"])
+def test_everything_is_computed_once(problem, calls, tmp_path, risk):
+    pytest.importorskip("plotly")
+    search = search_for(problem, risk=risk)
+    search.checks()
+    search.report(tmp_path / "report.html")
+    search.report(tmp_path / "again.html")
+    search._repr_html_()
+    search.default_risk()
+    assert calls.pop("from_record") == 6  # one for every trial
+    assert set(calls) >= {"of", "overlap", "overlap_check", "labels_check", "influence_check"}
+    assert set(calls.values()) == {1}
+
+
+@pytest.mark.parametrize("risk", ["adjusted", "variance_reduced"])
+def test_later_parameters_do_not_change_a_result(problem, risk):
+    search = search_for(problem, risk=risk)
+    other = search_for(problem, risk=risk).set_params(
+        risk="naive", random_state=7, plan=PooledFit(), estimator__alpha=1e6, shares=(0.5, 0.3, 0.2)
+    )
+    assert other.default_risk().value == search.default_risk().value
+    assert other.result_.overlap.table.equals(search.result_.overlap.table)
+    assert other.result_.options["random_state"] == "0"
+    if risk == "adjusted":
+        assert other.label_worth().equals(search.label_worth())
+
+
+class TestComparison:
+    @pytest.fixture
+    def result(self, problem):
+        return search_for(problem).result_
+
+    def test_default_parameters(self, result):
+        rival = default_rival(result)
+        assert rival.gap.value == pytest.approx(rival.risk.value - result.risk.value)
+        assert rival.trial is None
+
+    def test_the_naive_choice_has_the_lowest_mean_loss(self, result):
+        naive, losses = naive_rival(result), result.trials["mean_loss"]
+        assert naive.mean_loss == losses.min() == losses[naive.trial]
+        assert naive.risk.value == pytest.approx(result.trials["risk"][naive.trial])
+
+    def test_ties_begin_with_the_chosen(self, result):
+        first, *others = tied_rivals(result, 3)
+        assert first.trial == result.chosen
+        assert first.gap.value == 0
+        assert all(rival.compared is not Compared.WORSE for rival in others)
+        assert len(others) <= 2
+
+    @pytest.mark.parametrize(
+        ("value", "compared"), [(1, Compared.WORSE), (0, Compared.TIED), (-1, Compared.BETTER)]
+    )
+    def test_verdicts(self, result, value, compared):
+        assert Rival(result.risk, 1.0, Estimate(value, 0.01, dof=100)).compared is compared
