@@ -44,13 +44,6 @@ class Choice:
     risk: RiskEstimate | None
 
 
-def finished(search: ShiftSearch) -> tuple[dict[str, Any], RiskEstimate]:
-    """Return what a search found, unless Ctrl-C cut it short: half a search is no run."""
-    if search.interrupted_:
-        raise KeyboardInterrupt
-    return search.best_params_, search.risk_
-
-
 def choose(
     method: MethodName,
     setting: Setting,
@@ -107,4 +100,4 @@ def choose(
         warnings.simplefilter("ignore", OverlapWarning)
         warnings.simplefilter("ignore", DataWarning)
         search.fit(problem)
-    return Choice(*finished(search))
+    return Choice(search.best_params_, search.risk_)

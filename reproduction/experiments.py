@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution
 from sklearn.base import clone
 from sklearn.svm import SVR
 
-from reproduction.choosing import Choice, Learner, choose, finished
+from reproduction.choosing import Choice, Learner, choose
 from reproduction.settings import TRAIN_SHARE
 from reproduction.weights import source_weights
 from shiftune.atomic_write import atomic_write
@@ -218,7 +218,7 @@ class Patients:
             progress=False,
             random_state=seed,
         ).fit(own)
-        return Choice(*finished(search))
+        return Choice(search.best_params_, search.risk_)
 
 
 def _svm() -> Learner:

@@ -15,6 +15,7 @@ import shiftune
 ROOT = Path(shiftune.__file__).parent
 ORDER = [
     "errors",
+    "interrupts",
     "level",
     "names",
     "wording",

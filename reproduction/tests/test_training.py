@@ -92,7 +92,6 @@ def test_who_is_trained_on_what(monkeypatch, setting, method, weights, plan):
     seen = {}
 
     class Noted:
-        interrupted_ = False
         best_params_, risk_ = {}, None
 
         def __init__(self, *args, **options):

@@ -573,12 +573,6 @@ class TestStorage:
         again = make(Ridge(), ALPHA, storage=path, n_trials=6).fit(toy.problem)
         np.testing.assert_allclose(params_of(again), params_of(whole))
 
-    def test_the_lock_of_a_killed_writer_does_not_hold_for_long(self, toy, tmp_path, monkeypatch):
-        monkeypatch.setattr("shiftune.search.storage.STALE_LOCK", 3)
-        path = tmp_path / "study.journal"
-        (tmp_path / "study.journal.lock").symlink_to(path)
-        make(Ridge(), ALPHA, storage=path, n_trials=1).fit(toy.problem)
-
     @pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"x": 1}\n'])
     def test_a_file_that_is_no_journal(self, toy, tmp_path, content):
         path = tmp_path / "mine.csv"
@@ -657,7 +651,6 @@ DRIVER = textwrap.dedent(
         )
         search.fit(toy_problem(1.0, n=300, random_state=1).problem)
         print(search.trials_.to_json())
-        print("interrupted", search.interrupted_)
     """
 )
 
@@ -709,20 +702,6 @@ class TestKilled:
         whole = subprocess.run(fresh, check=True, capture_output=True, text=True)
         wanted = pd.read_json(io.StringIO(whole.stdout.splitlines()[0]))
         np.testing.assert_allclose(table["param_alpha"], wanted["param_alpha"])
-
-    def test_ctrl_c_ends_with_the_results_so_far(self, tmp_path):
-        command, journal = self.start(tmp_path, 1)
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.wait_for(journal, 3, process)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-        assert process.returncode == 0, err
-        table = pd.read_json(io.StringIO(out.splitlines()[0]))
-        assert 3 <= (table["state"] == "COMPLETE").sum() < 14
-        assert out.splitlines()[1] == "interrupted True"
-        assert "Traceback" not in err
 
 
 class TestProgress:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
+from shiftune import interrupts
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
@@ -95,7 +96,10 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_target: Any = None,
     ) -> Self:
         """Try configurations on the sources, choose and refit; arguments as in `ShiftSearch`."""
-        problem = coerce_problem(X, y, groups, X_target, self.estimator)
+        with interrupts.deferred():
+            return self._fit(coerce_problem(X, y, groups, X_target, self.estimator))
+
+    def _fit(self, problem: ShiftProblem) -> Self:
         loss = loss_for(self, problem)
         check_numbers(self)
         self._check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from optuna.trial import TrialState
@@ -19,6 +18,7 @@ from shiftune.search.gp.unit_cube import UnitCube
 from shiftune.search.samplers import sampler_named
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Outcome, TrialContext, run_trial
+from shiftune.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +88,7 @@ def try_on_sources(
     """
     budget = shared_budget(n_trials, len(split.train), np.random.default_rng(random_state))
     searches = [
-        joblib.delayed(_search_source)(
+        (
             _context(model, loss, train, judged),
             space,
             trials,
@@ -101,11 +101,13 @@ def try_on_sources(
     ]
     names = [site.name for site in split.train]
     seen: list[tuple[int, dict[str, Any], Outcome]] = []
-    found = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(searches)
-    for j, outcomes in enumerate(found):
-        for params, outcome in outcomes:
-            seen.append((j, params, outcome))
-            finished(1)
+    with Workers(_search_source, searches, n_jobs=n_jobs) as workers:
+        for j in range(len(searches)):
+            workers.submit(j, j)
+        for j in range(len(searches)):
+            for params, outcome in workers.result(j):
+                seen.append((j, params, outcome))
+                finished(1)
     return _collected(space, names, seen)
 
 
@@ -128,11 +130,10 @@ def _context(model: Any, loss: Loss, train: Site, judged: Site) -> TrialContext:
 
 
 def _search_source(
-    context: TrialContext,
-    space: Mapping[str, BaseDistribution],
-    n_trials: int,
-    sampler: BaseSampler,
+    searches: Sequence[tuple[TrialContext, Mapping[str, BaseDistribution], int, BaseSampler]],
+    j: int,
 ) -> list[tuple[dict[str, Any], Outcome]]:
+    context, space, n_trials, sampler = searches[j]
     study = open_study(None, {})
     study.sampler = sampler
     outcomes = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shiftune import names
-from shiftune.cli.app import STOPPED, command, command_line, goes_on
+from shiftune.cli.app import command, command_line, goes_on
 from shiftune.cli.options import RISKS, TuneOptions, taking
 from shiftune.errors import ProblemError
 
@@ -58,7 +58,6 @@ def tune(options: TuneOptions) -> None:
     best = None if new else folder.best()
     console = screen(silent=options.as_json)
     show_table(console, options.data, job.table, job.table.notes, label=options.label)
-    stopped = False
     if best is not None and best["trials"] >= options.trials:
         show_finished(console, best, folder.path)
     else:
@@ -66,11 +65,7 @@ def tune(options: TuneOptions) -> None:
         show_task(console, job.options, 0 if best is None else best["trials"])
         with goes_on():
             best = _searched(job, folder, new)
-        stopped = job.search.interrupted_
     _show(folder, best, job)
-    if stopped:
-        typer.echo("stopped; run the same command again to go on", err=True)
-        raise typer.Exit(STOPPED)
 
 
 NO_REPORT = "no report: it needs more packages, pip install 'shiftune[report]'"
@@ -89,8 +84,6 @@ def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:
         try:
             search.fit(job.table.problem)
         except ProblemError:
-            if getattr(search, "interrupted_", False):
-                raise KeyboardInterrupt from None
             if new:
                 folder.discard()
             raise

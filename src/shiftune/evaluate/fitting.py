@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from shiftune import interrupts
 from shiftune.errors import SettingsError
 from shiftune.problem.site import rows_of
 
@@ -155,6 +156,7 @@ def losses_of_fit(
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
     """Fit a model, with sample weights where they are given, also inside pipelines."""
+    interrupts.check()
     if weights is None:
         return model.fit(X, y)
     return model.fit(X, y, **{weight_argument(model): weights})

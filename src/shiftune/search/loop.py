@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import optuna
 from optuna.trial import Trial, TrialState
 
+from shiftune import interrupts
 from shiftune.errors import ProblemError
-from shiftune.search.defer_sigint import defer_sigint
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import FAILURE, MEAN_LOSS, RISK, SECONDS, finished_trials
 from shiftune.search.trial import Outcome, reason
@@ -55,49 +55,49 @@ class Loop:
         self.space = space
         self.workers = workers
         self.check = check
-        self.interrupted = False
         self.exhausted = False
+        self.under_way: deque[Asked] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
         # are workers, so that one slow trial does not leave the others without work.
         workers_at_start = max(workers.capacity - 1, 0)
         self.look_ahead = 2 * workers_at_start if workers_at_start > 1 else workers.capacity
 
     def run(self, n_trials: int, timeout: float | None, progress: Progress) -> None:
-        """Run until the study has `n_trials` finished trials or the time is over."""
+        """Run until the study has `n_trials` finished trials or the time is over.
+
+        An interrupt is raised before a trial is asked for and while one is waited for, never
+        while one is recorded.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         orphans = deque(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
-        under_way: deque[Asked] = deque()
         finished = len(finished_trials(self.study))
-        try:
-            while True:
-                while finished + len(under_way) < n_trials and (len(under_way) < self.look_ahead):
-                    if self.exhausted:
-                        break
-                    if end is not None and time.monotonic() >= end:
-                        break
-                    with defer_sigint():
-                        asked = self._adopt(orphans.popleft()) if orphans else self._ask()
-                        under_way.append(asked)
-                    if not asked.rejected:
-                        self.workers.submit(asked.trial.number, asked.params)
-                if not under_way:
-                    return
-                outcome = self._outcome(under_way[0])
-                with defer_sigint():
-                    self._tell(under_way.popleft().trial, outcome)
-                    finished += 1
-                progress.update(outcome.risk)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            logger.warning("stopped by the user after %d finished trials", finished)
-            self.workers.close(kill=True)
-            if not self._kept():
-                for asked in under_way:
-                    self._tell(asked.trial, Outcome(None, "stopped by the user", 0.0))
+        while True:
+            while finished + len(self.under_way) < n_trials and (
+                len(self.under_way) < self.look_ahead
+            ):
+                if self.exhausted:
+                    break
+                if end is not None and time.monotonic() >= end:
+                    break
+                interrupts.check()
+                asked = self._adopt(orphans.popleft()) if orphans else self._ask()
+                self.under_way.append(asked)
+                if not asked.rejected:
+                    self.workers.submit(asked.trial.number, asked.params)
+            if not self.under_way:
+                return
+            outcome = self._outcome(self.under_way[0])
+            self._tell(self.under_way.popleft().trial, outcome)
+            finished += 1
+            progress.update(outcome.risk)
 
-    def _kept(self) -> bool:
-        """Whether the storage outlives this process, so that trials under way can go on later."""
-        return not isinstance(self.study._storage, optuna.storages.InMemoryStorage)
+    def abandon(self) -> None:
+        """End the trials under way, of a study that nobody can continue.
+
+        They have failed without a reason, so they do not count as finished.
+        """
+        while self.under_way:
+            self.study.tell(self.under_way.popleft().trial, state=TrialState.FAIL)
 
     def _ask(self) -> Asked:
         if callable(self.space):

@@ -31,8 +31,12 @@ FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 def finished_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Return the trials that were completed or failed."""
-    return study.get_trials(deepcopy=False, states=FINISHED)
+    """Return the trials that have a result or the reason why there is none.
+
+    A trial that was stopped has neither.
+    """
+    ended = study.get_trials(deepcopy=False, states=FINISHED)
+    return [t for t in ended if t.state is TrialState.COMPLETE or FAILURE in t.user_attrs]
 
 
 def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:

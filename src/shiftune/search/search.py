@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from shiftune import interrupts
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.problem import ShiftProblem, Split, pooled
@@ -34,7 +35,7 @@ from shiftune.search.settings import (
 )
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
-from shiftune.search.trial import run_trial
+from shiftune.search.trial import TrialContext, run_trial
 from shiftune.search.views import ResultViews
 from shiftune.workers import Workers
 
@@ -160,8 +161,6 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         Density ratios at the validation rows, where the risk is estimated with them.
     ratio_ : DensityRatio or None
         Fitted, where it is needed.
-    interrupted_ : bool
-        Whether the user stopped the search (Ctrl-C); the results are those so far.
 
     Examples
     --------
@@ -233,23 +232,84 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
             their labels and sites, and
         X_target : array or DataFrame of shape (n_T, d)
             the rows of the target.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, as soon as no trial is half recorded; a second Ctrl-C does not wait.
+            `trials_`, `study_` and `problem_` have what was finished, `refit` turns it into a
+            model, and with a `storage` the same call goes on where it was.
         """
-        check_model(self.estimator)
-        problem = coerce_problem(X, y, groups, X_target, self.estimator)
+        with interrupts.deferred():
+            self._forget()
+            check_model(self.estimator)
+            settings = self._open(coerce_problem(X, y, groups, X_target, self.estimator))
+            try:
+                self._run_trials(settings)
+            except KeyboardInterrupt:
+                self._read_trials(settings)
+                raise
+            return self.refit()
+
+    def refit(self) -> Self:
+        """Choose among the trials so far, and fit the winner on all rows of all sources.
+
+        `fit` does this at its end. Call it after `fit` was interrupted, for the model and the
+        risk that the finished trials give:
+
+        >>> search = ShiftSearch(...)                         # doctest: +SKIP
+        >>> search.fit(problem)                               # doctest: +SKIP
+        ^C KeyboardInterrupt
+        >>> search.refit().best_params_                       # doctest: +SKIP
+        """
+        if not hasattr(self, "study_"):
+            raise NotFitted("this ShiftSearch has no trials; call fit first")
+        with interrupts.deferred():
+            settings = EvaluationSettings.of(self)
+            if not hasattr(self, "weights_"):  # the interrupt came before the first trial
+                self._context(settings)
+            self._read_results(settings)
+            interrupts.check()
+            self.best_estimator_ = self._refitted(self.problem_)
+            if hasattr(self.best_estimator_, "classes_"):
+                self.classes_ = self.best_estimator_.classes_
+        return self
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has learned: a fit that is interrupted must not show it."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
+    def _open(self, problem: ShiftProblem) -> EvaluationSettings:
+        """Check the settings and open the study."""
         loss = loss_for(self, problem)
         settings = check_settings(self)
-        ratio = clone(ratio_named(self.ratio, self.random_state))
-        study = open_study(self.storage, identity(self, settings, problem, loss, ratio))
+        study = open_study(self.storage, identity(self, settings, problem, loss, self._new_ratio()))
         self.problem_, self.loss_, self.study_ = problem, loss, study
-        earlier = finished_trials(study)
-        study.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        split = settings.split(problem)
-        self.ratio_ = None
+        return settings
+
+    def _new_ratio(self) -> DensityRatio:
+        ratio: DensityRatio = clone(ratio_named(self.ratio, self.random_state))
+        return ratio
+
+    def _context(self, settings: EvaluationSettings) -> TrialContext:
+        """Split the sources, fit the density ratio where one is needed, gather what trials need."""
+        split = settings.split(self.problem_)
+        ratio = None
         if settings.needs_ratio:
-            self.ratio_ = ratio.fit(problem.target.X, [site.X for site in split.density])
-        context = settings.context(self.estimator, problem, loss, split, self.ratio_)
+            interrupts.check()
+            sources = [site.X for site in split.density]
+            ratio = self._new_ratio().fit(self.problem_.target.X, sources)
+        interrupts.check()
+        context = settings.context(self.estimator, self.problem_, self.loss_, split, ratio)
         found = context.data.weights
-        self.weights_ = None if found is None else list(found)
+        self.ratio_, self.weights_ = ratio, None if found is None else list(found)
+        return context
+
+    def _run_trials(self, settings: EvaluationSettings) -> None:
+        earlier = finished_trials(self.study_)
+        self.study_.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
+        context = self._context(settings)
         with (
             Workers(
                 run_trial,
@@ -260,20 +320,24 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
             ) as workers,
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
-            loop = Loop(study, self.space, workers, partial(check_names, self.estimator))
-            loop.run(self.n_trials, self.timeout, progress)
-        self.interrupted_ = loop.interrupted
-        self._read_results(settings)
-        self.best_estimator_ = self._refitted(problem)
-        if hasattr(self.best_estimator_, "classes_"):
-            self.classes_ = self.best_estimator_.classes_
-        return self
+            loop = Loop(self.study_, self.space, workers, partial(check_names, self.estimator))
+            try:
+                loop.run(self.n_trials, self.timeout, progress)
+            except KeyboardInterrupt:
+                if self.storage is None:
+                    loop.abandon()
+                raise
 
     # ---------------------------------------------------------------- results
 
+    def _read_trials(self, settings: EvaluationSettings) -> dict[int, RiskEstimate]:
+        """Make the table of the trials; return the estimated risks by trial."""
+        risks = evaluated_risks(self.study_, settings.risk)
+        self.trials_ = table(finished_trials(self.study_), risks)
+        return risks
+
     def _read_results(self, settings: EvaluationSettings) -> None:
-        finished, risks = finished_trials(self.study_), evaluated_risks(self.study_, settings.risk)
-        self.trials_ = table(finished, risks)
+        risks = self._read_trials(settings)
         if not risks:
             raise ProblemError(self._nothing_to_choose())
         self.result_ = SearchResult(

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import optuna
 from optuna.storages import BaseStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages.journal import JournalFileBackend
 
 from shiftune.errors import ProblemError
 from shiftune.resuming import check_format, check_same
+from shiftune.search.journal_lock import JournalLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,9 +25,6 @@ IDENTITY = "shiftune_identity"
 FORMAT_NUMBER = "shiftune_format"
 # Number of the form in which trials are recorded.
 FORMAT = 1
-# Seconds after which the lock of a writer that was killed is broken. A record takes milliseconds;
-# with Optuna's 30 s, going on with a killed run seems to hang.
-STALE_LOCK = 5
 
 
 def open_study(
@@ -107,7 +105,7 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
     text = os.fspath(storage)
     if "://" in text:
         return text
-    path = Path(text)
+    path = Path(text).absolute()
     if path.is_dir():
         raise ProblemError(f"the storage {text!r} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
@@ -117,9 +115,10 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
         with path.open("a"):
             pass
         _drop_torn_line(path)
+        # A search that was killed has left it, with a version that used Optuna's own locks.
+        path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     except OSError as error:
         raise ProblemError(
             f"the storage {text!r} cannot be written ({error.strerror}); give another path"
         ) from error
-    lock = JournalFileSymlinkLock(text, grace_period=STALE_LOCK)
-    return JournalStorage(JournalFileBackend(text, lock_obj=lock))
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))

@@ -200,6 +200,7 @@ def begin(driver: int) -> None:
     """Prepare a worker process: it ignores Ctrl-C, and ends when the driver does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked while it started
         threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
 
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 
+from shiftune import interrupts
 from shiftune.workers import in_worker
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ class LokyPool(FilePool):
 
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item, in a process that is started if need be."""
-        # Submitting may start processes; one that is interrupted between its start and its entry
-        # in loky's books would never be ended.
-        with _interrupts_deferred():
+        # Submitting may start processes. One whose start is interrupted before loky has its entry
+        # would never be ended, and one that is interrupted while it starts prints a traceback.
+        with interrupts.deferred(), _blocked_for_children():
             return super().submit(name, payload)
 
     def is_overdue(self, name: str) -> bool:
@@ -199,17 +199,13 @@ def _share_of_cores(n_workers: int) -> dict[str, str]:
 
 
 @contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Inside: Ctrl-C waits; afterwards it does what it would have done."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:
+def _blocked_for_children() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C, which a terminal sends to all of them."""
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    caught = []
-    signal.signal(signal.SIGINT, lambda *_: caught.append(True))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

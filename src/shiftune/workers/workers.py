@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
+from shiftune import interrupts
 from shiftune.errors import SettingsError
 from shiftune.workers import in_worker
 from shiftune.workers.dask_pool import DaskPool
@@ -171,6 +172,7 @@ class Workers:
             return self._task(self._context, item.payload)
         self._hand_over(self._pool)  # an earlier call may have been interrupted before it did
         while item.outcome is None:
+            interrupts.check()
             self._wait_for(item, self._pool)
             self._hand_over(self._pool)
         del self._items[key]

@@ -1,0 +1,108 @@
+"""A journal can be used again whatever became of its last writer."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import Ridge
+
+from shiftune.datasets import toy_problem
+from shiftune.search import ShiftSearch
+from shiftune.search.journal_lock import JournalLock
+
+# The writer is killed while it holds the lock, in the middle of its records.
+KILLED = """
+import os, signal, sys
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import Ridge
+from shiftune.datasets import toy_problem
+from shiftune.search import ShiftSearch
+
+syncs = 0
+
+def killed(descriptor, sync=os.fsync):
+    global syncs
+    syncs += 1
+    if syncs == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sync(descriptor)
+
+os.fsync = killed
+ShiftSearch(
+    Ridge(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=6, risk="naive",
+    sampler="random", storage="run/study.journal", progress=False,
+).fit(toy_problem(1.0, n=100, random_state=1).problem)
+"""
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return toy_problem(1.0, n=100, random_state=1).problem
+
+
+def trials(problem, storage):
+    space = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+    search = ShiftSearch(
+        Ridge(), space, n_trials=6, risk="naive", sampler="random", storage=storage, progress=False
+    )
+    return search.fit(problem).trials_["param_alpha"].to_list()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    return tmp_path
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
+@pytest.mark.parametrize("record", [3, 20])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_writer_that_was_killed(problem, folder, record, moved):
+    code = subprocess.run([sys.executable, "-c", KILLED, str(record)], check=False).returncode
+    assert code == -signal.SIGKILL
+    if moved:
+        (folder / "run").rename(folder / "elsewhere")
+    place = "elsewhere" if moved else "run"
+    assert trials(problem, f"{place}/study.journal") == trials(problem, None)
+    assert [path.name for path in (folder / place).iterdir()] == ["study.journal"]
+
+
+@pytest.mark.parametrize("target", ["run/study.journal", "study.journal", "nowhere"])
+def test_a_lock_of_an_earlier_version(problem, folder, target):
+    (folder / "run" / "study.journal.lock").symlink_to(target)
+    assert len(trials(problem, "run/study.journal")) == 6
+    assert [path.name for path in (folder / "run").iterdir()] == ["study.journal"]
+
+
+def test_the_working_folder_may_change(problem, folder, monkeypatch):
+    space = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+    search = ShiftSearch(Ridge(), space, n_trials=1, storage="run/study.journal", progress=False)
+    search.fit(problem)
+    monkeypatch.chdir("/")
+    search.study_.set_user_attr("noted", True)
+    assert "noted" in (folder / "run" / "study.journal").read_text()
+
+
+def test_it_excludes_others_until_it_is_released(folder):
+    fcntl = pytest.importorskip("fcntl", reason="locks of the kernel")
+    path = folder / "run" / "study.journal"
+    path.touch()
+    lock = JournalLock(path)
+
+    def is_free():
+        with path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    assert lock.acquire()
+    assert not is_free()
+    lock.release()
+    assert is_free()
