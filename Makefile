@@ -1,36 +1,59 @@
-# Every target makes the environment it needs in .venv; nothing has to be installed by hand.
+# Every target makes the environment that it needs; nothing has to be installed by hand.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALL := -m pip install --quiet --disable-pip-version-check
+# Two processes with one thread each: more threads would only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test test-oldest lint format docs build bench paper clean
+.PHONY: demo test coverage test-oldest test-matrix lint format hooks docs build check-wheel \
+	release-check bench paper clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "shiftune needs Python 3.11 or newer; say make PYTHON=python3.11"; exit 1; }
+		|| { echo "shiftune needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[dev]"
 	@touch $@
 
 demo: $(READY)
 	$(BIN)/shiftune demo
 
-# One thread in each of the two processes: more would only wait for each other.
 test: $(READY)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(ONE_THREAD) $(BIN)/python $(PYTEST)
+
+# The same tests, with the share of the package's lines that they run.
+coverage: $(READY)
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) --cov --cov-report=term
 
 # The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
-# versions warn about things of their own, so warnings are no errors here.
+# versions have warnings of their own, so warnings are no errors here.
 OLDEST := .venv-oldest
-test-oldest:
+test-oldest: $(OLDEST)/.ready
+	$(ONE_THREAD) $(OLDEST)/bin/python $(PYTEST) -W default tests/problem tests/tables tests/ratio tests/risk \
+		tests/models tests/evaluate tests/cli/test_identifiers.py tests/cli/test_target_labels.py \
+		tests/search/test_search.py tests/report/test_page.py
+
+$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints-oldest.txt -e ".[report]" pytest pytest-timeout pytest-xdist hypothesis psutil densratio
-	$(OLDEST)/bin/python -m pytest -q -W default tests/problem tests/tables tests/ratio tests/risk tests/models \
-		tests/cli/test_identifiers.py tests/cli/test_target_labels.py tests/search/test_search.py \
-		tests/search/test_unseen_sites.py tests/report/test_page.py
+	$(OLDEST)/bin/python $(INSTALL) -c constraints-oldest.txt -e ".[report]" \
+		pytest pytest-timeout pytest-xdist hypothesis psutil densratio
+	@touch $@
+
+# All tests on every Python that is installed.
+MATRIX := 3.11 3.12 3.13 3.14
+test-matrix:
+	@for version in $(MATRIX); do \
+		if python$$version -c '' 2>/dev/null; then \
+			echo "Python $$version"; \
+			$(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+		else \
+			echo "Python $$version is not installed: skipped"; \
+		fi; \
+	done
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -41,24 +64,39 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# What is built here is not in git; open docs/_build/html/index.html.
+# From then on git runs the linters before every commit.
+hooks: $(READY)
+	$(BIN)/python $(INSTALL) pre-commit
+	$(BIN)/pre-commit install
+
+# The result is not in git; open docs/_build/html/index.html.
 docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[docs]"
 	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html
 
+# The sdist, and the wheel from the sdist.
 build: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
+	$(BIN)/python $(INSTALL) -c constraints.txt build
+	rm -rf dist
 	$(BIN)/python -m build
 
+# The README's example with the wheel and nothing but what the wheel asks for.
+CLEAN := .venv-clean
+check-wheel: build
+	rm -rf $(CLEAN)
+	$(PYTHON) -m venv $(CLEAN)
+	$(CLEAN)/bin/python $(INSTALL) -c constraints.txt dist/*.whl pytest
+	$(CLEAN)/bin/shiftune --version
+	$(CLEAN)/bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . tests/test_readme.py
+
+# The rehearsal of a release; CONTRIBUTING.md has the steps.
+release-check: check-wheel
+	$(BIN)/python .ci/release_check.py
+
 bench: $(READY)
-	$(BIN)/python benchmarks/core.py
-	$(BIN)/python benchmarks/reach.py
-	$(BIN)/python benchmarks/guard.py
-	$(BIN)/python benchmarks/fallback.py
-	$(BIN)/python benchmarks/ratios.py
-	$(BIN)/python benchmarks/stability.py
-	$(BIN)/python benchmarks/samplers.py
-	$(BIN)/python benchmarks/search.py
+	for name in core reach guard fallback ratios stability samplers search; do \
+		$(BIN)/python benchmarks/$$name.py || exit 1; \
+	done
 
 # Hours on two cores; after a stop, `make paper` goes on.
 PAPER := paper
@@ -69,4 +107,4 @@ paper: $(READY)
 	$(BIN)/python -m reproduction page $(PAPER) --out $(PAPER)/paper.md
 
 clean:
-	rm -rf $(VENV) $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
