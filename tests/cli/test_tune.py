@@ -202,27 +202,22 @@ def test_ctrl_c_keeps_what_is_done(visits, folder, tune):
         "from shiftune.cli import main; main()"
     )
     args = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
-    ends = ["--out", "run", "--trials", "5000"]
+    ends = ["--out", "run", "--trials", "1000000"]
     command = [sys.executable, "-c", code, "tune", "visits.csv", *args, *ends]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     journal = folder / "run" / "study.journal"
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and process.poll() is None:
-        if journal.exists() and journal.read_text().count("seconds") > 3:
-            break
+    while not (journal.exists() and journal.read_text().count("seconds") > 3):
+        assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    try:
-        _, said = process.communicate(timeout=60)
-    finally:
-        process.kill()
+    _, said = process.communicate()
     assert process.returncode == 130, said
     assert "run the same command again" in said
     assert "Traceback" not in said
     kept = journal.read_text().count("seconds")
-    assert 3 <= kept < 5000
+    assert 3 <= kept < 1_000_000
     tune("visits.csv", "--out", "run", trials=kept + 1)
     assert len(pd.read_csv("run/trials.csv")) == kept + 1
 

@@ -631,16 +631,13 @@ DRIVER = textwrap.dedent(
     from shiftune.search import ShiftSearch
 
     class Slow(Ridge):
-        # With GATE, a folder, only six models are trained before there is a file "open" in it.
+        # Only six models are trained before there is a file "open" in the folder GATE.
         def fit(self, *args, **options):
-            if "GATE" not in os.environ:
-                time.sleep(0.15)
-            else:
-                gate = Path(os.environ["GATE"])
-                begun = sum(1 for _ in gate.glob("fit-*"))
-                (gate / f"fit-{begun}-{os.getpid()}").touch()
-                while begun >= 6 and not (gate / "open").exists():
-                    time.sleep(0.01)
+            gate = Path(os.environ["GATE"])
+            begun = sum(1 for _ in gate.glob("fit-*"))
+            (gate / f"fit-{begun}-{os.getpid()}").touch()
+            while begun >= 6 and not (gate / "open").exists():
+                time.sleep(0.01)
             return super().fit(*args, **options)
 
     if __name__ == "__main__":
@@ -677,17 +674,14 @@ class TestKilled:
         study = optuna.load_study(study_name=names[0], storage=storage)
         return len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
 
-    def wait_for(self, journal, count, process):
-        while self.finished(journal) < count:
-            assert process.poll() is None
-            time.sleep(0.05)
-
     @pytest.mark.parametrize("jobs", [1, 2])
     def test_sigkill_and_resume(self, tmp_path, jobs, monkeypatch):
         command, journal = self.start(tmp_path, jobs)
         monkeypatch.setenv("GATE", str(tmp_path))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        self.wait_for(journal, 5, process)
+        while self.finished(journal) < 5:
+            assert process.poll() is None
+            time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         kept = self.finished(journal)
