@@ -27,14 +27,17 @@ def number(value: Any, digits: int = 3) -> str:
 
     >>> number(0.0123456), number(12345.6), number(50), number("auto"), number(3e-7)
     ('0.0123', '12346', '50', 'auto', '3e-07')
+    >>> number(999.96)  # not 1e+03
+    '1000'
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
         return str(value)
-    if math.isfinite(value) and 10**digits <= abs(value) < 10**9:
+    text = f"{value:.{digits}g}"
+    if math.isfinite(value) and 10**digits <= abs(float(text)) < 10**9:
         return f"{value:.0f}"
-    return f"{value:.{digits}g}"
+    return text
 
 
 def figures(*values: float) -> list[str]:
@@ -51,14 +54,15 @@ def figures(*values: float) -> list[str]:
 def written_like(value: float, interval: tuple[float, float]) -> str:
     """Write a number with as many decimals as the width of an interval deserves.
 
-    >>> written_like(0.44, (0.20742, 0.28600))
-    '0.440'
+    >>> written_like(0.44, (0.20742, 0.28600)), written_like(-0.0004, (-0.0004, 0.026))
+    ('0.440', '0.000')
     """
     width, size = interval[1] - interval[0], max(abs(interval[0]), abs(interval[1]))
     if not math.isfinite(width) or width <= 0 or size < 1e-4:
         return f"{value:.3g}"
     decimals = min(max(1 - math.floor(math.log10(width)), 0), 8)
-    return f"{value:.{decimals}f}"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:

@@ -1,4 +1,4 @@
-"""The report says what the search found, is one file, and nothing in it can break out."""
+"""The report shows what the search found, is one file, and nothing in it can break out."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ class TestHostileNames:
 class TestContent:
     def test_the_answer(self, outline, hostile_search):
         value, (low, high) = hostile_search.risk_.value, hostile_search.risk_.interval()
-        said = re.search(
+        shown = re.search(
             r"(\S+) estimated squared error at .*? interval (\S+) to (\S+)", outline.text
         )
-        for text, number in zip(said.groups(), (value, low, high), strict=True):
+        for text, number in zip(shown.groups(), (value, low, high), strict=True):
             assert float(text) == pytest.approx(number, abs=0.06 * (high - low))
         assert f"trial {hostile_search.best_index_}" in outline.text
 
@@ -131,8 +131,8 @@ class TestContent:
         assert "left out" not in outline.text
         assert "doubtful: few target-like rows" in outline.text
         own = hostile_search.risk_.sources_with_intervals().to_dict("index")["2024"]
-        said = with_interval(own["estimate"], (own["low"], own["high"]))
-        assert f"2024 {said} 25% {own['n']} " in outline.text
+        shown = with_interval(own["estimate"], (own["low"], own["high"]))
+        assert f"2024 {shown} 25% {own['n']} " in outline.text
 
     def test_what_labels_would_buy(self, outline, weighted_search):
         assert "Labelling 10 / 30 random rows of" in outline.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ SIGNIFICANT = 0.05
 # A sentence names no more sites than this.
 MOST_NAMES = 3
 NOTHING_TO_DO = "Nothing to do."
+# Spaces inside "5 %" and "p = 0.01", which stay on one line.
+_UNBROKEN = re.compile(r" (?=%)|(?<=\bp) (?=[<=])|(?<=p [<=]) ")
 _WIDTH, _INDENT = 96, " " * 9
 
 
@@ -42,7 +45,7 @@ class Check:
     def __str__(self) -> str:
         lines = [f"{self.level.upper():8} {self.name}"]
         for text, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
-            together = text.replace(" %", "\N{NO-BREAK SPACE}%")  # with its number, on one line
+            together = _UNBROKEN.sub("\N{NO-BREAK SPACE}", text)
             lines.append(
                 textwrap.fill(
                     together, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)

@@ -150,7 +150,7 @@ def _about_choice(choices: _Choices) -> str:
             f"Without {_one_of(choices.other)} other parameters would be chosen, but they cannot "
             "be distinguished from the chosen ones"
         )
-    return "Without any single source, the same parameters would be chosen"
+    return "No single source changes the choice of parameters"
 
 
 def _one_of(sites: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""A page that is one file: what it needs is inside, and nothing in it can break out."""
+"""Parts of a page that is one file: everything is inside, and no text can become code."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import base64
 import hashlib
 import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 
 def json_in_html(value: Any) -> str:
@@ -25,7 +22,7 @@ def json_in_html(value: Any) -> str:
 
 
 def script_hash(script: str) -> str:
-    """Return what the page's security policy calls the script; no other can then run."""
+    """Return the script's name in the page's security policy, which lets no other run."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -38,5 +35,5 @@ def plotly_js() -> str:
     """Return the library that draws the charts."""
     from plotly.offline import get_plotlyjs
 
-    # As a browser reads it: the hash is of the text after line ends are made one.
+    # As a browser reads it: the hash is that of the text with line ends made one.
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")

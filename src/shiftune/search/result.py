@@ -181,7 +181,7 @@ class SearchResult:
     def worth_of_labels(self) -> pd.DataFrame | None:
         """Table of `label_worth` for 10, 30 and 100 labels, as far as the target has rows.
 
-        None where the target has labels already, or the estimator cannot tell.
+        None where the target has labels already, or the estimator has no such figure.
         """
         counts = [m for m in COUNTS if m <= len(self.problem.target)]
         if self.problem.labelled_target is not None or not counts:

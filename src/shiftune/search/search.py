@@ -73,19 +73,19 @@ class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N8
 
 def _has(method: str) -> Callable[[Any], bool]:
     def check(search: ShiftSearch) -> bool:
-        getattr(search.estimator, method)  # its own AttributeError says what is missing
+        getattr(search.estimator, method)  # raises an AttributeError where it is missing
         return True
 
     return check
 
 
 class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Choose hyperparameters for a target without labels, and say how good the model is there.
+    """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
     Every trial fits the model on the sources' training rows, takes its losses on their validation
     rows and estimates the risk at the target from them. By default four more models per trial
-    leave some of the sources out, so that half of every loss is about a site that the model has
-    not seen, and the losses are adjusted for how the sources' rows differ from the target's. With
+    leave some of the sources out, so that half of every loss comes from a model that has not seen
+    the site, and the losses are adjusted for how the sources' rows differ from the target's. With
     ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
     sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
 
@@ -125,7 +125,7 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
     shares : three numbers, or a function from the problem to a `Split`, optional
         Of every source for density ratio, training and validation. Default: the paper's
         .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
-        together that belong together (all visits of a patient, say).
+        together that belong together (such as all visits of a patient).
     training_weights : None or "importance"
         Whether the model is trained on rows weighted by their density ratios.
     plan : FitPlan, optional
@@ -151,7 +151,7 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         chosen among many is a little higher.
     trials_ : DataFrame
         One row per trial: state, value, standard error, interval, mean loss without correction
-        (the naive estimate), parameters, seconds, whether it can be told apart from the best, the
+        (the naive estimate), parameters, seconds, whether it ties with the best, the
         risk at every source, the reason of a failure.
     result_ : SearchResult
         All of the above, and what report, checks and figures are made of.

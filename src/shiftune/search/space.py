@@ -51,7 +51,7 @@ def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
 
 
 def check_names(estimator: Any, names: Iterable[str]) -> None:
-    """Raise a SettingsError that says what is wrong with names that are no parameters.
+    """Raise a SettingsError for names that are no parameters of the estimator.
 
     >>> from sklearn.svm import SVC
     >>> check_names(SVC(), ["C", "Gama"])

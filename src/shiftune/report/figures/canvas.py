@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftune.errors import MissingPackageError
-from shiftune.wording import shortened
+from shiftune.wording import number, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,6 +69,21 @@ def name_rows(figure: Any, names: Sequence[str], first: int = 0) -> None:
         range=[first - 0.8, first + len(names) - 0.2],
         showgrid=False,
     )
+
+
+def log_axis(low: float, high: float, most_decades: int = 6) -> dict[str, Any]:
+    """Return a logarithmic axis with numbers written in full: 20, 50, 100 and not 2, 5, 100.
+
+    >>> log_axis(20, 150)["ticktext"], log_axis(1e-3, 1e3)["ticktext"]
+    (['20', '50', '100'], ['0.001', '0.01', '0.1', '1', '10', '100', '1000'])
+    """
+    first, last = np.floor(np.log10(low)), np.ceil(np.log10(high))
+    steps = (1, 2, 5) if last - first <= 2 or high / low <= 100 else (1,)
+    apart = 1 if last - first <= most_decades else 2
+    powers = np.arange(first, last + 1, apart)
+    ticks = [float(f"{step}e{power:.0f}") for power in powers for step in steps]
+    shown = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+    return {"type": "log", "tickvals": shown, "ticktext": [number(tick) for tick in shown]}
 
 
 def labels(names: Iterable[str], most: int = 24) -> list[str]:

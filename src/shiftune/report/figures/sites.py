@@ -17,6 +17,7 @@ from shiftune.report.figures.canvas import (
     bars,
     canvas,
     labels,
+    log_axis,
     name_rows,
     rows_of_table,
 )
@@ -191,10 +192,8 @@ def weights(overlap: Overlap) -> Any:
         showarrow=False,
     )
     figure.add_vline(x=1, line={"color": GREY, "width": 1, "dash": "dot"})
-    decades = np.log10(spread["q95"].max() / spread["q05"].min())
-    figure.update_xaxes(
-        title="weight of a row (logarithmic)", type="log", dtick="D2" if decades < 2 else 1
-    )
+    ends = spread[["q05", "q95", "mean"]].to_numpy()
+    figure.update_xaxes(title="weight of a row (logarithmic)", **log_axis(ends.min(), ends.max()))
     name_rows(figure, names, first=1)
     figure.update_layout(margin={"r": 64})
     return figure

@@ -19,6 +19,7 @@ from shiftune.report.figures.canvas import (
     canvas,
     label,
     labels,
+    log_axis,
     name_rows,
     rows_of_table,
 )
@@ -185,8 +186,7 @@ def parameter_slice(result: SearchResult, name: str) -> Any:
             range=[-0.6, len(choices) - 0.4],
         )
     elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
-        decades = np.log10(distribution.high / distribution.low)
-        figure.update_xaxes(type="log", dtick="D2" if decades <= 2 else 1 if decades <= 4 else 2)
+        figure.update_xaxes(**log_axis(distribution.low, distribution.high, most_decades=4))
     log = needs_log_scale(have["risk"])
     figure.update_xaxes(title=label(short_names(parameter_names(good))[name], 36))
     figure.update_yaxes(title="estimated risk", type="log" if log else "linear")
