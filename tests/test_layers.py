@@ -47,8 +47,8 @@ BESIDE = {
 # picture, when the user calls them.
 EXCEPTIONS = {
     ("problem/problem.py", "ratio"),
-    ("search/views.py", "report"),
-    ("search/views.py", "checks"),
+    ("search/fitted.py", "report"),
+    ("search/fitted.py", "checks"),
     ("search/result.py", "checks"),
 }
 

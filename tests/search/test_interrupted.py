@@ -20,7 +20,7 @@ from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
 from shiftune.ratio import ClassifierRatio
 from shiftune.search import ShiftSearch
-from shiftune.search.search import NotFitted
+from shiftune.search.fitted import NotFitted
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 FITS = 3  # models of a trial: one with both sources, one without each of them

@@ -6,12 +6,9 @@ import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import optuna
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
@@ -20,7 +17,7 @@ from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.coerce_problem import coerce_problem
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
@@ -36,7 +33,6 @@ from shiftune.search.settings import (
 from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import TrialContext, run_trial
-from shiftune.search.views import ResultViews
 from shiftune.workers import Workers
 
 if TYPE_CHECKING:
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
     from optuna.samplers import BaseSampler
 
     from shiftune.evaluate.losses import Loss
@@ -67,19 +63,7 @@ OPTIONS = (
 )
 
 
-class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
-    """The search has not been fitted yet."""
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    def check(search: ShiftSearch) -> bool:
-        getattr(search.estimator, method)  # raises an AttributeError where it is missing
-        return True
-
-    return check
-
-
-class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
     Every trial fits the model on the sources' training rows, takes its losses on their validation
@@ -157,6 +141,8 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         All of the above, and what report, checks and figures are made of.
     study_ : optuna.Study
     problem_ : ShiftProblem
+    settings_ : EvaluationSettings
+        Split, plan and estimator, with defaults filled in.
     weights_ : list of arrays or None
         Density ratios at the validation rows, where the risk is estimated with them.
     ratio_ : DensityRatio or None
@@ -243,11 +229,11 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         with interrupts.deferred():
             self._forget()
             check_model(self.estimator)
-            settings = self._open(coerce_problem(X, y, groups, X_target, self.estimator))
+            self._open(coerce_problem(X, y, groups, X_target, self.estimator))
             try:
-                self._run_trials(settings)
+                self._run_trials()
             except KeyboardInterrupt:
-                self._read_trials(settings)
+                self._read_trials()
                 raise
             return self.refit()
 
@@ -265,10 +251,9 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         if not hasattr(self, "study_"):
             raise NotFitted("this ShiftSearch has no trials; call fit first")
         with interrupts.deferred():
-            settings = EvaluationSettings.of(self)
             if not hasattr(self, "weights_"):  # the interrupt came before the first trial
-                self._context(settings)
-            self._read_results(settings)
+                self._context()
+            self._read_results()
             interrupts.check()
             self.best_estimator_ = self._refitted(self.problem_)
             if hasattr(self.best_estimator_, "classes_"):
@@ -280,20 +265,20 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _open(self, problem: ShiftProblem) -> EvaluationSettings:
+    def _open(self, problem: ShiftProblem) -> None:
         """Check the settings and open the study."""
         loss = loss_for(self, problem)
         settings = check_settings(self)
         study = open_study(self.storage, identity(self, settings, problem, loss, self._new_ratio()))
-        self.problem_, self.loss_, self.study_ = problem, loss, study
-        return settings
+        self.problem_, self.loss_, self.settings_, self.study_ = problem, loss, settings, study
 
     def _new_ratio(self) -> DensityRatio:
         ratio: DensityRatio = clone(ratio_named(self.ratio, self.random_state))
         return ratio
 
-    def _context(self, settings: EvaluationSettings) -> TrialContext:
+    def _context(self) -> TrialContext:
         """Split the sources, fit the density ratio where one is needed, gather what trials need."""
+        settings = self.settings_
         split = settings.split(self.problem_)
         ratio = None
         if settings.needs_ratio:
@@ -306,10 +291,10 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
         self.ratio_, self.weights_ = ratio, None if found is None else list(found)
         return context
 
-    def _run_trials(self, settings: EvaluationSettings) -> None:
+    def _run_trials(self) -> None:
         earlier = finished_trials(self.study_)
         self.study_.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        context = self._context(settings)
+        context = self._context()
         with (
             Workers(
                 run_trial,
@@ -330,21 +315,21 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
 
     # ---------------------------------------------------------------- results
 
-    def _read_trials(self, settings: EvaluationSettings) -> dict[int, RiskEstimate]:
+    def _read_trials(self) -> dict[int, RiskEstimate]:
         """Make the table of the trials; return the estimated risks by trial."""
-        risks = evaluated_risks(self.study_, settings.risk)
+        risks = evaluated_risks(self.study_, self.settings_.risk)
         self.trials_ = table(finished_trials(self.study_), risks)
         return risks
 
-    def _read_results(self, settings: EvaluationSettings) -> None:
-        risks = self._read_trials(settings)
+    def _read_results(self) -> None:
+        risks = self._read_trials()
         if not risks:
             raise ProblemError(self._nothing_to_choose())
         self.result_ = SearchResult(
             problem=self.problem_,
             model=clone(self.estimator),
             loss=self.loss_,
-            settings=settings,
+            settings=self.settings_,
             options={name: repr(getattr(self, name)) for name in OPTIONS},
             ratio=self.ratio_,
             weights=self.weights_,
@@ -369,7 +354,7 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
     def _refitted(self, problem: ShiftProblem) -> Any:
         sites = problem.labelled_sites
         X, y = pooled(sites)
-        weights = self.result_.settings.weights_for_training(self.ratio_, sites)
+        weights = self.settings_.weights_for_training(self.ratio_, sites)
         model = seeded(self.estimator, self.random_state).set_params(**self._model_params())
         return fit(model, X, y, weights)
 
@@ -400,21 +385,3 @@ class ShiftSearch(ResultViews, MetaEstimatorMixin, BaseEstimator):  # type: igno
     def __getstate__(self) -> Any:
         # Where trials ran is nothing to a fitted search that is loaded elsewhere.
         return super().__getstate__() | {"executor": None}
-
-    # ---------------------------------------------------------------- using the model
-
-    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the refitted winner."""
-        self._check_fitted()
-        return np.asarray(self.best_estimator_.predict(X))
-
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the refitted winner."""
-        self._check_fitted()
-        return np.asarray(self.best_estimator_.predict_proba(X))
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "best_estimator_"):
-            raise NotFitted("this ShiftSearch has not been fitted; call fit first")

@@ -1,10 +1,12 @@
-"""Views of a fitted search: figures, checks, the report, what notebooks show."""
+"""Methods of a fitted search: predictions, figures, checks, the report."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
@@ -13,31 +15,61 @@ from shiftune.search.label_worth import COUNTS, label_worth
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from shiftune.checks import Checks
     from shiftune.risk.result import RiskEstimate
     from shiftune.search.result import SearchResult
 
 
-class ResultViews:
-    """Methods of `ShiftSearch` that read its `result_` and change nothing.
+class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
+    """The search has not been fitted yet."""
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(search: FittedSearch) -> bool:
+        getattr(search.estimator, method)  # raises an AttributeError where it is missing
+        return True
+
+    return check
+
+
+class FittedSearch:
+    """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
 
     Reports and figures are drawn further down the layers, so they are imported when they are asked
     for. The figures need Plotly (``pip install 'shiftune[report]'``).
     """
 
+    estimator: Any
+    best_estimator_: Any
     result_: SearchResult
 
     def _check_fitted(self) -> None:
-        raise NotImplementedError
+        if not hasattr(self, "best_estimator_"):
+            raise NotFitted("this ShiftSearch has not been fitted; call fit first")
 
     def _result(self) -> SearchResult:
         self._check_fitted()
         return self.result_
+
+    # ---------------------------------------------------------------- predictions
+
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the refitted winner."""
+        self._check_fitted()
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with the refitted winner."""
+        self._check_fitted()
+        return np.asarray(self.best_estimator_.predict_proba(X))
 
     # ---------------------------------------------------------------- figures as data
 
