@@ -81,7 +81,7 @@ def adjusted(losses: str = "half", constants: Mapping[str, float] | None = None,
         with warnings.catch_warnings(), ExitStack() as changed:
             warnings.simplefilter("ignore", OverlapWarning)
             for name, value in (constants or {}).items():
-                changed.enter_context(patch(f"shiftune.risk.{name}", value))
+                changed.enter_context(patch(f"shiftune.{name}", value))
             risk = RegressionAdjusted(**options).fit(view.problem.X_target, view.judged_X)
         return judged_by(risk.estimate(view.by_site(row)) for row in getattr(view, losses))
 
@@ -103,11 +103,7 @@ def doubly_robust(losses: str, power: float):
 
     def values(view: View) -> np.ndarray:
         L = getattr(view, losses)
-        moments = Moments().fit(view.problem.X_target, view.judged_X)
-        Z, Z_target = (
-            moments.transform(view.X[view.judged]),
-            moments.transform(view.problem.X_target),
-        )
+        Z_target, Z = Moments().fit_transform(view.problem.X_target, view.judged_X)
         fold = np.arange(L.shape[1]) % 2
         residuals, at_target = np.empty_like(L), np.zeros(len(L))
         for f in (0, 1):
@@ -260,23 +256,32 @@ ESTIMATORS = [
         "adjusted, sources by rows",
         "adjusted",
         4,
-        adjusted(constants={"adjusted.HALF_SAY": 1e6}),
+        adjusted(constants={"risk.adjusted.ROWS_FOR_HALF_SHARE": 1e6}),
     ),
     Estimator(
-        "adjusted, sources alike", "adjusted", 4, adjusted(constants={"adjusted.HALF_SAY": 0.0})
+        "adjusted, sources alike",
+        "adjusted",
+        4,
+        adjusted(constants={"risk.adjusted.ROWS_FOR_HALF_SHARE": 0.0}),
     ),
     Estimator(
-        "adjusted, values to 10 sd", "adjusted", 4, adjusted(constants={"moments.FARTHEST": 10.0})
+        "adjusted, values to 10 sd",
+        "adjusted",
+        4,
+        adjusted(constants={"rows.moments.MOST_SDS_FROM_SOURCES": 10.0}),
     ),
     Estimator(
-        "adjusted, no products", "adjusted", 4, adjusted(constants={"moments.MOST_MULTIPLIED": 0})
+        "adjusted, no products",
+        "adjusted",
+        4,
+        adjusted(constants={"rows.moments.MOST_MULTIPLIED": 0}),
     ),
     *(  # these bear on the interval alone
         Estimator(
             f"adjusted, {what} to {value:g}",
             "adjusted",
             4,
-            adjusted(constants={f"adjusted.{name}": value}),
+            adjusted(constants={f"risk.adjusted.{name}": value}),
         )
         for what, name, values in (
             ("leverage", "MOST_LEVERAGE", (0.5, 0.99)),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from balanced import BalancedRatio
 from cells import Cell
 from estimators import judged_by
 from evaluate import about, file_of, scored
@@ -14,7 +15,7 @@ from problems import problem
 from threadpoolctl import threadpool_limits
 from view import View
 
-from shiftune.ratio import BalancedRatio, ratio_named
+from shiftune.ratio import ratio_named
 from shiftune.risk import estimate
 
 NAMES = ("ulsif", "rulsif", "logistic", "boosting", "auto")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from balanced import BalancedRatio
 from cells import Cell, answers_of, losses_of, split_rows
 from evaluate import file_of
 from pools import pool
@@ -15,7 +16,6 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from shiftune.evaluate.fitting import fit
-from shiftune.ratio import BalancedRatio
 from shiftune.risk import RegressionAdjusted, estimate
 
 # Powers of the density ratio of the target to the mixture of the sources.

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from balanced import BalancedRatio
 from problems import Problem
-
-from shiftune.ratio import BalancedRatio
 
 
 @dataclass

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import ProblemError
 from shiftune.ratio import RULSIF, ULSIF, least_squares
-from shiftune.ratio.least_squares import Moments, _solve
+from shiftune.ratio.least_squares import KernelSums, _solve
 
 SIGMAS = 10.0 ** np.linspace(-1, 1, 5)
 LAMBDAS = 10.0 ** np.linspace(-3, 1, 5)
@@ -162,7 +162,7 @@ class TestCrossValidation:
 
     def test_means_without_a_fold(self, rng):
         H, h, n = rng.random((3, 2, 4, 4)), rng.random((3, 2, 4)), np.array([5, 6, 7])
-        got, _ = Moments(H, h, n).means(without=1)
+        got, _ = KernelSums(H, h, n).means(without=1)
         np.testing.assert_allclose(got, (H[0] + H[2]) / 12)
 
 

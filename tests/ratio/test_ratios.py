@@ -20,11 +20,11 @@ from shiftune.ratio import (
     ClassifierRatio,
     EncodedRatio,
     KnownRatio,
-    RatioEncoder,
     held_out_scores,
     ratio_named,
 )
 from shiftune.ratio.auto import chosen
+from shiftune.rows import RowEncoder
 from shiftune.testing import check_density_ratio
 
 RATIOS = [ULSIF(), RULSIF(), ClassifierRatio(), ClassifierRatio("boosting"), AutoRatio(n_folds=3)]
@@ -130,7 +130,7 @@ class TestEncoding:
     def test_mixed_columns(self, hospitals):
         columns = ["age", "ward", "drug", "smoker", "admitted", "visits"]
         tables = [g[columns] for _, g in hospitals.groupby("hospital")]
-        Z = RatioEncoder().fit(tables).transform(tables[0])
+        Z = RowEncoder().fit(tables).transform(tables[0])
         # age, admitted, visits; age missing; ward 3, drug 3 (missing is a level), smoker 2
         assert Z.shape == (60, 3 + 1 + 3 + 3 + 2)
         np.testing.assert_array_equal(np.sort(np.round(Z[:, 4:].sum(axis=1), 9)), 3.0)
@@ -165,18 +165,18 @@ class TestEncoding:
 
     def test_unknown_and_rare_levels(self, rng):
         frame = pd.DataFrame({"c": [f"level {i % 60}" for i in range(600)]})
-        encoder = RatioEncoder().fit([frame, frame])
+        encoder = RowEncoder().fit([frame, frame])
         assert encoder.transform(frame).shape[1] == 21
         assert encoder.transform(pd.DataFrame({"c": ["never seen"]})).sum() == 1
 
     def test_one_remote_site_does_not_change_the_scale(self, rng):
         near = rng.normal(size=(500, 1))
-        encoder = RatioEncoder().fit([near, near + 1e6])
+        encoder = RowEncoder().fit([near, near + 1e6])
         assert encoder.transform(near).std() == pytest.approx(1, rel=0.05)
 
     def test_a_column_that_only_differs_between_sites(self):
         a, b = np.zeros((20, 1)), np.ones((20, 1))
-        encoder = RatioEncoder().fit([a, b])
+        encoder = RowEncoder().fit([a, b])
         assert encoder.transform(b)[0, 0] - encoder.transform(a)[0, 0] == pytest.approx(2.0)
 
 
@@ -244,7 +244,7 @@ class TestAutoBesideTinySites:
 
 def test_far_dates():
     frame = pd.DataFrame({"d": pd.Series(["9999-12-31", "2020-01-01"]).astype("datetime64[us]")})
-    numbers = RatioEncoder().fit([frame]).transform(frame)
+    numbers = RowEncoder().fit([frame]).transform(frame)
     assert numbers[0, 0] > numbers[1, 0]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.problem.columns import as_features, column_kinds, kind_of
-from shiftune.rows.encoding import _center_and_spread, number_columns
+from shiftune.rows.columns import number_columns
+from shiftune.rows.encoding import _center_and_spread
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_numbers_keep_their_order(mixed):
 
 def test_text_where_numbers_were(mixed):
     kinds = column_kinds({"B": mixed})
-    with pytest.raises(ProblemError, match="column 'x' held numbers in fit"):
+    with pytest.raises(ProblemError, match="column 'x' had numbers in the rows of fit"):
         number_columns(mixed.assign(x="a"), kinds)
 
 

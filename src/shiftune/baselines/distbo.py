@@ -13,7 +13,7 @@ from shiftune.baselines.base import SourceTransfer, check_counts
 from shiftune.baselines.embedding import Rows
 from shiftune.baselines.joint_process import fit_jointly
 from shiftune.errors import SettingsError
-from shiftune.rows.encoding import RatioEncoder
+from shiftune.rows.encoding import RowEncoder
 from shiftune.rows.subsample import subsample
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior
@@ -124,7 +124,7 @@ class DistBO(SourceTransfer):
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> Array:
         rng = np.random.default_rng(self.random_state)
         sites = [problem.labelled_sites[j].X for j in np.unique(trials.site)]
-        encoder = RatioEncoder().fit([problem.target.X, *sites])
+        encoder = RowEncoder().fit([problem.target.X, *sites])
         tables = [
             encoder.transform(subsample(X, MOST_ROWS, self.random_state))
             for X in [problem.target.X, *sites]

@@ -8,16 +8,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
+from shiftune.rows.levels import MISSING, one_hot
 from shiftune.tables import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# The rest of a column's categories share one.
-MOST_CATEGORIES = 20
-MISSING = "(missing)"
 
 
 class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -63,15 +60,10 @@ def preparation(schema: Schema) -> Pipeline:
     (3, 4)
     """
     filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    levels = OneHotEncoder(
-        max_categories=MOST_CATEGORIES + 1,
-        handle_unknown="infrequent_if_exist",
-        sparse_output=False,
-    )
     encoder = ColumnTransformer(
         [
             ("numbers", Pipeline([("fill", filled), ("scale", StandardScaler())]), schema.numbers),
-            ("categories", levels, schema.categories),
+            ("categories", one_hot(), schema.categories),
         ]
     )
     return Pipeline([("read", ColumnReader(schema)), ("encode", encoder)])

@@ -1,7 +1,6 @@
 """Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
 
 from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
-from shiftune.ratio.balanced import BalancedRatio
 from shiftune.ratio.base import DensityRatio, EncodedRatio
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.column_shift import column_shifts
@@ -11,21 +10,16 @@ from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
 from shiftune.ratio.score import held_out_scores
 from shiftune.ratio.site_weights import site_weights
-from shiftune.ratio.tempered import TemperedRatio
-from shiftune.rows.encoding import RatioEncoder
 
 __all__ = [
     "RULSIF",
     "ULSIF",
     "AutoRatio",
-    "BalancedRatio",
     "ClassifierRatio",
     "DensityRatio",
     "EncodedRatio",
     "Guard",
     "KnownRatio",
-    "RatioEncoder",
-    "TemperedRatio",
     "column_shifts",
     "default_candidates",
     "diagnose",

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem.columns import align, as_features
-from shiftune.rows.encoding import RatioEncoder
+from shiftune.rows.encoding import RowEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ class EncodedRatio(DensityRatio):
     """A density ratio that is learned from numbers.
 
     A subclass writes `_fit_encoded` and `_weights_encoded`, which see float arrays; categories,
-    missing values and scales are dealt with here (see `RatioEncoder`).
+    missing values and scales are dealt with here (see `RowEncoder`).
     """
 
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
@@ -107,11 +107,10 @@ class EncodedRatio(DensityRatio):
                 DataWarning,
                 stacklevel=3,
             )
-        self._learn_encoding([target, *sources])
-        Z_target = self._encoded(target)
+        Z_target, *Z_sources = self._learn_encoding([target, *sources])
         self._flat_ = Z_target.shape[1] == 0  # nothing differs anywhere
         if not self._flat_:
-            self._fit_encoded(Z_target, [self._encoded(X) for X in sources])
+            self._fit_encoded(Z_target, Z_sources)
 
     def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
         return np.ones(len(X)) if self._flat_ else self._weights_encoded(source, self._encoded(X))
@@ -126,8 +125,9 @@ class EncodedRatio(DensityRatio):
     def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return w_j at encoded rows, shape (n,)."""
 
-    def _learn_encoding(self, tables: list[Features]) -> None:
-        self._encoder_ = RatioEncoder().fit(tables)
+    def _learn_encoding(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+        self._encoder_ = RowEncoder()
+        return self._encoder_.fit_transform(tables)
 
     def _encoded(self, X: Features) -> NDArray[np.float64]:
         return self._encoder_.transform(X)

@@ -35,7 +35,7 @@ class ClassifierRatio(EncodedRatio):
     Parameters
     ----------
     estimator : "logistic", "boosting" or a scikit-learn classifier
-        Needs `predict_proba`; sees the encoded columns (see `RatioEncoder`). Logistic regression
+        Needs `predict_proba`; sees the encoded columns (see `RowEncoder`). Logistic regression
         is exact for Gaussian sites with one covariance.
     max_rows : int
         At most this many rows of the target, and of each source, are used.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.problem.columns import column_kinds
-from shiftune.rows.encoding import MOST_CATEGORIES, category_columns, number_columns
+from shiftune.rows.columns import kinds_of, level_columns, number_columns
+from shiftune.rows.levels import one_hot
 from shiftune.rows.subsample import subsample
 
 if TYPE_CHECKING:
@@ -53,18 +53,14 @@ def column_shifts(
     sex   0.00
     """
     tables = [subsample(X, _MOST_ROWS) for X in (X_target, *X_sources)]
-    frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
-    kinds = column_kinds(frames) if frames else {}
+    kinds = kinds_of(tables)
     numbers = zip(*(number_columns(X, kinds).T for X in tables), strict=True)
-    texts = zip(*(category_columns(X, kinds).T for X in tables), strict=True)
+    levels = zip(*(level_columns(X, kinds).T for X in tables), strict=True)
     distances = np.array(
         [[_ks(target, source) for source in sources] for target, *sources in numbers]
-        + [
-            [_total_variation(target, source) for source in sources]
-            for target, *sources in map(_coded, texts)
-        ]
+        + [_total_variations(columns) for columns in levels]
     )
-    # In the order in which they were read: numbers and dates, then categories.
+    # Numbers and dates come first, then categories.
     columns = sorted(kinds, key=lambda c: kinds[c] == "category") or range(len(distances))
     order = np.argsort(-distances.mean(axis=1), kind="stable")
     return pd.DataFrame(
@@ -81,14 +77,8 @@ def _ks(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(np.max(np.abs(np.subtract(*below))))
 
 
-def _total_variation(a: NDArray[np.intp], b: NDArray[np.intp]) -> float:
-    levels = MOST_CATEGORIES + 1
-    first, second = (np.bincount(x, minlength=levels) / len(x) for x in (a, b))
-    return float(np.abs(first - second).sum() / 2)
-
-
-def _coded(texts: Sequence[NDArray[np.object_]]) -> list[NDArray[np.intp]]:
-    """Give the most frequent levels of all sites together the numbers 0, 1, ..., the rest one."""
-    common = pd.Series(np.concatenate(texts)).value_counts().index[:MOST_CATEGORIES]
-    codes = [common.get_indexer(pd.Index(text)) for text in texts]
-    return [np.where(code < 0, MOST_CATEGORIES, code) for code in codes]
+def _total_variations(columns: Sequence[NDArray[np.object_]]) -> list[float]:
+    """Distance of the first table's levels from those of every other table."""
+    encoder = one_hot().fit(np.concatenate(columns)[:, None])
+    target, *sources = [encoder.transform(column[:, None]).mean(axis=0) for column in columns]
+    return [float(np.abs(target - source).sum() / 2) for source in sources]

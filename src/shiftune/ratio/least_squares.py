@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.ratio.base import EncodedRatio
-from shiftune.rows.encoding import raw_numbers
+from shiftune.rows.columns import raw_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ FEWEST_ROWS = 20
 CHUNK = 2048
 
 
-class Moments:
+class KernelSums:
     r"""Sums of kernels over rows, for every fold f and bandwidth s, and their means.
 
     Attributes
@@ -133,9 +133,8 @@ class RULSIF(EncodedRatio):
         self.guard = guard
         self.random_state = random_state
 
-    def _learn_encoding(self, tables: list[Features]) -> None:
-        if self.scale:
-            super()._learn_encoding(tables)
+    def _learn_encoding(self, tables: list[Features]) -> list[Floats]:
+        return super()._learn_encoding(tables) if self.scale else list(map(self._encoded, tables))
 
     def _encoded(self, X: Features) -> Floats:
         return super()._encoded(X) if self.scale else raw_numbers(X, "an unscaled density ratio")
@@ -155,14 +154,14 @@ class RULSIF(EncodedRatio):
         if self.scale:
             sigmas = sigmas * _median_distance(Z_target[order[: max(b, 1000)]])
         K = min(self.n_folds, len(Z_target) - b)
-        target = self._moments(Z_target, sigmas, K, order, skip=b, gram=self.alpha > 0)
+        target = self._kernel_sums(Z_target, sigmas, K, order, skip=b, gram=self.alpha > 0)
         self.coefficients_: list[Floats] = []
         self.bandwidth_: list[float] = []
         self.penalty_: list[float] = []
         for Z in Z_sources:
             # Every source is shuffled by the same stream: their order does not matter.
             shuffled = np.random.default_rng(self.random_state).permutation(len(Z))
-            source = self._moments(Z, sigmas, min(K, len(Z)), shuffled, skip=0, gram=True)
+            source = self._kernel_sums(Z, sigmas, min(K, len(Z)), shuffled, skip=0, gram=True)
             s, p, covers = _best_of_grid(target, source, self.alpha, penalties)
             H, h = _normal_equations(target, source, self.alpha)
             a = _solve(H[[s]], h[[s]], penalties[[p]])[0, :, 0]
@@ -177,9 +176,9 @@ class RULSIF(EncodedRatio):
             w[rows] = np.exp(squared / (-2 * sigma**2)) @ a
         return w
 
-    def _moments(
+    def _kernel_sums(
         self, Z: Floats, sigmas: Floats, K: int, order: NDArray[np.intp], *, skip: int, gram: bool
-    ) -> Moments:
+    ) -> KernelSums:
         """Read the rows once; fold K (the last) holds the `skip` first of `order`, the centres."""
         b, S = len(self.centers_), len(sigmas)
         K = max(K, 1)
@@ -198,7 +197,7 @@ class RULSIF(EncodedRatio):
                     h[f, s] += part.sum(axis=0)
                     if gram:
                         H[f, s] += part.T @ part
-        return Moments(H, h, np.bincount(fold, minlength=folds))
+        return KernelSums(H, h, np.bincount(fold, minlength=folds))
 
 
 class ULSIF(RULSIF):
@@ -244,7 +243,7 @@ class ULSIF(RULSIF):
 
 
 def _best_of_grid(
-    target: Moments, source: Moments, alpha: float, penalties: Floats
+    target: KernelSums, source: KernelSums, alpha: float, penalties: Floats
 ) -> tuple[int, int, bool]:
     """Return the bandwidth and penalty with the lowest cross-validated J, as grid positions.
 
@@ -269,8 +268,8 @@ def _best_of_grid(
 
 
 def _normal_equations(
-    target: Moments,
-    source: Moments,
+    target: KernelSums,
+    source: KernelSums,
     alpha: float,
     *,
     only: int | None = None,

@@ -13,7 +13,7 @@ from shiftune.level import Level
 from shiftune.ratio.auto import ratio_named
 from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.ratio.verdict import Reason, Verdict
-from shiftune.rows.encoding import RatioEncoder
+from shiftune.rows.encoding import RowEncoder
 from shiftune.rows.subsample import subsample
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
     source with a few stray rows far out seems to reach as far as they do.
     """
     tables = [subsample(X, _MOST_ROWS) for X in (X_target, *X_sources)]
-    encoder = RatioEncoder().fit(tables)
-    Z_target, *Z_sources = [encoder.transform(X) for X in tables]
+    Z_target, *Z_sources = RowEncoder().fit_transform(tables)
     shares = []
     for Z in Z_sources:
         k = min(_NEIGHBOURS, len(Z) - 1)

@@ -1,4 +1,4 @@
-"""The risk that the sources would show if their rows were like the target's."""
+"""The regression estimator: source losses adjusted to the target's rows."""
 
 from __future__ import annotations
 
@@ -29,46 +29,45 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# With so many rows a source has half the say of a source with very many. Between sites losses
-# differ by more than chance, so a hundred times the rows are not a hundred times the knowledge.
-HALF_SAY = 10.0
-# Leverage of a row beyond which its residual is not blown up further.
+# A source with this many rows has half the share of a very large one. Losses differ between sites
+# by more than chance, so a hundred times the rows do not carry a hundred times the information.
+ROWS_FOR_HALF_SHARE = 10.0
+# Leverage of a row beyond which its residual is not inflated further.
 MOST_LEVERAGE = 0.9
-# Where sites differ in their columns as much as that, what they say tells nothing of how they
-# differ besides, and no factor can mend it.
+# Beyond it the sites' columns explain so much of their differences that the rest is unknown, and
+# no factor can mend it.
 MOST_STRETCH = 10.0
-# Share of the target's rows with a value that the sources do not show, of which nobody need speak.
+# Share of the target's rows with a value that no source has, below which no warning is raised.
 MOST_BEYOND = 0.1
 # Directions in which the variance of the adjustment is kept.
-MOST_REACH = 64
+MOST_DIRECTIONS = 64
 
 
 class RegressionAdjusted(RiskEstimator):
-    r"""Adjust every source's mean loss for how its rows differ from the target's.
+    r"""Regression estimator of survey sampling: mean losses adjusted to the target's rows.
 
     .. math:: \hat f = \sum_j q_j m_j, \qquad
               m_j = \bar L_j + (\bar z_T - \bar z_j)^\top \hat\beta, \qquad
               \hat\beta = (Z^\top Z + \alpha p I)^{-1} Z^\top L,
 
-    where z are values, squares and products of the columns (`Moments`), the regression of the
-    losses on them is by ridge over the rows of all sources, centred, and a source of n rows has
-    the say :math:`q_j \propto n_j / (n_j + 10)`. This is the regression estimator of survey
-    sampling, and the doubly robust estimator with a linear model of the loss: equally a weighted
-    mean :math:`\sum_i c_i L_i` whose coefficients make the sources' means of z approach the
-    target's. The coefficients do not depend on the losses, so all trials of a study are compared
-    with the same ones. No density ratio is needed, sources need to cover the target only
-    together, and where nothing is learned from the columns it is the mean over the sites.
+    where z are values, squares and products of the columns (`Moments`), the losses are regressed
+    on them by ridge over the rows of all sources, centred, and a source of n rows has the share
+    :math:`q_j \propto n_j / (n_j + 10)`. It is also a weighted mean :math:`\sum_i c_i L_i` whose
+    coefficients bring the sources' means of z close to the target's. The coefficients do not
+    depend on the losses, so all trials of a study are compared with the same ones. No density
+    ratio is needed, the sources need to cover the target only together, and where nothing is
+    learned from the columns it is the mean over the sites.
 
-    The interval is for one more site. Besides the chance of the rows it counts the variance
-    between the sources, of what is left after the adjustment (:math:`\tau^2`): the target's own
-    p(y|x) may differ from the sources' as they differ from each other. And it counts what the
-    penalty may have held back of :math:`g^\top \beta`, with g the gap of z between sources and
-    target, :math:`\sigma_\beta^2\, \alpha^2 p^2\, \lVert (Z^\top Z + \alpha p I)^{-1} g \rVert^2`,
-    which is small where sources and target are alike and large where it extrapolates;
-    :math:`\sigma_\beta^2` is that of the prior or what is seen in the losses, if that is more.
+    The interval is for a new site. It contains the chance of the rows; the variance between the
+    sources, :math:`\tau^2`, of what the adjustment leaves, since the target's own p(y|x) may differ
+    from the sources' as they differ from each other; and what the penalty may have held back of
+    :math:`g^\top \beta`, with g the difference of z between sources and target,
+    :math:`\sigma_\beta^2\, \alpha^2 p^2\, \lVert (Z^\top Z + \alpha p I)^{-1} g \rVert^2`, which is
+    small where sources and target are alike and large where the estimate extrapolates;
+    :math:`\sigma_\beta^2` is that of the prior, or that of the losses if it is larger.
 
-    Labelled rows of the target itself, if there are some, come in as its own mean loss, with the
-    share :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a search
+    Labelled rows of the target itself enter as its own mean loss, with the share
+    :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a study
     :math:`m_0` is estimated from how far the sites differ (`shiftune.risk.few_labels`).
 
     Parameters
@@ -77,13 +76,13 @@ class RegressionAdjusted(RiskEstimator):
         Share of the losses' variance that the columns are expected to explain, before any loss is
         seen: the penalty is :math:`\alpha = (1 - R^2) / R^2` per number in z.
     source_pseudo_rows : float
-        :math:`m_0` as long as nothing is known of how far the sources differ: of how many
-        labelled rows of the target all sources together are worth, for comparing models.
+        Prior of :math:`m_0`: number of labelled target rows that carry as much information as all
+        sources, for comparing models.
 
     Notes
     -----
-    `prior_r2`, `source_pseudo_rows` and the shares of the sources come from `benchmarks/arena`,
-    which also has what was tried besides.
+    `prior_r2`, `source_pseudo_rows` and the shares of the sources were chosen in
+    `benchmarks/arena`, which has the alternatives.
 
     Examples
     --------
@@ -111,7 +110,7 @@ class RegressionAdjusted(RiskEstimator):
         return LeaveSourcesOut()
 
     def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
-        """Learn how the rows on which models are judged differ from the target's.
+        """Learn how the validation rows differ from the target's.
 
         Parameters
         ----------
@@ -127,9 +126,9 @@ class RegressionAdjusted(RiskEstimator):
             )
         target, *sources = target_and_sources(X_target, X_sources)
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
-        moments = Moments().fit(target, sources)
-        Z = np.concatenate([moments.transform(X) for X in sources])
-        self._learn(Z, moments.transform(target), moments.beyond_)
+        moments = Moments()
+        Z_target, Z = moments.fit_transform(target, sources)
+        self._learn(Z, Z_target, moments.beyond_)
         return self
 
     def _learn(self, Z: Floats, Z_target: Floats, beyond: float) -> None:
@@ -137,40 +136,40 @@ class RegressionAdjusted(RiskEstimator):
         k, starts = len(self.n_), np.cumsum(self.n_) - self.n_
         penalty = (1 - self.prior_r2) / self.prior_r2 * p
         self.Z_, self.solve_ = Z, np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
-        say = self.n_ / (self.n_ + HALF_SAY)
-        self.say_ = say / say.sum()
+        shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
+        self.shares_ = shares / shares.sum()
         sums = np.add.reduceat(Z, starts)
         self.gaps_ = Z_target.mean(axis=0) - sums / self.n_[:, None]
-        move = self.solve_ @ (self.say_ @ self.gaps_)
-        self.coefficients_ = np.repeat(self.say_ / self.n_, self.n_) + Z @ move
-        self._point_out_extrapolation(beyond)
+        move = self.solve_ @ (self.shares_ @ self.gaps_)
+        self.coefficients_ = np.repeat(self.shares_ / self.n_, self.n_) + Z @ move
+        self._warn_of_extrapolation(beyond)
         leverage = np.sum((Z @ self.solve_) * Z, axis=1) + np.repeat(1 / self.n_, self.n_)
-        self.blow_up_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
+        self.inflation_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
         c = np.abs(self.coefficients_)
         self.ess_ = np.add.reduceat(c, starts) ** 2 / np.add.reduceat(c**2, starts)
-        # How deviations of the sites enter the estimate, and what the sources say.
+        # How deviations of the sites enter the estimate, and the sources' own estimates.
         self.leverage_ = np.add.reduceat(self.coefficients_, starts)
-        said = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
-        left = float(np.sum((said - said.mean(axis=0)) ** 2))
+        moved = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
+        left = float(np.sum((moved - moved.mean(axis=0)) ** 2))
         self.stretch_ = min((k - 1) / left, MOST_STRETCH) if k > 1 and left > 0 else 1.0
         # What the penalty holds back, and the chance of the target's rows, as squares of numbers.
         held_back = penalty**2 * float(move @ move)
         of_slopes = np.cov(Z_target.T, bias=True).reshape(p, p) / len(Z_target)
         of_slopes = of_slopes + held_back * (Z.T @ Z) / rows / max(p, 1)
         values, vectors = np.linalg.eigh(of_slopes)
-        largest = slice(max(p - MOST_REACH, 0), p)
+        largest = slice(max(p - MOST_DIRECTIONS, 0), p)
         self.extrapolation_ = np.sqrt(values[largest].clip(0))[:, None] * vectors[:, largest].T
         self.noise_ = (held_back / penalty if p else 0.0) + beyond**2
 
-    def _point_out_extrapolation(self, beyond: float) -> None:
+    def _warn_of_extrapolation(self, beyond: float) -> None:
         rows = int(self.n_.sum())
         effective = 1 / float(self.coefficients_ @ self.coefficients_)
         if beyond > MOST_BEYOND or effective < min(Guard().min_ess, rows / 4):
             warnings.warn(
-                f"the target lies beyond what the sources show ({beyond:.0%} of its rows have a "
-                "value that no source comes near), so the adjusted estimate says little about it; "
-                "see problem.diagnose() for who is near the target, and look for sites that are "
-                "more like it",
+                f"the target lies outside the range of the sources ({beyond:.0%} of its rows have "
+                "a value that is far from every source), so the adjusted estimate extrapolates and "
+                "is unreliable; problem.diagnose() shows which sources are near the target: look "
+                "for sites that are more like it",
                 OverlapWarning,
                 stacklevel=5,
             )
@@ -191,13 +190,13 @@ class RegressionAdjusted(RiskEstimator):
         names : their names, optional
         """
         if not hasattr(self, "Z_"):
-            raise SettingsError("this RegressionAdjusted has not been fitted; call fit first")
+            raise SettingsError("this RegressionAdjusted is not fitted; call fit first")
         sample = read_sample(losses, None, names)
         k = len(self.n_)
         if len(sample.n) not in (k, k + 1) or not np.array_equal(sample.n[:k], self.n_):
             raise DataError(
-                f"the losses are of {sample.n.tolist()} rows; it was fitted on {self.n_.tolist()}, "
-                "after which only labelled rows of the target may come"
+                f"there are losses of {sample.n.tolist()} rows, but the estimator was fitted on "
+                f"{self.n_.tolist()}; only losses of labelled target rows may follow"
             )
         return self._estimated(sample)
 
@@ -221,14 +220,14 @@ class RegressionAdjusted(RiskEstimator):
         estimates = sources.means(sources.L) + self.gaps_ @ slope
         divergences = sources.means(centred**2)
         kept = 1 - share
-        influence = kept * self.coefficients_ * centred * self.blow_up_
-        moved = centred / sources.rows(self.n_)
-        ess, lam = self.ess_, kept * self.say_ / self.n_
+        influence = kept * self.coefficients_ * centred * self.inflation_
+        row_effects = centred / sources.rows(self.n_)
+        ess, lam = self.ess_, kept * self.shares_ / self.n_
         site = NewSiteVariance(
             between=self.stretch_ * variance_between(estimates, divergences, self.n_),
             leverage=kept * self.leverage_,
             stretch=self.stretch_,
-            row_effects=moved,
+            row_effects=row_effects,
             extrapolation=kept * self.extrapolation_ @ slope,
             noise=kept**2 * self.noise_,
         )
@@ -239,9 +238,9 @@ class RegressionAdjusted(RiskEstimator):
             divergences = np.append(divergences, np.mean((deviations * len(own)) ** 2))
             influence = np.append(influence, share * deviations)
             ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
-            site = replace(site, row_effects=np.append(moved, deviations))
+            site = replace(site, row_effects=np.append(row_effects, deviations))
         variance, dof = site.variance(influence, sample.n, sample.n, ess)
-        if divergences.any():  # of a single row nothing is known but what the others show
+        if divergences.any():  # a single row has no variance of its own: take that of the others
             one_row = float(np.average(divergences, weights=sample.n * (divergences > 0)))
             divergences = np.where(sample.n == 1, one_row, divergences)
         return RiskEstimate(
@@ -266,9 +265,9 @@ class RegressionAdjusted(RiskEstimator):
 
 
 def _shrunk_deviations(own: Floats, one_row: float) -> Floats:
-    """Deviations of the target's few losses from their mean, with a variance that can be believed.
+    """Deviations of the target's few losses from their mean, with a shrunk variance.
 
-    Their own is mixed with that of the sources' rows as if seen on ten rows.
+    Their own variance is mixed with that of the sources' rows, which counts as ten rows.
     """
     m, centred = len(own), own - own.mean()
     variance = (m * own.var() + PRIOR_ROWS * one_row) / (m + PRIOR_ROWS)

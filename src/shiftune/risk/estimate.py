@@ -11,10 +11,10 @@ import numpy as np
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio.guard import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk import lambdas
-from shiftune.risk.normalised import random_effects, self_normalised
+from shiftune.risk.assembly import estimated
+from shiftune.risk.normalised import normalised_by_source, random_effects, self_normalised
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, laid_out, read_sample
-from shiftune.risk.variance import pooled_variance
 from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ Method = Literal[
     "oracle",
 ]
 METHODS: tuple[Method, ...] = get_args(Method)
-
-# Of a source's weight that its other rows must have for a mean without one row to be a mean.
-SMALLEST_REST = 1e-6
 
 
 def estimate(
@@ -70,7 +67,7 @@ def estimate(
         - "lambda": the weights `lam`;
         - "variance_reduced": the paper's estimator, the inverse-variance mean of the sources;
         - "self_normalised": :math:`\sum w L / \sum w` over all rows, for weights whose mean is
-          not 1 (`shiftune.ratio.BalancedRatio`, `shiftune.ratio.TemperedRatio`);
+          not 1;
         - "random_effects": the sources' self-normalised means, whose true values may differ by a
           variance :math:`\tau^2` that is estimated, in proportion to
           :math:`1 / (v_j + \tau^2)`; the interval is for one more site;
@@ -147,7 +144,7 @@ def _fallen_back(
     ess = effective_rows(sample.w, sample.starts)
     together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
     if isinstance(limits, Guard) and together.sum() >= limits.min_ess_together:
-        found = _self_normalised(sample, together)
+        found = normalised_by_source(sample, together / together.sum())
         instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
     else:
         uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
@@ -170,31 +167,6 @@ def _fallen_back(
     )
 
 
-def _self_normalised(sample: Sample, say: NDArray[np.float64]) -> RiskEstimate:
-    r"""Mean of what the sources say, in proportion to `say`.
-
-    .. math:: m_j = \sum_i p_{ij} L_{ij}, \quad p_{ij} = w_{ij} / \textstyle\sum_i w_{ij}, \qquad
-              \psi_{ij} = \mathrm{share}_j\, \frac{p_{ij} (L_{ij} - m_j)}{1 - p_{ij}}
-
-    Weights that are all too low or too high by some factor, as they are where a source hardly
-    overlaps, then do no harm: what counts is which of its rows are most like the target's. The
-    influence values are those of leaving a row out. Without the 1 - p a source of which one row
-    has nearly all the weight would seem to know the risk exactly, as its mean is that row's loss.
-    """
-    total = sample.sums(sample.w)
-    p = sample.w / sample.rows(np.where(total > 0, total, 1.0))
-    estimates = sample.sums(p * sample.L)
-    share = say / say.sum()
-    gap = sample.L - sample.rows(estimates)
-    others = 1.0 - p
-    # A row with all the weight leaves nobody to compare it with but the other sources.
-    alone = others < SMALLEST_REST
-    gap[alone] = sample.L[alone] - share @ estimates
-    others[alone] = 1.0
-    centred = sample.rows(sample.n) * p * gap / others
-    return _estimated(sample, sample.rows(share / sample.n), estimates, centred, "self-normalised")
-
-
 def _assembled(
     sample: Sample,
     lam_rows: NDArray[np.float64],
@@ -204,36 +176,5 @@ def _assembled(
     z = sample.w * sample.L
     estimates = sample.means(z)
     centred = z - sample.rows(estimates)
-    found = _estimated(sample, lam_rows, estimates, centred, method)
+    found = estimated(sample, lam_rows, estimates, centred, method)
     return replace(found, value=float(lam_rows @ z), left_out=reasons or found.left_out)
-
-
-def _estimated(
-    sample: Sample,
-    lam_rows: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    centred: NDArray[np.float64],
-    method: str,
-) -> RiskEstimate:
-    """Put together what the sources say, (k,), and how each row moves it, (n,)."""
-    ess = effective_rows(sample.w, sample.starts)
-    influence = lam_rows * centred
-    variance, dof = pooled_variance(influence, sample.n, ess)
-    lam = sample.means(lam_rows)
-    return RiskEstimate(
-        value=float((lam * sample.n) @ estimates),
-        variance=variance,
-        dof=dof,
-        method=method,
-        names=sample.names,
-        n=sample.n,
-        estimates=estimates,
-        divergences=sample.means(centred**2),
-        lam=lam,
-        mean_weights=sample.means(sample.w),
-        ess=ess,
-        left_out=(None,) * len(sample.n),
-        influence=influence,
-        block_counts=sample.n.copy(),
-        nonnegative=bool(sample.L.min() >= 0),
-    )

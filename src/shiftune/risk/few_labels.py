@@ -1,4 +1,4 @@
-"""How far to trust a few labelled rows of the target against all sources."""
+"""Share of a few labelled target rows in the estimate, against that of all sources."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# What is known of how far sites differ before a study's own sites are looked at counts as much as
-# this many sites.
+# The prior of how far sites differ counts as much as this many sites.
 PRIOR_SITES = 5
-# What the sources' rows show of a row's variance counts as much as this many rows of the target.
+# The variance of the sources' rows counts as much as this many rows of the target.
 PRIOR_ROWS = 10
 
 
 def source_pseudo_rows(risks: Sequence[RiskEstimate], prior: float) -> float:
-    r"""Tell of how many labelled rows of the target all sources together are worth.
+    r"""Number of labelled target rows that carry as much information as all sources.
 
     .. math:: m_0 = \frac{V}{T}, \qquad
               T = \frac{k\, \hat T + \hat T_0 + 5\, V / m_{\text{prior}}}{k + 1 + 5}
 
     Models are compared by the differences of their risks. V is the variance of one row's loss at
     the target (with the sources' as a prior of ten rows), T that of the sites' own risks around
-    their mean, both of what differs between the models: the mean of m rows errs by V / m, that of
-    the sources, for one more site, by T. Labelled rows of the target show how far it is itself from
-    what the sources say; the square of that, less what chance in the rows of both makes of it and
-    never below 0, is :math:`\hat T_0`, and the target counts as one of the sites. Without labels
-    there is no such term and no 1.
+    their mean, both of what differs between the models: the mean of m rows has the variance V / m,
+    that of the sources, for a new site, T. Labelled rows of the target show its own distance from
+    the sources' estimate; the square of it, less the part of chance in the rows of both and never
+    below 0, is :math:`\hat T_0`, and the target counts as one of the sites. Without labels there is
+    no such term and no 1.
 
-    All are averaged over the better half of the models, as the prior would order them: by how much
-    the worse ones differ does not bear on which is chosen.
+    All are averaged over the better half of the models, in the order of the prior: differences
+    among the worse half do not matter for the choice.
 
     Parameters
     ----------
     risks : estimates of several models on the same rows, by `RegressionAdjusted`
     prior : float
-        Of :math:`m_0`.
+        Prior value of :math:`m_0`.
     """
     n, own_rows = risks[0].n, risks[0].labelled_target
     k = len(n) - own_rows
@@ -77,7 +76,7 @@ def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEst
     ----------
     risks : the estimates of all trials of a study
     prior : float
-        Worth of the sources with which they were made.
+        Value of :math:`m_0` with which they were computed.
     """
     if not risks or not all(risk.labelled_target for risk in risks):
         return list(risks)
@@ -94,7 +93,7 @@ def shared_alike(risk: RiskEstimate, like: RiskEstimate) -> RiskEstimate:
 
 
 def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
-    """How blocks of source j's rows move its own estimate, for every model, shape (T, b)."""
+    """Effects of blocks of source j's rows on its own estimate, for every model, shape (T, b)."""
     starts = np.cumsum(risks[0].block_counts) - risks[0].block_counts
     rows = slice(starts[j], starts[j] + risks[0].block_counts[j])
     return np.array([risk.new_site.row_effects[rows] for risk in risks if risk.new_site])
@@ -115,7 +114,7 @@ def differences_between_sites(estimates: Floats) -> float:
 
 
 def _better_half(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
-    """Return the better half of the models, two at least, whatever share the labels have now."""
+    """Return the better half of the models, at least two, whatever share the labels have now."""
     values = np.array([_from_sources(risk) for risk in risks])
     if risks[0].labelled_target:
         own = np.array([risk.estimates[-1] for risk in risks])
@@ -125,7 +124,7 @@ def _better_half(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstima
 
 
 def _from_sources(risk: RiskEstimate) -> float:
-    """What the sources alone say."""
+    """Estimate from the sources alone."""
     shares = _shares_of_sources(risk)
     return float(shares @ risk.estimates[: len(shares)])
 

@@ -1,4 +1,4 @@
-"""What an estimate for a site that was not asked counts besides the chance of the rows."""
+"""Variance of the risk at a new site."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ _ARRAYS = ("leverage", "row_effects", "extrapolation")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewSiteVariance:
-    r"""How far one more site may be from what the sources say.
+    r"""Variance of the risk at a new site: between-site variance plus extrapolation error.
 
-    All of it is linear in the losses, or a square of what is, so that it can be told for the
-    difference of two models as well.
+    Its parts are linear in the losses, or squares of linear parts, so the variance of the
+    difference of two models has the same form.
 
     Attributes
     ----------
     between : float
         Variance :math:`\tau^2` of the sites' true values.
     leverage : array of shape (k,)
-        :math:`C_l`, by how much a source's own deviation moves the estimate; its share, unless the
-        adjustment learns from the source as well.
+        Derivative of the estimate by each source's own deviation: its share, unless the adjustment
+        also learns from the source.
     stretch : float
-        Variance of the sites' values over that of what the sources say: an adjustment that learns
-        from few sites takes some of their differences for effects of the columns.
-    row_effects : array of shape (block_counts,)
-        How far each row moves the estimate of its own source.
+        Variance of the sites' true values over that of their adjusted estimates: an adjustment
+        learned from few sites takes some of their differences for effects of the columns.
+    row_effects : array of shape (sum of block_counts,)
+        Effect of each row on the estimate of its own source.
     extrapolation : array of shape (r,)
-        Numbers whose squares add up to the variance of the adjustment: of the target's rows, and
-        of what a penalty holds back.
+        Numbers whose squares add up to the variance of the adjustment: by the chance of the
+        target's rows, and by the penalty's bias.
     noise : float
         Further variance of the adjustment, per variance of one row's loss.
     """
@@ -64,7 +64,7 @@ class NewSiteVariance:
         n: NDArray[np.intp],
         effective: Floats,
     ) -> tuple[float, float]:
-        """Variance of the estimate with this influence, and its degrees of freedom."""
+        """Variance of the estimate with these influence values, and its degrees of freedom."""
         k = len(self.leverage)
         one_row = float(np.average(self._divergences(block_counts, n), weights=n[:k]))
         besides = float(self.extrapolation @ self.extrapolation) + self.noise * one_row
@@ -84,16 +84,16 @@ class NewSiteVariance:
         block_counts: NDArray[np.intp],
         n: NDArray[np.intp],
     ) -> NewSiteVariance:
-        """The same of the difference of two models, with their sources' differences (k,)."""
+        """Parts of the variance of a difference of two models; `estimates` are differences (k,)."""
         k = len(self.leverage)
         apart = replace(
             self,
             row_effects=self.row_effects - other.row_effects,
             extrapolation=self.extrapolation - other.extrapolation,
         )
-        speak = self.leverage != 0
+        counts = self.leverage != 0
         between = variance_between(
-            estimates[:k][speak], apart._divergences(block_counts, n)[speak], n[:k][speak]
+            estimates[:k][counts], apart._divergences(block_counts, n)[counts], n[:k][counts]
         )
         return replace(apart, between=self.stretch * between)
 
@@ -102,7 +102,7 @@ class NewSiteVariance:
         return squares_by_source(self.row_effects, block_counts)[:k] * n[:k]
 
     def scaled(self, change: Floats) -> NewSiteVariance:
-        """The same after the sources' shares were multiplied by factors (k,)."""
+        """Parts of the variance after the sources' shares are multiplied by factors (k,)."""
         before = float(self.leverage.sum())
         leverage = self.leverage * change
         factor = float(leverage.sum()) / before if before else 0.0

@@ -8,6 +8,7 @@ import numpy as np
 
 from shiftune.errors import ProblemError
 from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.risk.assembly import estimated
 from shiftune.risk.lambdas import shrink_divergences
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from shiftune.risk.sample import Sample
 
     Floats = NDArray[np.float64]
+
+
+# Share of a source's weight that its other rows must have for a mean without one row.
+SMALLEST_REST = 1e-6
 
 
 def self_normalised(sample: Sample) -> RiskEstimate:
@@ -103,6 +108,30 @@ def random_effects(
         new_site=site,
         nonnegative=bool(sample.L.min() >= 0),
     )
+
+
+def normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
+    r"""Mean of the sources' self-normalised means, with the given shares, shape (k,).
+
+    .. math:: m_j = \sum_i p_{ij} L_{ij}, \quad p_{ij} = w_{ij} / \textstyle\sum_i w_{ij}, \qquad
+              \psi_{ij} = \mathrm{share}_j\, \frac{p_{ij} (L_{ij} - m_j)}{1 - p_{ij}}
+
+    Weights that are all too low or too high by some factor, as they are where a source hardly
+    overlaps, then do no harm: only their ratios within a source count. The influence values are
+    those of leaving a row out. Without the 1 - p, a source with nearly all its weight on one row
+    would seem to know the risk exactly, as its mean is that row's loss.
+    """
+    sums = sample.sums(sample.w)
+    estimates = _means(sample, sums)
+    p = sample.w / sample.rows(np.where(sums > 0, sums, 1.0))
+    gap = sample.L - sample.rows(estimates)
+    others = 1.0 - p
+    # A row with all the weight can be compared with the other sources only.
+    alone = others < SMALLEST_REST
+    gap[alone] = sample.L[alone] - shares @ estimates
+    others[alone] = 1.0
+    centred = sample.rows(sample.n) * p * gap / others
+    return estimated(sample, sample.rows(shares / sample.n), estimates, centred, "self-normalised")
 
 
 def _means(sample: Sample, sums: Floats) -> Floats:

@@ -1,1 +1,7 @@
-"""Rows as numbers, encoded once per study for all below."""
+"""Rows as numbers, for density ratios, adjustments and checks."""
+
+from shiftune.rows.encoding import RowEncoder
+from shiftune.rows.moments import Moments
+from shiftune.rows.subsample import subsample
+
+__all__ = ["Moments", "RowEncoder", "subsample"]

@@ -1,39 +1,35 @@
-"""From a user's mixed columns to the numbers a density ratio is estimated on."""
+"""Rows as comparable numbers: one encoder for density ratios, adjustments and checks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from sklearn.preprocessing import OneHotEncoder
 
-from shiftune.errors import ProblemError
-from shiftune.problem.columns import column_kinds, days_in, kind_of, plain_numbers
+from shiftune.rows.columns import kinds_of, level_columns, number_columns
+from shiftune.rows.levels import one_hot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from shiftune.problem.columns import ColumnKind
     from shiftune.problem.site import Features
 
-# The rest of a column's categories share one. Each category costs a column, and a ratio cannot
-# be estimated in a direction that only a handful of rows take.
-MOST_CATEGORIES = 20
+    Floats = NDArray[np.float64]
+
 # Between the 10 % and the 90 % quantile of a Gaussian, in standard deviations.
 GAUSSIAN_WIDTH = 2.563
 # A row this many units from the target's median is out of its reach, whatever the distance; a
 # sentinel of 999999 in one row would otherwise outweigh all others in a linear model.
-FARTHEST = 10.0
+MOST_UNITS_FROM_TARGET = 10.0
 
 
-class RatioEncoder:
-    r"""Encode the rows of all sites for the estimation of density ratios.
+class RowEncoder:
+    r"""Encoder of the rows of all sites, on scales on which the sites can be compared.
 
-    A density ratio is the same whatever invertible transformation of the columns it is computed
-    in, so the encoding is free to make the columns comparable:
+    A density ratio does not change under invertible transformations of the columns, so the
+    encoding is free to make the columns comparable:
 
     - numbers and dates: distance from the target's median, in units of the spread *within* sites,
       the median over the sites of the distance between the 10 % and the 90 % quantile (2.563
@@ -41,26 +37,48 @@ class RatioEncoder:
       one wild value nor one odd site then blows up the scale on which the others are compared.
       Columns constant within most sites use the mean of the spreads, columns constant within all
       of them the standard deviation between sites; columns constant everywhere are dropped.
-      Values beyond 10 units count as 10: so far from the target, how far does not matter;
-    - missing numbers: the centre, and a 0/1 column that says so;
+      Values are clipped at 10 units;
+    - missing numbers: the centre, and a 0/1 column that marks them;
     - categories, text, booleans: one 0/1 column for each of the 20 most frequent levels
       (missing is a level), one for all others. Two different levels are then as far apart as
       two typical numbers.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> site = pd.DataFrame({"age": [30.0, None, 50.0], "sex": ["f", "m", "f"]})
-    >>> RatioEncoder().fit([site]).transform(site).round(2)
+    >>> RowEncoder().fit([site]).transform(site).round(2)
     array([[-1.6,  0. ,  1. ,  0. ],
            [ 0. ,  1. ,  0. ,  1. ],
            [ 1.6,  0. ,  1. ,  0. ]])
     """
 
-    def fit(self, tables: Sequence[Features]) -> RatioEncoder:
-        """Learn scales and categories from the rows of the target (first) and of all sources."""
-        frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
-        self.kinds_ = column_kinds(frames) if frames else {}
-        numbers = [number_columns(X, self.kinds_) for X in tables]
+    def fit(self, tables: Sequence[Features]) -> RowEncoder:
+        """Learn scales and levels from the rows of the target (first) and of all sources."""
+        self.kinds_ = kinds_of(tables)
+        self._learn([self._read(X) for X in tables])
+        return self
+
+    def fit_transform(self, tables: Sequence[Features]) -> list[Floats]:
+        """Learn from the tables and return them encoded; their columns are read once."""
+        self.kinds_ = kinds_of(tables)
+        read = [self._read(X) for X in tables]
+        self._learn(read)
+        return [self._encoded(*columns) for columns in read]
+
+    def transform(self, X: Features) -> Floats:
+        """Return the encoded rows, shape (n, number of encoded columns)."""
+        return self._encoded(*self._read(X))
+
+    def _read(self, X: Features) -> tuple[Floats, NDArray[np.object_]]:
+        return number_columns(X, self.kinds_), level_columns(X, self.kinds_)
+
+    def _learn(self, read: list[tuple[Floats, NDArray[np.object_]]]) -> None:
+        numbers, levels = zip(*read, strict=True)
+        self._learn_scales(list(numbers))
+        self.levels_ = one_hot().fit(np.concatenate(levels)) if levels[0].shape[1] else None
+
+    def _learn_scales(self, numbers: list[Floats]) -> None:
         seen = np.array([~np.isnan(X).all(axis=0) for X in numbers])
         summaries = [_center_and_spread(X) for X in numbers]
         centers, spreads = (np.array(column) for column in zip(*summaries, strict=True))
@@ -73,88 +91,27 @@ class RatioEncoder:
         # A column that is constant but for rounding has no scale.
         rounding = 1e-12 * np.abs(self.center_)
         scale = np.zeros_like(rounding)
-        for candidate in (between, mean, typical):  # the last that is there counts
+        for candidate in (between, mean, typical):  # the last one that exists counts
             scale = np.where(candidate > rounding, candidate, scale)
         self.kept_ = scale > 0
         self.scale_ = np.where(self.kept_, scale, 1)
         self.missing_ = np.any([np.isnan(X).any(axis=0) for X in numbers], axis=0)
-        categories = [category_columns(X, self.kinds_) for X in tables]
-        self.levels_ = None
-        if categories[0].shape[1]:
-            self.levels_ = OneHotEncoder(
-                max_categories=MOST_CATEGORIES + 1,
-                handle_unknown="infrequent_if_exist",
-                sparse_output=False,
-            ).fit(np.concatenate(categories))
-        return self
 
-    def transform(self, X: Features) -> NDArray[np.float64]:
-        """Return the encoded rows, shape (n, number of encoded columns)."""
-        numbers = number_columns(X, self.kinds_)
+    def _encoded(self, numbers: Floats, levels: NDArray[np.object_]) -> Floats:
         gone = np.isnan(numbers[:, self.missing_])
         Z = (numbers[:, self.kept_] - self.center_[self.kept_]) / self.scale_[self.kept_]
-        # Also values missing in a column that never was in fit: the centre is the best guess.
-        Z = np.clip(np.nan_to_num(Z, copy=False, nan=0.0), -FARTHEST, FARTHEST)
+        # Also values missing in a column that had no gaps in fit: the centre is the best guess.
+        Z = np.nan_to_num(Z, copy=False, nan=0.0)
+        Z = np.clip(Z, -MOST_UNITS_FROM_TARGET, MOST_UNITS_FROM_TARGET)
         if gone.shape[1]:
             Z = np.hstack([Z, gone])
         if self.levels_ is not None:
-            Z = np.hstack([Z, self.levels_.transform(category_columns(X, self.kinds_))])
+            Z = np.hstack([Z, self.levels_.transform(levels)])
         return np.asarray(Z)
 
 
-def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
-    """Return the columns as they are, for settings that ask for unscaled features."""
-    if isinstance(X, pd.DataFrame):
-        for name in X.columns:
-            if kind_of(X[name]) == "category":
-                raise ProblemError(
-                    f"{site}: column {name!r} holds categories, which have no raw numbers; "
-                    "use scale=True"
-                )
-    numbers = number_columns(X, column_kinds({site: X}) if isinstance(X, pd.DataFrame) else {})
-    missing = np.isnan(numbers).sum(axis=0)
-    if missing.any():
-        column = int(np.argmax(missing > 0))
-        where = X.columns[column] if isinstance(X, pd.DataFrame) else column
-        raise ProblemError(
-            f"{site}: column {where!r} has {missing[column]} missing value(s), which unscaled "
-            "features cannot have; use scale=True, which encodes them"
-        )
-    return numbers
-
-
-def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
-    """Return the columns that hold numbers or dates (as days), in the order of `kinds`."""
-    if not isinstance(X, pd.DataFrame):
-        return X
-    names = [name for name, kind in kinds.items() if kind != "category"]
-    found, plain = np.empty((len(X), len(names))), plain_numbers(X)
-    at_once = [c for c, name in enumerate(names) if name in plain and kinds[name] == "number"]
-    found[:, at_once] = X[[names[c] for c in at_once]].to_numpy(dtype=float)
-    for c in sorted(set(range(len(names))) - set(at_once)):
-        column = X[names[c]]
-        if kinds[names[c]] == "date":
-            found[:, c] = days_in(column)
-        elif column.notna().any() and kind_of(column) != "number":
-            raise ProblemError(f"column {names[c]!r} held numbers in fit and holds others here")
-        else:
-            found[:, c] = column.to_numpy(dtype=float, na_value=np.nan)
-    return found
-
-
-def category_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
-    """Return the columns that hold categories, as text, in the order of `kinds`."""
-    if not isinstance(X, pd.DataFrame):
-        return np.empty((len(X), 0), dtype=object)
-    names = [name for name, kind in kinds.items() if kind == "category"]
-    texts = [X[name].astype("string").fillna("(missing)").to_numpy(dtype=object) for name in names]
-    return np.column_stack(texts) if texts else np.empty((len(X), 0), dtype=object)
-
-
-def _center_and_spread(
-    X: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Median and spread of every column over the rows that are there; 0 where there are none."""
+def _center_and_spread(X: Floats) -> tuple[Floats, Floats]:
+    """Median and spread of every column over its values; 0 where there are none."""
     center, spread = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     gaps = np.isnan(X).any(axis=0)
     if len(X):

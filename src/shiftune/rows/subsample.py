@@ -1,4 +1,4 @@
-"""A share of the rows, where all of them would cost more than they tell."""
+"""Random subsets of rows, for figures that need no more."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
-# Rows this far out, in standard deviations, count as this far: one of them would otherwise
+# Values are clipped at this many standard deviations from the mean: one wild row would otherwise
 # decide a linear fit.
-FARTHEST = 3.0
+MOST_SDS_FROM_MEAN = 3.0
 # Larger trees for larger tables; they learn rough functions, and overfit small tables.
 ROWS_PER_LEAF = 100
 # Trees are grown for every site: 12 sites of 800 rows take some 10 s.
@@ -103,7 +103,7 @@ def standardised(Z: Floats) -> Floats:
     """Columns with mean 0 and standard deviation 1, cut at 3; constant ones become 0."""
     spread = Z.std(axis=0)
     scaled = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return np.asarray(np.clip(scaled, -FARTHEST, FARTHEST))
+    return np.asarray(np.clip(scaled, -MOST_SDS_FROM_MEAN, MOST_SDS_FROM_MEAN))
 
 
 def _expected(Z: Floats, y: Floats, Z_new: Floats) -> Floats:

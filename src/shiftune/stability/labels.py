@@ -12,7 +12,7 @@ import pandas as pd
 from shiftune.errors import ProblemError
 from shiftune.names import Task
 from shiftune.problem.labels import task_of
-from shiftune.rows.encoding import RatioEncoder
+from shiftune.rows.encoding import RowEncoder
 from shiftune.stability.comparison import FEWEST_ROWS, compared
 from shiftune.stability.cross_fitting import cross_fitted
 from shiftune.stability.gain import gain_from_sites
@@ -142,8 +142,7 @@ def label_stability(
         )
     rng = np.random.default_rng(random_state)
     read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
-    encoder = RatioEncoder().fit([site.X for site in read])
-    Z = np.vstack([encoder.transform(site.X) for site in read])
+    Z = np.vstack(RowEncoder().fit_transform([site.X for site in read]))
     if Z.shape[1] == 0:  # every column is constant
         Z = np.zeros((len(Z), 1))
     Y, classes = _columns([site.labels for site in read], task)

@@ -75,7 +75,7 @@ class Schema:
 
     def _read(self, column: pd.Series, kind: ColumnKind) -> pd.Series:
         if kind == "category":
-            return _as_text(column)
+            return as_text(column)
         if kind == "date":
             date_format = self.date_formats.get(str(column.name), "ISO8601")
             dates = column if kind_of(column) == "date" else parse_dates(column, date_format)
@@ -85,7 +85,12 @@ class Schema:
         return pd.to_numeric(column, errors="coerce").astype(float)
 
 
-def _as_text(column: pd.Series) -> pd.Series:
+def as_text(column: pd.Series) -> pd.Series:
+    """Return categories as text, None where they are missing; codes lose their leading zeros.
+
+    >>> as_text(pd.Series(["007", "A1", None])).to_list()
+    ['7', 'A1', None]
+    """
     if types.is_float_dtype(column) and are_whole(column.dropna()):
         column = column.astype("Int64")
     codes, texts = pd.factorize(column.astype("string"))
