@@ -215,7 +215,7 @@ def test_mixed_columns():
 def test_a_target_beyond_all_sources_is_pointed_out():
     rng = np.random.default_rng(8)
     X, losses = sites(rng, (0.0, 0.1), n=40)
-    with pytest.warns(OverlapWarning, match="beyond what the sources show"):
+    with pytest.warns(OverlapWarning, match="outside the range of the sources"):
         adjusted = RegressionAdjusted().fit(rng.normal(30, 0.1, (50, 2)), X)
     found = adjusted.estimate(losses)
     assert found.value == pytest.approx(np.mean([loss.mean() for loss in losses]), rel=1e-3)
