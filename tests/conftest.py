@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Run in the background of a shell, the tests and the processes that they start, and interrupt,
-    # would not hear an interrupt.
+    # In the background of a shell SIGINT is ignored, and so it would be by the processes that the
+    # tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

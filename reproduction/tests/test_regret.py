@@ -101,9 +101,14 @@ def test_the_decomposition_is_exact(method, ratio):
 
 def test_true_variances_are_known_for_known_ratios_only():
     known, logistic = (regret_run(100, 5, 0, ratio=ratio) for ratio in ("known", "logistic"))
-    assert np.isfinite(list(known.bound.values())).all()
+    best = known.variance_star + known.variance_hat
+    for delta, bound in known.bound.items():
+        spread = np.sqrt(2 * known.variance_chosen / delta) + np.sqrt(2 * best / delta)
+        assert bound == pytest.approx(known.R_n + spread)
     assert np.isnan(list(logistic.bound.values())).all()
-    assert np.isfinite(list(logistic.plug_in.values())).all()
+    for delta, bound in logistic.plug_in.items():
+        spread = (1 + np.sqrt(2)) * np.sqrt(2 * logistic.variance_plug_in / delta)
+        assert bound == pytest.approx(logistic.R_n_plug_in + spread)
     assert known.theta_star == logistic.theta_star
 
 

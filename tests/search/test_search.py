@@ -154,7 +154,8 @@ class TestResults:
             lam = np.full(len(losses), 1 / sum(len(loss) for loss in losses))
             return estimate(losses, weights, "lambda", lam=lam, names=names)
 
-        assert np.isfinite(make(n_trials=8, risk=equal).fit(toy.problem).regret_bound())
+        by_hand, named = (make(n_trials=8, risk=r).fit(toy.problem) for r in (equal, "unbiased"))
+        assert by_hand.regret_bound() == pytest.approx(named.regret_bound())
 
     def test_arrays_and_problem_are_the_same(self, toy):
         sites = toy.problem.sources
