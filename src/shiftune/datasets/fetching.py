@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from shiftune.datasets.formats import read_arrays
 from shiftune.datasets.source import as_published, checksum
-from shiftune.errors import ProblemError
+from shiftune.errors import MissingPackageError, SettingsError, StorageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,7 @@ def fetch(source: Source, folder: str | os.PathLike[str] | None = None) -> list[
     >>> fetch(GVHD, "no/such/folder")
     Traceback (most recent call last):
     ...
-    shiftune.errors.ProblemError: there is no folder no/such/folder; ...
+    shiftune.errors.StorageError: there is no folder no/such/folder; ...
     """
     place = _named_by_environment(source) if folder is None else Path(folder).expanduser()
     return _downloaded(source) if place is None else _from_folder(source, place)
@@ -57,7 +57,7 @@ def _named_by_environment(source: Source) -> Path | None:
     if not root:
         return None
     if not Path(root).is_dir():
-        raise ProblemError(f"{VARIABLE} names {root}, which is no folder; correct or unset it")
+        raise SettingsError(f"{VARIABLE} names {root}, which is no folder; correct or unset it")
     place = Path(root) / source.name
     return place if place.is_dir() else None  # it may hold only the other data set
 
@@ -65,23 +65,23 @@ def _named_by_environment(source: Source) -> Path | None:
 def _from_folder(source: Source, folder: Path) -> list[Floats]:
     advice = f"the files of the paper come from {source.url}"
     if not folder.is_dir():
-        raise ProblemError(f"there is no folder {folder}; {advice}")
+        raise StorageError(f"there is no folder {folder}; {advice}")
     whole = folder / source.file
     try:
         if whole.is_file():
             return _checked(source, source.read(whole, source.names), whole)
         return _checked(source, read_arrays(folder, source.names), folder)
-    except ProblemError as error:
+    except StorageError as error:
         below = folder / source.name
         hint = f"; did you mean the folder {str(below)!r}?" if below.is_dir() else f"; {advice}"
-        raise ProblemError(f"data set {source.name!r}: {error}{hint}") from error
+        raise StorageError(f"data set {source.name!r}: {error}{hint}") from error
 
 
 def _downloaded(source: Source) -> list[Floats]:
     try:
         import pooch
     except ImportError as error:
-        raise ProblemError(
+        raise MissingPackageError(
             f"downloading needs pooch; pip install 'shiftune[datasets]'. {_ways(source)}"
         ) from error
     try:
@@ -92,12 +92,12 @@ def _downloaded(source: Source) -> list[Floats]:
             )
         )
     except OSError as error:  # requests' errors, and a cache that cannot be written
-        raise ProblemError(f"the download failed ({error}). {_ways(source)}") from error
+        raise StorageError(f"the download failed ({error}). {_ways(source)}") from error
     try:
         return _checked(source, source.read(path, source.names), path)
-    except ProblemError as error:
+    except StorageError as error:
         path.unlink(missing_ok=True)
-        raise ProblemError(
+        raise StorageError(
             f"data set {source.name!r}, downloaded from {source.url}: {error}; the file has been "
             "removed, so that the next try downloads it again. If that fails as well, the file "
             "at that address is no longer the paper's: pass the paper's files as folder="
@@ -108,7 +108,7 @@ def _checked(source: Source, tables: list[Floats], where: Path) -> list[Floats]:
     tables = [as_published(table, source.digits) for table in tables]
     found = checksum(tables)
     if found != source.checksum:
-        raise ProblemError(
+        raise StorageError(
             f"the content of {where} is not the paper's: expected checksum {source.checksum}, "
             f"found {found}; delete what was changed and use the paper's files as they are"
         )

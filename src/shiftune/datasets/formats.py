@@ -1,7 +1,7 @@
 """The forms in which the patients' tables are found: arrays, UCI's text, a zip of arrays.
 
 Every reader returns one float array of shape (n_j, d) per patient, rows in the file's order, and
-raises a ProblemError for a file that it cannot read.
+raises a StorageError for a file that it cannot read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.errors import StorageError
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_arrays(folder: Path, names: Sequence[str]) -> list[Floats]:
     """Read a folder with one ``.npy`` file per patient."""
     missing = [f"{name}.npy" for name in names if not (folder / f"{name}.npy").is_file()]
     if missing:
-        raise ProblemError(f"the folder {folder} lacks {listed(missing, quoted=False)}")
+        raise StorageError(f"the folder {folder} lacks {listed(missing, quoted=False)}")
     return [_array(folder / f"{name}.npy", f"{folder / name}.npy") for name in names]
 
 
@@ -47,22 +47,22 @@ def read_telemonitoring_csv(path: Path, names: Sequence[str]) -> list[Floats]:
     try:
         frame = pd.read_csv(path)
     except ValueError as error:  # pandas' own errors and those of decoding are ValueErrors
-        raise ProblemError(
+        raise StorageError(
             f"{path} is not the CSV file that it should be: {str(error).strip()}"
         ) from error
     missing = [column for column in ["subject#", *TELEMONITORING] if column not in frame.columns]
     if missing:
-        raise ProblemError(f"{path} lacks the column(s) {listed(missing, quoted=False)}")
+        raise StorageError(f"{path} lacks the column(s) {listed(missing, quoted=False)}")
     try:
         values = frame[TELEMONITORING].to_numpy(dtype=np.float64)
         subjects = frame["subject#"].to_numpy(dtype=np.float64)
     except ValueError as error:
-        raise ProblemError(f"{path} has cells that are not numbers: {error}") from error
+        raise StorageError(f"{path} has cells that are not numbers: {error}") from error
     tables = [values[subjects == number] for number in range(1, len(names) + 1)]
     absent = [name for name, table in zip(names, tables, strict=True) if len(table) == 0]
     if absent or len(values) != sum(map(len, tables)):
         found = len(np.unique(subjects))
-        raise ProblemError(
+        raise StorageError(
             f"{path} should have the subjects 1 to {len(names)}; it has {found} different ones"
             + (f", and no row for {listed(absent, quoted=False)}" if absent else "")
         )
@@ -81,7 +81,7 @@ def read_gvhd_zip(path: Path, names: Sequence[str]) -> list[Floats]:
             }
             missing = [f"dataset/gvhd/{name}.npy" for name in names if name not in members]
             if missing:
-                raise ProblemError(f"the archive {path} lacks {listed(missing, quoted=False)}")
+                raise StorageError(f"the archive {path} lacks {listed(missing, quoted=False)}")
             return [
                 _array(io.BytesIO(archive.read(members[name])), f"{members[name]} in {path}")
                 for name in names
@@ -89,14 +89,14 @@ def read_gvhd_zip(path: Path, names: Sequence[str]) -> list[Floats]:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         # Damage can read as a password or an unknown packing (RuntimeError), or as a place before
         # the beginning of the file (OSError).
-        raise ProblemError(f"{path} is not a whole zip file: {error}") from error
+        raise StorageError(f"{path} is not a whole zip file: {error}") from error
 
 
 def _array(file: Path | IO[bytes], where: str) -> Floats:
     try:
         table = np.load(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ProblemError(f"{where} is not a NumPy array of numbers: {error}") from error
+        raise StorageError(f"{where} is not a NumPy array of numbers: {error}") from error
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "iuf":
-        raise ProblemError(f"{where} is not a NumPy array of numbers of shape (n, d)")
+        raise StorageError(f"{where} is not a NumPy array of numbers of shape (n, d)")
     return table.astype(np.float64)

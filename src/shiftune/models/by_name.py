@@ -10,7 +10,7 @@ from optuna.distributions import IntDistribution
 from sklearn.pipeline import Pipeline
 
 from shiftune import names
-from shiftune.errors import ProblemError
+from shiftune.errors import MissingPackageError, SettingsError
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
 from shiftune.names import ModelName, complete
@@ -223,7 +223,7 @@ def ready_model(
     model = MODELS[check_choice(name, MODELS, "model")]
     if task not in model.tasks:
         others = [other for other, m in MODELS.items() if task in m.tasks]
-        raise ProblemError(
+        raise SettingsError(
             f"the model {name!r} is for {model.tasks[0]}, and this is {task}; models for it: "
             f"{', '.join(others)}"
         )
@@ -243,7 +243,7 @@ def _class_of(name: str, model: KnownModel, task: Task) -> Any:
     try:
         module = import_module(model.module)
     except ImportError as error:
-        raise ProblemError(
+        raise MissingPackageError(
             f"the model {name!r} needs the package {model.module}: "
             f"pip install 'shiftune[{model.module}]'"
         ) from error

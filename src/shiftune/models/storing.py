@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftune.atomic_write import atomic_write
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, SettingsError, StorageError
 
 if TYPE_CHECKING:
     import os
@@ -106,14 +106,14 @@ def load_model(
     """
     file = Path(path)
     if not file.is_file():
-        raise ProblemError(f"there is no file {file}")
+        raise StorageError(f"there is no file {file}")
     if file.suffix == SAFE:
         return _unpacked(file, trusted)
     if file.suffix != PICKLED:
-        raise ProblemError(f"{file} is no stored model: they end in {SAFE} or {PICKLED}")
+        raise StorageError(f"{file} is not a stored model, whose name ends in {SAFE} or {PICKLED}")
     if not execute_code:
-        raise ProblemError(
-            f"loading {file} executes the code in it; if you trust its origin say "
+        raise SettingsError(
+            f"loading {file} executes the code in it; if you trust its origin, call "
             "load_model(path, execute_code=True)"
         )
     import cloudpickle
@@ -130,11 +130,11 @@ def _unpacked(file: Path, trusted: Collection[str]) -> Any:
     try:
         found = skops.io.get_untrusted_types(file=file)
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise ProblemError(f"{file} is damaged or no skops file ({error})") from error
+        raise StorageError(f"{file} is damaged or not a skops file ({error})") from error
     unknown = sorted(set(found) - TRUSTED - set(trusted))
     if unknown:
-        raise ProblemError(
+        raise StorageError(
             f"{file} holds types that are not trusted: {', '.join(unknown)}; if you trust the "
-            f"file's origin say load_model(path, trusted={unknown})"
+            f"file's origin, call load_model(path, trusted={unknown})"
         )
     return skops.io.load(file, trusted=found)

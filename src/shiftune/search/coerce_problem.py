@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import is_regressor
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.problem import ShiftProblem
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ def coerce_problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -
     """Return the problem, made of the arrays where they are given one by one."""
     if isinstance(X, ShiftProblem):
         if not (y is None and groups is None and X_target is None):
-            raise ProblemError("with a ShiftProblem, y, groups and X_target are part of it")
+            raise SettingsError("with a ShiftProblem, y, groups and X_target are part of it")
         return X
     if y is None or groups is None or X_target is None:
-        raise ProblemError(
+        raise SettingsError(
             "fit needs a ShiftProblem, or X and y with groups= (the site of every row) and "
             "X_target= (the target's rows)"
         )

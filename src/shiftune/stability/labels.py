@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.names import Task
 from shiftune.problem.labels import task_of
 from shiftune.rows.encoding import RowEncoder
@@ -136,9 +136,9 @@ def label_stability(
     """
     large = [site for site in sites if len(site) >= FEWEST_ROWS]
     if len(large) < 2:
-        raise ProblemError(
-            f"whether p(y|x) moves can be told from at least two sites with {FEWEST_ROWS} labelled "
-            f"rows each; there are {len(large)}"
+        raise DataError(
+            f"the comparison of p(y|x) needs at least two sites with {FEWEST_ROWS} labelled rows each, "
+            f"got {len(large)}"
         )
     rng = np.random.default_rng(random_state)
     read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
