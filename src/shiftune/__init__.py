@@ -36,10 +36,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Load pandas, Optuna and scikit-learn when something of theirs is first asked for.
-
-    Processes that run trials begin with importing this.
-    """
+    """Load a part of the package when it is first used: each worker process imports this module."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if not name.startswith("_") and find_spec(f"shiftune.{name}"):

@@ -1,4 +1,4 @@
-"""With what a result was made."""
+"""Versions and code behind a result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = (
 
 
 def made_with(*beside: Path) -> dict[str, Any]:
-    """Return the versions of what computes, and a fingerprint of this package's code.
+    """Return the versions of the packages that compute, and a fingerprint of this package's code.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def made_with(*beside: Path) -> dict[str, Any]:
 
 
 def versions_in_words(versions: Mapping[str, str] | None = None) -> str:
-    """Write versions in a line; default: those of now.
+    """Write versions in a line; default: the installed ones.
 
     >>> versions_in_words({"python": "3.11.9", "numpy": "1.26.4"})
     'python 3.11.9, numpy 1.26.4'

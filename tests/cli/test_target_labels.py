@@ -161,7 +161,7 @@ def test_what_labels_would_buy(visits, folder, tune):
     table.loc[200:, "ward"] = "D"
     table.to_csv("three.csv", index=False)
     said = " ".join(tune("three.csv", "--out", "three").output.split())
-    assert "says ± std. error" in said
+    assert "estimate ± std. error" in said
     assert "Labelling 10 / 30 random rows of A would narrow the 95 % interval from ±" in said
     assert f"({USE})" in said
     visits.assign(ward=table["ward"]).drop(columns="ill").to_csv("aside.csv", index=False)

@@ -271,12 +271,13 @@ def test_help_and_misspelt_names_load_nothing_heavy(args):
 
 @pytest.mark.parametrize("page", [["--help"], ["tune", "--help"]])
 def test_the_example_of_the_help_works(visits, folder, run, monkeypatch, page):
-    """For a label of 0 and 1, as the name of its column lets expect."""
-    monkeypatch.setenv("COLUMNS", "120")
-    visits = visits.drop(columns=["cost", "ill"]).assign(died=(visits["ill"] == "yes").astype(int))
-    visits.to_csv("visits.csv", index=False)
+    """It fits into a line of 80 columns; its label is 0 or 1."""
+    monkeypatch.setenv("COLUMNS", "80")
+    visits.drop(columns="cost").assign(ill=(visits["ill"] == "yes").astype(int)).to_csv(
+        "data.csv", index=False
+    )
     said = run(*page).output
-    (line,) = [line.strip(" │") for line in said.splitlines() if "shiftune tune visits" in line]
+    (line,) = [line.strip(" │") for line in said.splitlines() if "shiftune tune data" in line]
     run(*line.split()[1:], "--trials", 1)
 
 

@@ -1,4 +1,4 @@
-"""The command line. Modules of this package load what computes only when a command runs."""
+"""The command line. NumPy, pandas, scikit-learn and Optuna load only when a command runs."""
 
 from shiftune.cli.app import app, main
 

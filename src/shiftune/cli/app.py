@@ -1,4 +1,4 @@
-"""The application: what all commands share, and how each of them ends."""
+"""The application, and how its commands end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 class Explaining(TyperGroup):
-    """Explain mistakes without a traceback, exit code 2; end on Ctrl-C with 130."""
+    """Group of commands: mistakes end with a message and exit code 2, Ctrl-C with 130."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
+        """Run a command."""
         try:
             return super().invoke(ctx)
         except ProblemError as error:
@@ -54,7 +54,7 @@ def command(**options: Any) -> Callable[[Command], Command]:
 
 
 def _flowing(text: str) -> str:
-    r"""Leave line breaks to the terminal, but for indented lines.
+    r"""Join the lines of each paragraph, except indented ones: the terminal breaks them.
 
     >>> _flowing("One\ntwo.\n\n  kept\n  apart")
     'One two.\n\n  kept\n  apart'
@@ -71,12 +71,12 @@ def _version(wanted: bool) -> None:
 
 HELP = """Choose hyperparameters, and know the error, for a site you have no labels from.
 
-Start with a table that has a column for the site:
+Start with a table of all sites that has a column for the site:
 
-  shiftune diagnose visits.csv --site ward --target A
-  shiftune tune visits.csv --site ward --target A --label died --model logistic
+  shiftune diagnose data.csv --site ward --target A --label ill
+  shiftune tune data.csv --site ward --target A --label ill --model logistic
 
-Every command explains itself with --help.
+Each command has its own --help.
 """
 
 
@@ -87,11 +87,11 @@ def _options(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Take the options that come before the command."""
+    """Options before the command."""
 
 
 def command_line() -> str:
-    """Return the command as the user typed it."""
+    """Return the command line of this process."""
     return shlex.join(["shiftune", *sys.argv[1:]])
 
 

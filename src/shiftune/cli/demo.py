@@ -1,4 +1,4 @@
-"""`shiftune demo`: the whole job on generated hospitals, beside the hidden truth."""
+"""`shiftune demo`: a whole run on generated hospitals, compared with the truth."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from shiftune.cli.options import Jobs
 @command(rich_help_panel="Your data")
 def demo(
     trials: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many to try with each estimator.")
+        int, typer.Option(metavar="N", min=1, help="Number of trials with each risk estimator.")
     ] = 12,
     jobs: Jobs = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")] = Path(
         "shiftune-demo"
     ),
 ) -> None:
-    """Show the whole job in about a minute, on generated hospitals whose truth is known.
+    """Show a whole run in about a minute, on generated hospitals with a known truth.
 
-    Who overlaps with hospital A; a search for A with each of several estimators, from no
-    correction to the default; and what each of the chosen models is really worth at A. The report
-    of the default goes to DIR.
+    The demonstration diagnoses the overlap with hospital A, tunes a model for A with each of
+    several risk estimators, and compares the estimated with the true errors at A. The report of
+    the default estimator goes to DIR.
     """
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.screen import screen, show_answers, show_overlap
@@ -36,21 +36,22 @@ def demo(
     problem = demo_problem()
     names = ", ".join(problem.names)
     console.print(
-        f"Eight generated hospitals. {TARGET} has {len(problem.target)} patients without labels; "
-        f"{names} have {len(problem.sources[0])} with labels each. Who will be readmitted?"
+        f"Eight generated hospitals, and the question who will be readmitted. {TARGET} has "
+        f"{len(problem.target)} patients without labels; {names} have "
+        f"{len(problem.sources[0])} each, with labels."
     )
-    console.print("\n1. Who overlaps with the target?")
+    console.print("\n1. Overlap of the sources with the target")
     show_overlap(console, problem.diagnose(), TARGET)
-    console.print(f"\n2. Boosted trees tuned for {TARGET}, {trials} trials with each estimator\n")
+    console.print(f"\n2. Boosted trees tuned for {TARGET}, {trials} trials per risk estimator\n")
     found = []
     for answer in answers(problem, trials=trials, jobs=jobs):
         found.append(answer)
-        console.print(f"{answer.method}: trial {answer.search.best_index_} was chosen")
-    console.print("\n3. What each says of its choice, and what is true")
+        console.print(f"{answer.method}: best trial {answer.search.best_index_}")
+    console.print("\n3. Estimated and true error of each choice")
     show_answers(console, found, TARGET)
     (default,) = [answer for answer in found if answer.method == "adjusted"]
     if not ResultFolder.can_report():
         typer.echo(NO_REPORT, err=True)
         return
     path = default.search.report(out / "report.html", settings={"command": command_line()})
-    console.print(f"\nThe report of the default: {path}")
+    console.print(f"\nReport of the default estimator: {path}")

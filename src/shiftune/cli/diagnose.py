@@ -1,4 +1,4 @@
-"""`shiftune diagnose`: who overlaps with the target, before any model is trained."""
+"""`shiftune diagnose`: overlap of the sites with the target, before any model is trained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def diagnose(options: DiagnoseOptions) -> None:
 
     For example:
 
-      shiftune diagnose visits.csv --site ward --target A --label died
+      shiftune diagnose data.csv --site ward --target A --label ill
 
     A source whose rows are unlike the target's carries little information about it. The table
     lists, for each source, the mean density ratio (1: the source covers the target), the effective

@@ -106,7 +106,7 @@ Keep = Annotated[list[str], _columns(text="Use this column even if it seems usel
 Drop = Annotated[list[str], _columns(text="Leave this column out."), Role.DATA]
 Identifiers = Annotated[
     list[str],
-    _columns("--id", text="Identifier: no input of the model, copied to predictions.csv."),
+    _columns("--id", text="Identifier: not used by the model, copied to predictions.csv."),
     Role.DATA,
 ]
 Ratio = Annotated[
@@ -204,7 +204,7 @@ class TuneOptions:
         _name(
             "task",
             names.TASKS,
-            "classification or regression; default: inferred from the label.",
+            "Kind of label, classification or regression; default: inferred.",
             READING,
         ),
         Role.DATA,

@@ -1,4 +1,4 @@
-"""Results as JSON can hold them."""
+"""Results in the form of JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, the index among the columns; NaN is null.
+    """Return the rows of a table, with the index as a column; NaN is null.
 
     >>> import pandas as pd
     >>> records(pd.DataFrame({"x": [None, 1.5]}, index=pd.Index(["B", "C"], name="site")))
@@ -26,12 +26,12 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def column_records(table: SiteTable) -> list[dict[str, Any]]:
-    """Return what was found out about the columns."""
+    """Return kind, counts and remark of every column."""
     return records(table.columns)
 
 
 def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
-    """Return an estimate with its interval; what is not known is null."""
+    """Return an estimate with its interval; unknown values are null."""
     low, high = risk.interval(level)
     return {
         "value": risk.value,

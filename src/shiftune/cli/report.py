@@ -1,4 +1,4 @@
-"""`shiftune report`: the report of a result, once more."""
+"""`shiftune report`: the report of a result, written again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def report(
 
     For example:
 
-      shiftune report visits-A-lightgbm
+      shiftune report data-A-logistic
 
     The table is read and the model is fitted again; no trial is added.
     """

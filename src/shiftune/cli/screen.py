@@ -1,4 +1,4 @@
-"""What is shown on the terminal."""
+"""Tables and notes on the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
-from shiftune.wording import listed
+from shiftune.wording import figures, listed, loss_in_words, number, written_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from shiftune.demo import Answer
     from shiftune.tables import SiteTable
 
-# Columns of a table with more are not all listed.
+# Longer lists are cut off.
 MOST_COLUMNS = 25
 MOST_SITES = 40
 COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
 def screen(*, silent: bool = False) -> Console:
-    """Return the terminal; what users' files hold is shown as it is, never as markup."""
+    """Return the terminal; text from users' files is never read as markup."""
     return Console(markup=False, highlight=False, emoji=False, quiet=silent, soft_wrap=False)
 
 
 @contextmanager
 def notes_for_warnings() -> Iterator[None]:
-    """Show this package's warnings as notes, each once; those of models are not for the user."""
+    """Show each warning of this package once, as a note; hide the warnings of other packages."""
     shown: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -57,24 +57,24 @@ def notes_for_warnings() -> Iterator[None]:
 def show_table(
     console: Console, path: Path, table: SiteTable, notes: Sequence[str], *, label: str | None
 ) -> None:
-    """Show how the table was understood: sites, label, columns, notes."""
+    """Show the sites, the label and the columns that were read, and the notes."""
     console.print(_facts(path, table, label))
     columns = table.columns
     remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
-    listed = remarkable.head(MOST_COLUMNS)
-    if len(listed):
+    shown = remarkable.head(MOST_COLUMNS)
+    if len(shown):
         grid = _grid(("column", "left"), ("read as", "left"), ("distinct", "right"))
         grid.add_column("missing", justify="right", no_wrap=True)
         grid.add_column("note", ratio=1)
-        for name, row in listed.iterrows():
+        for name, row in shown.iterrows():
             style = "" if row["used"] else "dim"
             missing = f"{row['missing']:.0%}" if row["missing"] else ""
             cells = (str(name), row["kind"], str(row["distinct"]), missing, row["remark"])
             grid.add_row(*cells, style=style)
         console.print()
         console.print(grid)
-    if more := len(columns) - len(listed):
-        how = "used as they are" if len(listed) == len(remarkable) else "which --json lists"
+    if more := len(columns) - len(shown):
+        how = "used without changes" if len(shown) == len(remarkable) else "listed by --json"
         _more(console, f"{more} more columns, {how}")
     if notes:
         console.print()
@@ -101,22 +101,22 @@ def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
         ("Columns", kinds + (f"; {left} left out" if left else "")),
     ]
     if label is not None:
-        facts.insert(3, ("Label", f"{label}: {_about_label(table)}"))
+        facts.insert(3, ("Label", f"{label}, {_about_label(table)}"))
     return _labelled(*facts)
 
 
 def _about_label(table: SiteTable) -> str:
     problem = table.problem
     if problem.task == "regression":
-        return "a quantity (regression)"
+        return "a quantity"
     classes = [str(name) for name in problem.classes]
     return f"{len(classes)} classes: {listed(classes, 6, quoted=False)}"
 
 
 def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
-    """Show who overlaps with the target, the best first."""
+    """Show how well each source overlaps with the target, the best first."""
     grid = _grid(("source", "left"), ("rows", "right"), ("mean weight", "right"))
-    grid.add_column("rows that count", justify="right")
+    grid.add_column("effective rows", justify="right")
     grid.add_column("out of reach", justify="right")
     grid.add_column("verdict", ratio=1)
     out = is_doubtful(overlap)
@@ -142,15 +142,16 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
         f"{left} of {len(overlap)} source{'s' * (len(overlap) > 1)} overlap{'s' * (left == 1)} "
         f"with {target}."
         if left
-        else f"No source by itself overlaps with {target}: any estimate of the error there has to "
-        "reach far."
+        else f"No source by itself overlaps with {target}: any estimate of the error there is an "
+        "extrapolation."
     )
     console.print(
         Text(
-            "Rows are a half of each source, kept for looking. Mean weight: 1 where a source "
-            "covers the target. Out of reach: target rows unlike any of the source's. The default "
-            "of shiftune tune adjusts all sources together; estimates with density ratios (--risk "
-            "variance_reduced, say) leave doubtful ones out.",
+            "The diagnosis uses half of each source's rows. Mean weight: 1 if the source covers "
+            "the target. Effective rows: share left after weighting by similarity to the target. "
+            "Out of reach: share of target rows unlike any row of the source. shiftune tune uses "
+            "all sources by default; risk estimators with density ratios, such as "
+            "variance_reduced, leave doubtful sources out.",
             style="dim",
         )
     )
@@ -167,35 +168,32 @@ def show_task(console: Console, options: TuneOptions, earlier: int) -> None:
 
 
 def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
-    """Say that there is nothing to do."""
-    console.print(
-        f"\n{folder} already has {best['trials']} trials; for more give a larger --trials."
-    )
+    """Show that the folder has all trials already."""
+    console.print(f"\n{folder} already has {best['trials']} trials; a larger --trials adds more.")
 
 
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
-    """Show the winner, what every source says of it, and where the files are."""
-    from shiftune.wording import loss_in_words, number
-
+    """Show the best trial, its risk by source, and the names of the files."""
     risk = best["risk"]
     loss = loss_in_words(best["loss"])
     params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
+    value, low, high = _figures(risk["value"], risk["low"], risk["high"])
     grid = _labelled(
-        (f"Expected {loss} at {best['target']}", Text(_if_known(risk["value"]), style="bold")),
-        (f"{risk['level']:.0%} interval", f"{_if_known(risk['low'])} to {_if_known(risk['high'])}"),
-        ("Estimator", risk["method"]),
+        (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
+        (f"{risk['level']:.0%} interval", f"{low} to {high}"),
+        ("Risk estimator", risk["method"]),
         (f"Best of {best['trials']} trials", f"number {best['best_trial']}: {params}"),
     )
     console.print()
     console.print(grid)
     if risk["fallback"]:
         show_note(console, risk["fallback"])
-    says = ("says ± std. error", "right")
-    grid = _grid(("source", "left"), ("rows", "right"), says, ("share", "right"))
+    estimates = ("estimate ± std. error", "right")
+    grid = _grid(("source", "left"), ("rows", "right"), estimates, ("share", "right"))
     if any(source["left_out"] for source in best["sources"]):
-        grid.add_column("left out because of", ratio=1)
+        grid.add_column("left out", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
-        estimate = f"{_if_known(source['estimate'])} ± {_if_known(source['stderr'], 2)}"
+        estimate = " ± ".join(_with_error(source["estimate"], source["stderr"]))
         share = f"{source['share']:.0%}"
         reason = [source["left_out"]] if len(grid.columns) > 4 else []
         grid.add_row(source["site"], str(source["n"]), estimate, share, *reason)
@@ -206,10 +204,11 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     if best.get("label_worth"):
         _more_labels(console, best)
     files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
+    there = [name for name in files if (folder / name).exists()]
     console.print()
-    console.print(f"In {folder}: {', '.join(files)}, settings.json, study.journal")
+    console.print(f"In {folder}: {', '.join(there)}, settings.json, study.journal")
     if best["model_file"].endswith(".pickle"):
-        show_note(console, "loading the model executes code: load it only if you trust its origin")
+        show_note(console, "loading the model executes code; load it only if you trust its origin")
 
 
 def _more_labels(console: Console, best: dict[str, Any]) -> None:
@@ -223,13 +222,13 @@ def _more_labels(console: Console, best: dict[str, Any]) -> None:
 
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
-    """Show what several estimators came to, beside what is true."""
+    """Show the estimates of several risk estimators beside the truth."""
     grid = _grid(
         ("estimator", "left"),
-        ("says", "right"),
+        ("estimate", "right"),
         ("95% interval", "right"),
         (f"truth at {target}", "right"),
-        ("lies in it", "left"),
+        ("covered", "left"),
     )
     for answer in answers:
         risk = answer.search.risk_
@@ -245,22 +244,22 @@ def show_answers(console: Console, answers: Sequence[Answer], target: str) -> No
     console.print(grid)
     console.print(
         Text(
-            f"\nLog loss, less is better. The truth is that of the chosen model on 20,000 other "
-            f"patients of {target}. naive: the mean over the sources; unbiased and "
-            "variance_reduced: the paper's; adjusted: the default; oracle: tuned with the labels "
-            f"of {target}, which nobody has. One draw of hospitals, so chance has a say too.",
+            f"\nLog loss; less is better. Truth: the chosen model on 20,000 other patients of "
+            f"{target}. naive: mean over the sources; unbiased and variance_reduced: the paper's "
+            "estimators; adjusted: the default; oracle: tuned with the hidden labels of "
+            f"{target}. One random draw of hospitals: other draws give other figures.",
             style="dim",
         )
     )
 
 
 def show_models(console: Console) -> None:
-    """Show the models and their spaces."""
+    """Show the models and their search spaces."""
     from shiftune.models import MODELS
     from shiftune.models.space_file import format_range
 
     grid = _grid(("model", "left"), ("hyperparameter", "left"))
-    grid.add_column("looked for in", ratio=1)
+    grid.add_column("search range", ratio=1)
     for name, model in MODELS.items():
         only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
         grid.add_row(name, Text(f"{model.about}{only}", style="italic"), "")
@@ -269,21 +268,30 @@ def show_models(console: Console) -> None:
     console.print(grid)
     console.print(
         Text(
-            "\nwhole: whole numbers; log: on a logarithmic scale. "
-            "shiftune models NAME prints a space as a file that --space reads.",
+            "\nwhole: whole numbers; log: logarithmic scale. "
+            "shiftune models NAME prints a search space as a file for --space.",
             style="dim",
         )
     )
 
 
-def _if_known(value: float | None, digits: int = 4) -> str:
-    from shiftune.wording import number
+def _figures(value: float, low: float | None, high: float | None) -> list[str]:
+    """Write an estimate and its interval with the same decimals; "?" where one is unknown."""
+    if low is None or high is None:
+        return [number(value, 4), "?", "?"]
+    return figures(value, low, high)
 
-    return "?" if value is None else number(value, digits)
+
+def _with_error(value: float | None, error: float | None) -> tuple[str, str]:
+    """Write an estimate and its standard error with the same decimals."""
+    if value is None or error is None:
+        return "?" if value is None else number(value, 3), "?"
+    interval = value - error, value + error
+    return written_like(value, interval), written_like(error, interval)
 
 
 def show_note(console: Console, text: str) -> None:
-    """Show what the user should know."""
+    """Show a note."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="yellow", no_wrap=True)
     grid.add_column()

@@ -137,8 +137,8 @@ def label_stability(
     large = [site for site in sites if len(site) >= FEWEST_ROWS]
     if len(large) < 2:
         raise DataError(
-            f"the comparison of p(y|x) needs at least two sites with {FEWEST_ROWS} labelled rows each, "
-            f"got {len(large)}"
+            f"comparing p(y|x) needs at least two sites with {FEWEST_ROWS} labelled rows each, got "
+            f"{len(large)}"
         )
     rng = np.random.default_rng(random_state)
     read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
