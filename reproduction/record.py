@@ -15,6 +15,7 @@ import pandas as pd
 
 from shiftune.errors import DataWarning, StorageError
 from shiftune.provenance import made_with
+from shiftune.resuming import check_same
 
 RUNS, OPTIONS, TABLE = "runs.csv", "options.json", "table.md"
 HERE = Path(__file__).parent
@@ -137,11 +138,7 @@ def note(folder: Path, options: dict[str, Any], command: str) -> None:
     path = folder / OPTIONS
     fresh: dict[str, Any] = {"options": options, "made": []}
     noted = noted_in(folder) if path.exists() else fresh
-    if noted["options"] != options:
-        raise StorageError(
-            f"{folder} has runs with other options ({_differing(noted['options'], options)}); "
-            "choose another folder"
-        )
+    check_same(noted["options"], options, str(folder), "choose another folder")
     call = {"date": date.today().isoformat(), "command": command, **made_with(*CODE)}
     if any(earlier["code"] != call["code"] for earlier in noted["made"]):
         warnings.warn(
@@ -169,11 +166,3 @@ def noted_in(folder: Path) -> dict[str, Any]:
         raise StorageError(
             f"{folder / OPTIONS} is damaged or missing ({error}); choose another folder"
         ) from error
-
-
-def _differing(known: dict[str, Any], options: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name} {known.get(name)} instead of {value}"
-        for name, value in options.items()
-        if known.get(name) != value
-    )

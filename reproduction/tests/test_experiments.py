@@ -212,7 +212,7 @@ class TestRuns:
 
     def test_other_options_are_refused(self, tmp_path):
         run_all(SMALL, range(1), ("naive",), ("guarded",), tmp_path, progress=False)
-        with pytest.raises(StorageError, match="budget 6 instead of 7"):
+        with pytest.raises(StorageError, match="budget: 6, now 7"):
             run_all(
                 Toy(budget=7, n=120), range(1), ("naive",), ("guarded",), tmp_path, progress=False
             )

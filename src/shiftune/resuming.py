@@ -58,14 +58,15 @@ def check_same(
     shiftune.errors.StorageError: run holds results of other settings (seed: 0, now 1; drop:
     none, now 'age'); change --out
     """
-    differing = [name for name in now if name not in earlier or earlier[name] != now[name]]
-    if not differing:
-        return
-    shown = "; ".join(
-        f"other {name}" if name in hidden else f"{name}: {_text(earlier.get(name))}, now {_text(v)}"
-        for name, v in ((name, now[name]) for name in differing)
-    )
-    raise StorageError(f"{where} holds results of other settings ({shown}); {advice}")
+    pairs = {name: (earlier.get(name), now.get(name)) for name in {**now, **earlier}}
+    differing = [
+        f"other {name}" if name in hidden else f"{name}: {_text(then)}, now {_text(new)}"
+        for name, (then, new) in pairs.items()
+        if then != new
+    ]
+    if differing:
+        shown = "; ".join(differing)
+        raise StorageError(f"{where} holds results of other settings ({shown}); {advice}")
 
 
 def _text(value: Any) -> str:

@@ -67,7 +67,7 @@ def open_study(
         where = f"the storage {str(storage)!r}"
         check_format(study.user_attrs.get(FORMAT_NUMBER), FORMAT, where)
         advice = "give another storage, or the same data and settings to continue"
-        check_same(study.user_attrs[IDENTITY], identity, where, advice, hidden=identity)
+        check_same(study.user_attrs.get(IDENTITY, {}), identity, where, advice, hidden=identity)
     return study
 
 
