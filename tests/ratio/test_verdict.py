@@ -1,0 +1,29 @@
+"""Verdicts have words that fit into a table, and survive JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from shiftune.level import Level
+from shiftune.ratio.verdict import Reason, Verdict
+from shiftune.risk import RiskEstimate, estimate
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_words_fit_into_a_table_and_records_into_json(reason):
+    verdict = Verdict(reason, 0.123456)
+    assert len(f"doubtful: {verdict}") <= 50 or reason.level is not Level.PROBLEM
+    assert len(str(verdict)) <= 50  # pandas cuts what is longer
+    assert Verdict.from_record(json.loads(json.dumps(verdict.to_record()))) == verdict
+
+
+def test_a_stored_estimate_keeps_its_verdicts(rng):
+    losses = [rng.exponential(size=100) for _ in range(2)]
+    risk = estimate(losses, [np.ones(100), np.full(100, 1e-9)], names=["B", "C"])
+    assert [why and why.reason for why in risk.left_out] == [None, Reason.NO_TARGET_LIKE_ROWS]
+    back = RiskEstimate.from_record(json.loads(json.dumps(risk.to_record())))
+    assert back.left_out == risk.left_out
+    assert back.sources["left_out"].to_list() == risk.sources["left_out"].to_list()
