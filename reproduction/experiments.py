@@ -13,10 +13,11 @@ from sklearn.base import clone
 from sklearn.svm import SVR
 
 from reproduction.choosing import Choice, Learner, choose
+from reproduction.data import load_gvhd, load_parkinson
 from reproduction.settings import TRAIN_SHARE
 from reproduction.weights import source_weights
 from shiftune.atomic_write import atomic_write
-from shiftune.datasets import ConstantPrediction, load_gvhd, load_parkinson, toy_problem
+from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.evaluate.losses import loss_named

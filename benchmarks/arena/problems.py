@@ -14,8 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from reproduction.data import load_gvhd, load_parkinson
 
-from shiftune.datasets import load_gvhd, load_parkinson, toy_problem
+from shiftune.datasets import toy_problem
 
 # Rows of a source and of a target that are used, drawn at random: a fit then takes a fraction of
 # a second, and most of the tables' sites are not larger.

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reproduction.data import load_gvhd, load_parkinson, patients
+from reproduction.data.formats import TELEMONITORING, VOICE
+from reproduction.data.source import as_published, checksum
 
-from shiftune.datasets import load_gvhd, load_parkinson, patients
-from shiftune.datasets.formats import TELEMONITORING, VOICE
-from shiftune.datasets.source import as_published, checksum
 from shiftune.errors import ProblemError
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"
@@ -305,7 +305,7 @@ def test_without_folder_or_network_the_three_ways_are_told(name, fakes, monkeypa
     with pytest.raises(ProblemError, match=f"the download failed.*{ways}"):
         LOADERS[name]()
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ProblemError, match=rf"pip install 'shiftune\[datasets\]'.*{ways}"):
+    with pytest.raises(ProblemError, match=rf"pip install 'shiftune\[reproduction\]'.*{ways}"):
         LOADERS[name]()
     assert not cache.exists() or list(cache.iterdir()) == []
 

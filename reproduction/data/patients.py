@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.datasets.fetching import fetch
-from shiftune.datasets.formats import TELEMONITORING, read_gvhd_zip, read_telemonitoring_csv
-from shiftune.datasets.source import Source
+from reproduction.data.fetching import fetch
+from reproduction.data.formats import TELEMONITORING, read_gvhd_zip, read_telemonitoring_csv
+from reproduction.data.source import Source
 from shiftune.problem import ShiftProblem
 from shiftune.spelling import check_choice
 
@@ -60,7 +60,7 @@ def load_parkinson(
     folder : path, optional
         Where ``patient_0.npy`` to ``patient_41.npy``, or ``parkinsons_updrs.data``, are. Default:
         the folder ``parkinson`` below the one that the environment variable SHIFTUNE_DATA names;
-        else an earlier download; else a download (``pip install 'shiftune[datasets]'``).
+        else an earlier download; else a download (``pip install 'shiftune[reproduction]'``).
 
     References
     ----------
@@ -108,7 +108,7 @@ def load_gvhd(
     folder : path, optional
         Where ``task_0.npy`` to ``task_29.npy``, or the authors' repository as ``MS-CS.zip``, are.
         Default: the folder ``gvhd`` below the one that the environment variable SHIFTUNE_DATA
-        names; else an earlier download; else a download (``pip install 'shiftune[datasets]'``).
+        names; else an earlier download; else a download (``pip install 'shiftune[reproduction]'``).
 
     References
     ----------

@@ -11,15 +11,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shiftune.datasets.formats import read_arrays
-from shiftune.datasets.source import as_published, checksum
+from reproduction.data.formats import read_arrays
+from reproduction.data.source import as_published, checksum
 from shiftune.errors import MissingPackageError, SettingsError, StorageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from shiftune.datasets.source import Source
+    from reproduction.data.source import Source
 
     Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def fetch(source: Source, folder: str | os.PathLike[str] | None = None) -> list[
 
     Examples
     --------
-    >>> from shiftune.datasets.patients import GVHD
+    >>> from reproduction.data.patients import GVHD
     >>> fetch(GVHD, "no/such/folder")
     Traceback (most recent call last):
     ...
@@ -82,7 +82,7 @@ def _downloaded(source: Source) -> list[Floats]:
         import pooch
     except ImportError as error:
         raise MissingPackageError(
-            f"downloading needs pooch; pip install 'shiftune[datasets]'. {_ways(source)}"
+            f"downloading needs pooch; pip install 'shiftune[reproduction]'. {_ways(source)}"
         ) from error
     try:
         # No hash of the raw file: it may differ in line endings or times. `_checked` has ours.

@@ -41,7 +41,7 @@ class Source:
 
     Examples
     --------
-    >>> from shiftune.datasets.patients import GVHD
+    >>> from reproduction.data.patients import GVHD
     >>> GVHD.names[:3], len(GVHD.names)
     (['task_0', 'task_1', 'task_2'], 30)
     """
