@@ -181,6 +181,11 @@ def test_whole_numbers_beside_text_that_is_set_aside(hospitals, task):
     assert {site.labels.dtype.kind for site in table.problem.sources} == {"i"}
 
 
+@pytest.mark.parametrize("dtype", [object, "string", "category", float])
+def test_an_empty_column(dtype):
+    assert read(pd.Series([None] * N, dtype=dtype)).remark == "left out: empty"
+
+
 def test_a_code_for_missing_is_asked_about():
     values = [str(i % 9) for i in range(77)] + ["."] * 23
     assert read(values).remark == (

@@ -116,8 +116,9 @@ def typed(column: pd.Series) -> ReadColumn:
             "text, booleans or dates: leave it out"
         ) from error
     found = ReadColumn(column, kind_of(column), distinct)
+    given = column.dropna()
     is_text = types.is_object_dtype(column) or types.is_string_dtype(column)
-    if is_text and types.infer_dtype(given := column.dropna()) == "string":
+    if is_text and len(given) and types.infer_dtype(given) == "string":
         return _as_dates(found, given) or _as_numbers(found, given)
     return found
 
