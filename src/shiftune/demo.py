@@ -1,4 +1,4 @@
-"""The demonstration: a generated group of hospitals, several estimators, and the hidden truth."""
+"""Demonstration: several risk estimators on generated hospitals, compared with the truth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shiftune.search.space import Space
 
 TARGET = "A"
-# From no correction to the default, and what labels of the target would have given.
+# From no correction to the default; the oracle tunes with the hidden labels of the target.
 METHODS = ("naive", "unbiased", "variance_reduced", "adjusted", "oracle")
 MOST_TREES = 150
 TRUTH_ROWS = 20_000
@@ -33,7 +33,7 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one estimator came to.
+    """Search with one risk estimator, and the true loss of its model.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def answers(
         # Threads that wait for each other cost more than they save on 2,000 rows, and on a busy
         # machine a hundred times as much.
         with warnings.catch_warnings(), threadpool_limits(1):
-            warnings.simplefilter("ignore", OverlapWarning)  # the table of overlap says it
+            warnings.simplefilter("ignore", OverlapWarning)  # the table of overlap shows it
             search.fit(problem)
         chances = search.predict_proba(unseen[list(problem.columns)])
         right = np.searchsorted(search.classes_, unseen["readmitted"])

@@ -29,7 +29,7 @@ def flat(done):
         (["--label", "costs"], "there is no column 'costs'; did you mean 'cost'?"),
         (["--target", "a"], "there is no site 'a'; did you mean 'A'?"),
         (["--model", "lihgtgbm"], "there is no model 'lihgtgbm'; did you mean 'lightgbm'?"),
-        (["--model", "logistic"], "is for classification, and this is regression"),
+        (["--model", "logistic"], "is for classification, not for regression"),
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
         (["--risk", "oracle"], "there is no risk estimator 'oracle'"),
         (["--loss", "sqared"], "did you mean 'squared'?"),
@@ -187,7 +187,10 @@ def test_all_trials_fail(table, tune):
     [
         ("alpha = 1 to 2", "is not valid TOML"),
         ("", "is empty; write one parameter per line"),
-        ("alhpa = { low = 1, high = 2 }", "'alhpa' is no parameter of Ridge; did you mean 'alpha'"),
+        (
+            "alhpa = { low = 1, high = 2 }",
+            "'alhpa' is not a parameter of Ridge; did you mean 'alpha'",
+        ),
         ("alpha = { low = 2, high = 1 }", "low (2) is above high (1)"),
         ("alpha = { low = 0, high = 1, log = true }", "a log scale needs it above 0"),
         ("alpha = { low = 0, hihg = 1 }", "did you mean 'high'?"),

@@ -178,16 +178,16 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("key", "estimator", "message"),
         [
-            ("gama", SVC(), "'gama' is no parameter of SVC; did you mean 'gamma'?"),
+            ("gama", SVC(), "'gama' is not a parameter of SVC; did you mean 'gamma'?"),
             ("Gamma", SVC(), "did you mean 'gamma'?"),
             ("svc__C", SVC(), "did you mean 'C'?"),
-            ("zzzz", linear_model.Ridge(), "'zzzz' is no parameter of Ridge; it has ['alpha', "),
+            ("zzzz", linear_model.Ridge(), "'zzzz' is not a parameter of Ridge; it has ['alpha', "),
             ("C", make_pipeline(StandardScaler(), SVC()), "did you mean 'svc__C'?"),
             ("SVC__C", make_pipeline(StandardScaler(), SVC()), "did you mean 'svc__C'?"),
             ("svc__gama", make_pipeline(StandardScaler(), SVC()), "did you mean 'svc__gamma'?"),
             ("gama", make_pipeline(StandardScaler(), SVC()), "did you mean 'svc__gamma'?"),
             ("svcC", make_pipeline(StandardScaler(), SVC()), "did you mean 'svc__C'?"),
-            (1, SVC(), "1 is no parameter of SVC; parameters are named by text"),
+            (1, SVC(), "1 is not a parameter of SVC; parameters are named by text"),
         ],
     )
     def test_unknown_names(self, key, estimator, message):
@@ -228,7 +228,7 @@ class TestCheck:
 
     def test_names_alone(self):
         check_names(SVC(), ["C", "gamma"])
-        with pytest.raises(ProblemError, match="'c' is no parameter of SVC; did you mean 'C'"):
+        with pytest.raises(ProblemError, match="'c' is not a parameter of SVC; did you mean 'C'"):
             check_names(SVC(), {"c": 1.0})
 
     def test_a_prefix_without_underscores(self):

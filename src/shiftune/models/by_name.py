@@ -1,4 +1,4 @@
-"""Models that can be asked for by name, each with its ready space."""
+"""Models by name, each with a ready search space."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ STEP = "model"
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model that has a name.
+    """Recipe of a model with a name.
 
     Attributes
     ----------
     about : str
-        What it is, in a few words.
+        Description in a few words.
     module : str
-        Where its classes are.
+        Module of its classes.
     regressor, classifier : str
-        Names of the classes; empty where there is none.
+        Names of the classes; empty if the model has none for the task.
     space : function
-        Makes the ready space.
+        Returns the ready search space.
     options : dict
-        How it is made.
+        Arguments of the classes.
     scaled_label : bool
         Whether the regressor needs a standardised label.
     wrapper : function or None
-        What the classifier is wrapped in, and under which name of a parameter.
+        Wrapper of the classifier, and the prefix of the model's parameters in it.
     """
 
     about: str
@@ -61,7 +61,7 @@ class KnownModel:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """What it can be used for."""
+        """Tasks that the model has a class for."""
         both: tuple[tuple[str, Task], ...] = (
             (self.regressor, "regression"),
             (self.classifier, "classification"),
@@ -80,7 +80,7 @@ class ReadyModel:
     bare : estimator
         The model itself; parameters go by its names in files and on the screen.
     prefix : str
-        What stands before these names in the pipeline's own.
+        Prefix of these names in the pipeline.
     space : Space
         The ready space, in the bare model's names.
     """
@@ -212,7 +212,7 @@ def ready_model(
     columns : Schema, or mapping from column names to "number", "category" or "date"
         The columns that the model reads.
     training_rows : int, optional
-        How many rows a trial is trained on; no more neighbours than these are looked for.
+        Number of rows that a trial is trained on; an upper bound on the number of neighbours.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def ready_model(
     if task not in model.tasks:
         others = [other for other, m in MODELS.items() if task in m.tasks]
         raise SettingsError(
-            f"the model {name!r} is for {model.tasks[0]}, and this is {task}; models for it: "
+            f"the model {name!r} is for {model.tasks[0]}, not for {task}; models for {task}: "
             f"{', '.join(others)}"
         )
     bare = _class_of(name, model, task)(**model.options)

@@ -1,4 +1,4 @@
-"""Samplers by name, and which of Optuna's cannot be used."""
+"""Samplers by name, and Optuna's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a search that cannot work, refused before any model is trained."""
+"""Checks of a search's settings, before any model is trained."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.samplers import sampler_named
 from shiftune.search.space import check as check_space
+from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check_model(model: Any) -> None:
-    """Raise a SettingsError if this is no scikit-learn estimator."""
+    """Raise a SettingsError unless the model is a scikit-learn estimator."""
     if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
         raise SettingsError(
             f"the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), got "
@@ -39,7 +40,7 @@ def check_model(model: Any) -> None:
 
 
 def hint_about_columns(problem: ShiftProblem) -> str:
-    """Say what may be wrong with the columns, where no trial got anywhere."""
+    """Return a hint at columns without numbers, a common reason for trials that fail."""
     X = problem.target.X
     if not isinstance(X, pd.DataFrame):
         return ""
@@ -48,8 +49,8 @@ def hint_about_columns(problem: ShiftProblem) -> str:
     if not text:
         return ""
     return (
-        f"\nThe column(s) {text[:5]} hold no numbers. If that is the reason: put a pipeline around "
-        "the model that encodes them (shiftune.models.ready_model makes one), or leave them out"
+        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
+        "pipeline (shiftune.models.ready_model makes one), or leave them out"
     )
 
 
@@ -70,7 +71,7 @@ def check_settings(search: ShiftSearch) -> EvaluationSettings:
 
 
 def loss_for(search: Any, problem: ShiftProblem) -> Loss:
-    """Return the loss, if the model gives what it needs."""
+    """Return the loss of a search, checked against the model and the labels."""
     model = search.estimator
     if problem.task == "classification" and is_regressor(model) and search.loss is None:
         raise DataError(
@@ -91,7 +92,7 @@ def loss_for(search: Any, problem: ShiftProblem) -> Loss:
 
 
 def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
-    """Refuse labels so large, or so small, that no estimate can be computed from the losses."""
+    """Refuse labels whose losses are too large or too small to compute with."""
     middle = np.full(len(labels), np.median(labels.astype(float)))
     size = float(np.abs(labels.astype(float)).max())
     try:
@@ -108,7 +109,7 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
 
 
 def check_numbers(search: Any) -> None:
-    """Raise a SettingsError if a number of trials, processes or a seed cannot be one."""
+    """Check the numbers of trials and processes, and the seed."""
     if not isinstance(search.n_trials, int | np.integer) or search.n_trials <= 0:
         raise SettingsError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")
     if not isinstance(search.n_jobs, int | np.integer) or search.n_jobs == 0:
@@ -153,7 +154,7 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
 
 
 def _check_plain(space: Mapping[str, Any]) -> None:
-    """Refuse choices that a storage gives back as something else, tuples as lists, say."""
+    """Refuse choices that a storage returns as another type, such as tuples as lists."""
     for name, distribution in space.items():
         if isinstance(distribution, CategoricalDistribution):
             for choice in distribution.choices:

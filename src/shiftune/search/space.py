@@ -30,8 +30,9 @@ def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
     >>> check(svm(), SVC())
     >>> check(svm(), make_pipeline(SVC()))
     Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'gamma' is no parameter of Pipeline; did you mean 'svc__gamma'?
-    'C' is no parameter of Pipeline; did you mean 'svc__C'?
+    shiftune.errors.SettingsError: 'gamma' is not a parameter of Pipeline; did you mean
+    'svc__gamma'?
+    'C' is not a parameter of Pipeline; did you mean 'svc__C'?
     """
     if not isinstance(space, Mapping):
         raise SettingsError(
@@ -56,7 +57,7 @@ def check_names(estimator: Any, names: Iterable[str]) -> None:
     >>> from sklearn.svm import SVC
     >>> check_names(SVC(), ["C", "Gama"])
     Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'Gama' is no parameter of SVC; did you mean 'gamma'?
+    shiftune.errors.SettingsError: 'Gama' is not a parameter of SVC; did you mean 'gamma'?
     """
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise SettingsError(
@@ -69,8 +70,8 @@ def check_names(estimator: Any, names: Iterable[str]) -> None:
 
 
 def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
-    """Say that a key is no parameter, and which one may have been meant."""
-    message = f"{key!r} is no parameter of {type(estimator).__name__}"
+    """Return the message for a key that is not a parameter, with the likely ones."""
+    message = f"{key!r} is not a parameter of {type(estimator).__name__}"
     if not isinstance(key, str):
         return f"{message}; parameters are named by text"
     meant = _meant(key, known)
@@ -88,7 +89,7 @@ def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
 
 
 def _meant(key: str, known: Mapping[str, Any]) -> list[str]:
-    """Return the parameters a wrong key may stand for, the likeliest first."""
+    """Return the parameters that a wrong key may stand for, the likeliest first."""
     name = _last_part(key)
     elsewhere = [other for other in known if _last_part(other) == name]
     if elsewhere:  # a step was forgotten, misspelt or is too much

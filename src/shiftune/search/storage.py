@@ -12,7 +12,7 @@ import optuna
 from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.resuming import check_format, check_same
 from shiftune.search.journal_lock import JournalLock
 
@@ -51,12 +51,12 @@ def open_study(
         except ProblemError:
             raise
         except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
-            raise ProblemError(
+            raise StorageError(
                 f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
                 f"Optuna storage ({type(error).__name__}: {error}); give another"
             ) from error
     if len(study.directions) > 1:
-        raise ProblemError(
+        raise StorageError(
             f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
             "give another storage"
         )
@@ -99,7 +99,7 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
     if storage is None or isinstance(storage, BaseStorage):
         return storage
     if not isinstance(storage, str | os.PathLike):
-        raise ProblemError(
+        raise SettingsError(
             f"storage is a path, an Optuna storage or its URL, got {type(storage).__name__}"
         )
     text = os.fspath(storage)
@@ -107,9 +107,9 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
         return text
     path = Path(text).absolute()
     if path.is_dir():
-        raise ProblemError(f"the storage {text!r} is a folder; give the path of a file in it")
+        raise StorageError(f"the storage {text!r} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
-        raise ProblemError(f"the storage {text!r} is no ordinary file; give another path")
+        raise StorageError(f"the storage {text!r} is no ordinary file; give another path")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a"):
@@ -118,7 +118,7 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
         # A search that was killed has left it, with a version that used Optuna's own locks.
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     except OSError as error:
-        raise ProblemError(
+        raise StorageError(
             f"the storage {text!r} cannot be written ({error.strerror}); give another path"
         ) from error
     return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
