@@ -34,7 +34,7 @@ def fetch(source: Source, folder: str | os.PathLike[str] | None = None) -> list[
     source : Source
     folder : path, optional
         A folder with one ``.npy`` file per patient, or with the one file that would be
-        downloaded. Default: found as told above.
+        downloaded. Default: see above.
 
     Returns
     -------

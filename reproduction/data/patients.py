@@ -46,7 +46,7 @@ FEATURE_NAMES = [name.replace(":", "_") for name in TELEMONITORING[FEATURES]]
 def load_parkinson(
     target: str = "patient_28", *, folder: str | os.PathLike[str] | None = None
 ) -> ShiftProblem:
-    """Return Parkinson's telemonitoring [1]_ as in the paper [2]_: tell UPDRS from the voice.
+    """Return Parkinson's telemonitoring [1]_ as in the paper [2]_: UPDRS from the voice.
 
     42 patients with 101 to 168 recordings each, 17 features (the time of the recording and 16
     measures of the voice, not scaled), label: total UPDRS. The sources are all patients but the

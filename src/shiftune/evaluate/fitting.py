@@ -96,8 +96,8 @@ class TrialLosses:
 class FitPlan(Protocol):
     """Which models a trial fits, and whose losses they give.
 
-    A plan that needs several fits (models that leave some sources out, say) is another class
-    with this method; nothing else of the search has to change.
+    A plan of several fits, such as models that leave sources out, is another class with this
+    method; nothing else of the search changes.
     """
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
@@ -105,7 +105,7 @@ class FitPlan(Protocol):
 
 
 class PooledFit:
-    """One model on the training rows of all sources, asked about all validation rows at once."""
+    """One model on the training rows of all sources, evaluated on all validation rows."""
 
     def __repr__(self) -> str:
         return "PooledFit()"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shiftune import names
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, SettingsError
 from shiftune.names import complete
 from shiftune.spelling import check_choice
 
@@ -46,7 +46,7 @@ class Loss:
     needs : {"predict", "predict_proba"}
         Which of the model's answers it reads.
     upper : float
-        Larger losses are cut to this; the theory asks for a bounded loss.
+        Larger losses are cut to this; the theory needs a bounded loss.
 
     Examples
     --------
@@ -67,43 +67,43 @@ class Loss:
         """Return the loss of every row, shape (n,), finite."""
         labels, predicted = np.asarray(y), np.asarray(prediction)
         if labels.ndim != 1:
-            raise ProblemError(f"{self.name}: y must have shape (n,), got {labels.shape}")
+            raise DataError(f"{self.name}: y must have shape (n,), got {labels.shape}")
         if self.needs == "predict_proba":
             values = self.function(labels, *_probabilities(self.name, predicted, classes))
         else:
             if predicted.shape == (len(labels), 1):
                 predicted = predicted[:, 0]
             if predicted.shape != labels.shape:
-                raise ProblemError(
+                raise DataError(
                     f"{self.name}: {len(labels)} labels but predictions of shape "
                     f"{predicted.shape}; one prediction per row is needed"
                 )
-            with np.errstate(over="ignore"):  # said below
+            with np.errstate(over="ignore"):  # refused below
                 values = self.function(labels, predicted)
         losses = np.asarray(values, dtype=float)
         if losses.shape != labels.shape:
             # An (n, 1) prediction against (n,) labels would quietly make an (n, n) table.
-            raise ProblemError(
+            raise DataError(
                 f"{self.name}: {len(labels)} labels and predictions of shape {predicted.shape} "
                 f"gave losses of shape {losses.shape}; one loss per row is needed"
             )
         if np.isnan(losses).any():
-            raise ProblemError(
+            raise DataError(
                 f"{self.name}: {int(np.isnan(losses).sum())} loss(es) are NaN: the model predicts "
                 "NaN there, or the label is missing"
             )
         losses = np.minimum(losses, self.upper)
         if not np.abs(losses).max(initial=0.0) <= LARGEST_LOSS:
-            raise ProblemError(self._too_large(losses, labels))
+            raise DataError(self._too_large(losses, labels))
         return np.asarray(losses)
 
     def _too_large(self, losses: Floats, labels: NDArray[Any]) -> str:
         most = np.abs(losses).max()
         what = f"losses of up to {most:.0e}" if np.isfinite(most) else "infinite losses"
-        said = f"{self.name}: {what} are too large to compute with; bound them with bounded()"
+        words = f"{self.name}: {what} are too large to compute with; bound them with bounded()"
         if self.needs != "predict" or labels.dtype.kind not in "iuf":
-            return said
-        return f"{said}, or divide the labels, which are of up to {np.abs(labels).max():.0e}"
+            return words
+        return f"{words}, or divide the labels, which are of up to {np.abs(labels).max():.0e}"
 
 
 def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
@@ -123,13 +123,13 @@ def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
 
 
 def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:
-    """Return the loss cut off at `upper`, since the theory asks for a bounded one.
+    """Return the loss cut off at `upper`, as the theory needs a bounded one.
 
     >>> bounded("squared", 1.0)([0.0, 0.0], [0.5, 3.0])
     array([0.25, 1.  ])
     """
     if not upper > 0:
-        raise ProblemError(f"the bound of a loss must be > 0, got {upper}")
+        raise SettingsError(f"the bound of a loss must be > 0, got {upper}")
     base = loss_named(loss)
     return replace(base, upper=float(upper), name=f"{base.name} up to {upper:g}")
 
@@ -141,7 +141,7 @@ def pinball(quantile: float = 0.5) -> Loss:
     array([0.9, 0.1])
     """
     if not 0 < quantile < 1:
-        raise ProblemError(f"a quantile lies between 0 and 1, got {quantile}")
+        raise SettingsError(f"a quantile lies between 0 and 1, got {quantile}")
 
     def loss(y: Floats, p: Floats) -> Floats:
         above = _numeric("pinball", y) - p
@@ -164,9 +164,7 @@ def _absolute(y: Floats, p: Floats) -> Floats:
 
 def _zero_one(y: NDArray[Any], p: NDArray[Any]) -> Floats:
     if (y.dtype.kind in "OUS") != (p.dtype.kind in "OUS"):
-        raise ProblemError(
-            "zero_one: the labels are text but the predictions numbers, or vice versa"
-        )
+        raise DataError("zero_one: the labels are text but the predictions numbers, or vice versa")
     return np.asarray(y != p, dtype=float)
 
 
@@ -185,9 +183,7 @@ def _brier(y: NDArray[Any], P: Floats, classes: NDArray[Any]) -> Floats:
 
 def _numeric(name: str, y: NDArray[Any]) -> Floats:
     if y.dtype.kind not in "biuf":
-        raise ProblemError(
-            f"{name}: labels or predictions are {y.dtype}, but this loss needs numbers"
-        )
+        raise DataError(f"{name}: labels or predictions are {y.dtype}, but this loss needs numbers")
     return np.asarray(y, dtype=float)
 
 
@@ -196,26 +192,26 @@ def _probabilities(
 ) -> tuple[Floats, NDArray[Any]]:
     """Return probabilities of shape (n, C) that add up to 1, and the C classes."""
     if classes is None:
-        raise ProblemError(f"{name}: classes= is needed, in the order of the model's columns")
+        raise SettingsError(f"{name}: classes= is needed, in the order of the model's columns")
     known = np.asarray(classes)
     P = predicted.astype(float)
     if P.ndim == 1 and len(known) == 2:  # the probability of the second class
         P = np.column_stack([1 - P, P])
     if P.ndim != 2 or P.shape[1] != len(known):
-        raise ProblemError(
+        raise DataError(
             f"{name}: probabilities of shape {predicted.shape} do not fit {len(known)} classes"
         )
     if np.isnan(P).any():
-        raise ProblemError(f"{name}: {int(np.isnan(P).any(axis=1).sum())} row(s) are NaN")
+        raise DataError(f"{name}: {int(np.isnan(P).any(axis=1).sum())} row(s) are NaN")
     if P.min(initial=0) < -1e-6 or not np.allclose(P.sum(axis=1), 1, atol=1e-3):
-        raise ProblemError(f"{name}: the probabilities of a row must be >= 0 and add up to 1")
+        raise DataError(f"{name}: the probabilities of a row must be >= 0 and add up to 1")
     return P / P.sum(axis=1, keepdims=True), known
 
 
 def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the column of every label, shape (n,); labels can be of any kind."""
     if (y.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
-        raise ProblemError(
+        raise DataError(
             f"{name}: the labels are {y.dtype} but the model's classes {classes.dtype}; text and "
             "numbers are never the same class"
         )
@@ -225,7 +221,7 @@ def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
     unseen = ranked[place] != y
     if np.any(unseen):
         missing = sorted({str(label) for label in y[unseen]})
-        raise ProblemError(
+        raise DataError(
             f"{name}: the class(es) {missing} occur in the labels but the model has never seen "
             f"them; it knows {[str(c) for c in classes]}"
         )

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from shiftune.evaluate.losses import Loss
 
 
-# Parts into which the sources are dealt if one of them is left out of all trials.
+# Groups of sources, one of which is left out where a trial has one fit.
 GROUPS_FOR_ONE_FIT = 4
 
 
 class LeaveSourcesOut:
-    r"""Judge a trial half on known and half on unseen sites.
+    r"""Evaluate a trial half on known and half on unseen sites.
 
-    A model trained on all sources has seen other rows of every site on which it is judged; at the
-    target it has seen none. So the sources are dealt to a few groups, for each group a further
-    model is trained without it, and a row's loss is
+    A model trained on all sources has seen other rows of every site on which it is evaluated;
+    at the target it has seen none. So the sources are assigned to a few groups, a further model is
+    trained without each group, and a row's loss is
 
     .. math:: L_i = (1 - u)\, \ell(h(x_i), y_i) + u\, \ell(h_{-g(i)}(x_i), y_i) .
 
-    The first part is steadier (all models of the second have fewer sources, each its own), the
-    second is about the right question; u = 1/2 chose better than either in `benchmarks/arena`.
+    The first part has less noise (each model of the second has fewer sources), the second measures
+    what matters; u = 1/2 chose better than either in `benchmarks/arena`.
 
     Where a fit takes minutes, ``LeaveSourcesOut(0)`` makes do with one model per trial. It is
     trained without one of four groups, that whose training rows are nearest to a quarter of all,
-    and judged on all sources. Unseen sites then count with their own say, about a quarter, instead
-    of half, so its estimates are lower. (Where every group has a class of its own, none is left
+    and evaluated on all sources. Unseen sites then count about a quarter instead of half, so its
+    estimates are lower. (Where every group has a class of its own, none is left
     out.)
 
     Parameters
@@ -73,18 +73,18 @@ class LeaveSourcesOut:
         return f"LeaveSourcesOut(extra_fits={self.extra_fits}, unseen={self.unseen:g})"
 
     def groups(self, train_sites: NDArray[np.str_]) -> list[tuple[str, ...]]:
-        """Deal the sites to groups of about as many training rows, the largest site first."""
+        """Assign the sites, the largest first, to groups of about equally many training rows."""
         names, rows = np.unique(train_sites, return_counts=True)
         wanted = self.extra_fits or GROUPS_FOR_ONE_FIT
-        dealt: list[list[str]] = [[] for _ in range(min(wanted, len(names)))]
-        if len(dealt) < 2:
+        groups: list[list[str]] = [[] for _ in range(min(wanted, len(names)))]
+        if len(groups) < 2:
             return []
-        sizes = np.zeros(len(dealt))
+        sizes = np.zeros(len(groups))
         for j in np.argsort(-rows, kind="stable"):
             smallest = int(np.argmin(sizes))
-            dealt[smallest].append(str(names[j]))
+            groups[smallest].append(str(names[j]))
             sizes[smallest] += rows[j]
-        return [tuple(group) for group in dealt]
+        return [tuple(group) for group in groups]
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the mixed losses."""
@@ -94,16 +94,16 @@ class LeaveSourcesOut:
         known = pooled.by_source
         place = {name: j for j, name in enumerate(data.names)}
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
-            judged = sorted(place[name] for name in group if name in place)
-            others = _without(group, data) if judged else None
+            evaluated = sorted(place[name] for name in group if name in place)
+            others = _without(group, data) if evaluated else None
             if others is None:
                 continue
-            before = np.concatenate([known[j] for j in judged])
-            names = [data.names[j] for j in judged]
+            before = np.concatenate([known[j] for j in evaluated])
+            names = [data.names[j] for j in evaluated]
             unseen = losses_of_fit(clone(model), others, loss, names, before)
             mixed = (1 - self.unseen) * before + self.unseen * unseen
-            ends = np.cumsum([len(known[j]) for j in judged])[:-1]
-            for j, own in zip(judged, np.split(mixed, ends), strict=True):
+            ends = np.cumsum([len(known[j]) for j in evaluated])[:-1]
+            for j, own in zip(evaluated, np.split(mixed, ends), strict=True):
                 known[j] = own
         return TrialLosses(known, pooled.naive)
 

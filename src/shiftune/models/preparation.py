@@ -50,7 +50,7 @@ class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def preparation(schema: Schema) -> Pipeline:
     """Return a pipeline from columns of any kind to a float array without gaps.
 
-    Numbers and dates: the median where they are missing, with a 0/1 column that says so; scaled to
+    Numbers and dates: the median where they are missing, with a 0/1 column that marks it; scaled to
     mean 0 and standard deviation 1. Categories: a 0/1 column for each of the 20 most frequent,
     missing being one of them, and one for all others.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.names import RATIOS, complete
 from shiftune.ratio.base import DensityRatio
 from shiftune.ratio.classifier import ClassifierRatio
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Standard errors by which a source's own best candidate must win.
 DEPARTURE = 2.0
-# A source (or target) with fewer rows says nothing about which candidate is best; it gets the one
-# that is best for the others.
+# A source with fewer rows gets the candidate that is best for the others; a target with fewer rows
+# gets the first.
 FEWEST_ROWS = 10
 
 
@@ -82,7 +82,7 @@ class AutoRatio(DensityRatio):
         """Hand the user's rows to the candidates, each of which encodes them in its way."""
         candidates = dict(self.candidates or default_candidates(self.random_state))
         if not candidates:
-            raise ProblemError("AutoRatio needs at least one candidate")
+            raise SettingsError("AutoRatio needs at least one candidate")
         names = list(candidates)
         self.scores_ = pd.DataFrame(np.nan, index=range(len(sources)), columns=names)
         self.choice_ = names[:1] * len(sources)

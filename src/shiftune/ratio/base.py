@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem.columns import align, as_features
 from shiftune.rows.encoding import RowEncoder
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from shiftune.problem.site import Features
 
 
-# From fewer rows a ratio says next to nothing, whatever its weights look like.
+# With fewer target rows the weights are meaningless, however plausible they look.
 FEWEST_TARGET_ROWS = 5
 
 
 def target_and_sources(X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
     """Check the rows of the target and of k sources, and bring their columns in one order."""
     if len(X_sources) == 0:
-        raise ProblemError("there are no sources to compare the target with")
+        raise DataError("there are no sources to compare the target with")
     tables = {"target": as_features(X_target, "target")}
     for number, X in enumerate(X_sources, start=1):
         tables[f"source {number}"] = as_features(X, f"source {number}")
     for site, X in tables.items():
         if len(X) == 0:
-            raise ProblemError(f"{site} has no rows to compare; it needs some")
+            raise DataError(f"{site} has no rows to compare; it needs some")
     return list(align(tables).values())
 
 
@@ -63,14 +63,14 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         """Return w_j at rows of every source: k arrays of shape (n_j,), in the order of `fit`."""
         self._check_fitted()
         if len(X_sources) != self.n_sources_:
-            raise ProblemError(
-                f"weights were asked for {len(X_sources)} sources, but the ratio was fitted on "
+            raise DataError(
+                f"weights are wanted for {len(X_sources)} sources, but the ratio was fitted on "
                 f"{self.n_sources_}"
             )
         return [self.weights_at(X, source=j) for j, X in enumerate(X_sources)]
 
     def weights_at(self, X: Any, *, source: int) -> NDArray[np.float64]:
-        """Return w_j at any rows (those of the target, say), shape (n,)."""
+        """Return w_j at any rows, for example the target's, shape (n,)."""
         self._check_fitted()
         where = f"rows for source {source + 1}"
         aligned = align({"the rows of fit": self._like_, where: as_features(X, where)})
@@ -89,21 +89,21 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_sources_"):
-            raise ProblemError(f"this {type(self).__name__} has not been fitted; call fit first")
+            raise SettingsError(f"this {type(self).__name__} is not fitted; call fit first")
 
 
 class EncodedRatio(DensityRatio):
     """A density ratio that is learned from numbers.
 
     A subclass writes `_fit_encoded` and `_weights_encoded`, which see float arrays; categories,
-    missing values and scales are dealt with here (see `RowEncoder`).
+    missing values and scales are handled here (see `RowEncoder`).
     """
 
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
         if len(target) < FEWEST_TARGET_ROWS:
             warnings.warn(
-                f"the target has {len(target)} row(s), too few to tell what its rows are like: "
-                "density ratios, and all that rests on them, mean little; collect more of its rows",
+                f"the target has {len(target)} row(s), too few to estimate its distribution; "
+                "density ratios, and figures based on them, are unreliable: collect more rows",
                 DataWarning,
                 stacklevel=3,
             )

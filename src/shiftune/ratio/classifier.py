@@ -1,4 +1,4 @@
-"""Density ratios from a classifier that tells target rows from source rows."""
+"""Density ratios from a classifier of target rows against source rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.ratio.base import EncodedRatio
 from shiftune.rows.subsample import subsample
 
@@ -95,12 +95,12 @@ class ClassifierRatio(EncodedRatio):
                     early_stopping=n >= 10,  # it sets rows of both classes aside
                     random_state=self.random_state,
                 )
-            raise ProblemError(
+            raise SettingsError(
                 f"the classifier is 'logistic', 'boosting' or a scikit-learn classifier, got "
                 f"{self.estimator!r}"
             )
         if not hasattr(self.estimator, "predict_proba"):
-            raise ProblemError(
+            raise SettingsError(
                 f"{type(self.estimator).__name__} has no predict_proba; a density ratio needs "
                 "probabilities (for SVMs wrap it in CalibratedClassifierCV)"
             )

@@ -24,7 +24,7 @@ _MOST_ROWS = 5_000
 def column_shifts(
     X_target: Features, X_sources: Sequence[Features], names: Sequence[str]
 ) -> pd.DataFrame:
-    r"""Say for every column and source how differently it is distributed at the target.
+    r"""Distance between the distributions of every column at the target and at each source.
 
     From 0 (alike) to 1 (nothing in common): for numbers and dates the Kolmogorov-Smirnov
     distance, :math:`\sup_t |F_T(t) - F_j(t)|`, with missing values below all others; for

@@ -22,7 +22,7 @@ class Guard:
     r"""Limits within which a source's weights are believed.
 
     The mean of true density ratios over a source's own rows is 1: :math:`E_j[w_j] = 1`. Where
-    the source has no rows like the target's, the sample says otherwise: the weights are ~0 on
+    the source has no rows like the target's, their sample mean is not: the weights are ~0 on
     all rows, so the weighted losses hardly vary, so the source looks as if it knew the risk
     (~0) exactly, and an inverse-variance mean gives it all the mass. The guard looks at the
     weights alone, so that it decides alike for every model that is compared.
@@ -37,17 +37,17 @@ class Guard:
         The mean weight must lie between these.
     min_ess : float
         At least so many effective rows, :math:`(\sum w)^2 / \sum w^2`; a source that is small
-        but whose rows count about alike (at least a quarter of them effective) may speak.
+        but whose rows count about alike (at least a quarter of them effective) is used.
     min_ess_together : float
-        Where no source may speak by itself, those with a mean weight of at least 0.01 still show
+        Where no source can be used by itself, those with a mean weight of at least 0.01 still show
         which of their rows are most like the target's, if they have so many effective rows in
         all: where the assumption holds, a choice by logistic ratios then costs a third to a
         seventh of what the naive one costs (benchmarks/fallback.py). See `shiftune.risk.estimate`.
     prior_rows : float
         The divergence of a source is an estimate too, and a wild one from few rows; taken at
         face value, the source that happens to vary least gets most of the mass. So that of the
-        source is mixed with what its weights and the other sources' noise say, as if that had
-        been seen on so many rows. See `shiftune.risk.lambdas`.
+        source is mixed with the value that its weights and the other sources' noise suggest, as
+        if that had been seen on so many rows. See `shiftune.risk.lambdas`.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.ratio.base import DensityRatio
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class KnownRatio(DensityRatio):
         """Return the user's function at these rows, checked: shape (n,), finite, >= 0."""
         w = np.asarray(self.functions[source](X), dtype=float)
         if w.shape != (len(X),):
-            raise ProblemError(
+            raise SettingsError(
                 f"the known ratio of source {source + 1} returned shape {w.shape} for {len(X)} "
                 f"rows; it must return shape ({len(X)},)"
             )
         if not np.all(np.isfinite(w)) or np.any(w < 0):
-            raise ProblemError(
+            raise SettingsError(
                 f"the known ratio of source {source + 1} returned weights that are negative or "
                 "not finite"
             )
@@ -53,6 +53,6 @@ class KnownRatio(DensityRatio):
 
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
         if len(self.functions) != len(sources):
-            raise ProblemError(
+            raise SettingsError(
                 f"there are {len(self.functions)} known ratios for {len(sources)} sources"
             )

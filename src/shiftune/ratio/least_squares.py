@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 from scipy.spatial.distance import pdist
 from threadpoolctl import threadpool_limits
 
-from shiftune.errors import ProblemError
+from shiftune.errors import SettingsError
 from shiftune.ratio.base import EncodedRatio
 from shiftune.rows.columns import raw_numbers
 
@@ -40,7 +40,7 @@ class KernelSums:
     Attributes
     ----------
     H : array of shape (K, S, b, b)
-        :math:`\sum_{i \in f} \phi(x_i) \phi(x_i)^\top`; zeros where it is not asked for.
+        :math:`\sum_{i \in f} \phi(x_i) \phi(x_i)^\top`; zeros where it is not needed.
     h : array of shape (K, S, b)
         :math:`\sum_{i \in f} \phi(x_i)`.
     n : array of shape (K,)
@@ -144,7 +144,7 @@ class RULSIF(EncodedRatio):
     @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
     def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
         if not 0 <= self.alpha < 1:
-            raise ProblemError(f"alpha must be at least 0 and below 1, got {self.alpha}")
+            raise SettingsError(f"alpha must be at least 0 and below 1, got {self.alpha}")
         penalties = np.sort(_grid(self.penalties, PENALTIES, "penalties"))
         rng = np.random.default_rng(self.random_state)
         order = rng.permutation(len(Z_target))
@@ -263,7 +263,7 @@ def _best_of_grid(
         mean_w2 += np.einsum("sbp,sbp->sp", A, H @ A)
     best = np.unravel_index(np.argmin(0.5 * mean_w2 - mean_T_w), mean_w.shape)
     covers = mean_w[best] <= MOST_MEAN_WEIGHT and mean_T_w[best] <= MOST_EXCESS * mean_w2[best]
-    # With a handful of rows the held-out means say little.
+    # With a handful of rows the held-out means are noise.
     return int(best[0]), int(best[1]), bool(covers or source.n.sum() < FEWEST_ROWS)
 
 
@@ -325,5 +325,5 @@ def _median_distance(Z: Floats) -> float:
 def _grid(given: Sequence[float] | None, default: Sequence[float], name: str) -> Floats:
     grid = np.atleast_1d(np.asarray(default if given is None else given, dtype=float))
     if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
-        raise ProblemError(f"{name} must be numbers > 0, got {given!r}")
+        raise SettingsError(f"{name} must be numbers > 0, got {given!r}")
     return grid

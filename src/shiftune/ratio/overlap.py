@@ -45,7 +45,7 @@ def diagnose(
     guard: Guard | None = None,
     random_state: int = 0,
 ) -> pd.DataFrame:
-    """Say, before any model is trained, which sources overlap with the target.
+    """Measure which sources overlap with the target, before any model is trained.
 
     Half of every source's rows is used to estimate the density ratio, the other half to look at
     the weights.

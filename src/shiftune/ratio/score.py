@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.problem.site import rows_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def held_out_scores(
     tables = [X_target, *X_sources]
     n_folds = min(n_folds, *(len(X) for X in tables))
     if n_folds < 2:
-        raise ProblemError("a held-out score needs at least 2 rows in the target and every source")
+        raise DataError("a held-out score needs at least 2 rows in the target and every source")
     folds = KFold(n_folds, shuffle=True, random_state=random_state)
     scores = np.empty((n_folds, len(X_sources)))
     for f, cuts in enumerate(zip(*(folds.split(X) for X in tables), strict=True)):

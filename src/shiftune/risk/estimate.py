@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.ratio.guard import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk import lambdas
 from shiftune.risk.assembly import estimated
@@ -75,7 +75,7 @@ def estimate(
     guard : bool or Guard
         Leave out sources whose weights show that they do not overlap with the target, and steady
         the divergences of small sources (`Guard.prior_rows`). False gives the published
-        estimator exactly. Where no source may speak by itself, the estimate falls back, with an
+        estimator exactly. Where no source can be used by itself, the estimate falls back, with an
         `OverlapWarning`: on self-normalised weights if together the sources have
         `Guard.min_ess_together` effective rows, else on "naive".
     divergence : {"plug_in", "cross_fitted", "weights_only"}
@@ -97,36 +97,36 @@ def estimate(
     check_choice(method, METHODS, "risk estimator")
     if method in ("naive", "oracle"):
         sample = read_sample(losses, None, names)
-        return _assembled(sample, lambdas.unbiased(sample), method)
+        return _weighted(sample, lambdas.unbiased(sample), method)
     if weights is None:
-        raise ProblemError(f"method={method!r} needs weights, one array per source")
+        raise SettingsError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
     if method == "self_normalised":
         return self_normalised(sample)
     limits = Guard() if guard is True else guard
     reasons = (None,) * len(sample.n) if limits is False else _objections(sample, limits)
-    speaks = np.array([reason is None for reason in reasons])
-    if not speaks.any():
-        return _fallen_back(sample, reasons, method, limits)
+    counts = np.array([reason is None for reason in reasons])
+    if not counts.any():
+        return _fallback(sample, reasons, method, limits)
     if limits is False and not sample.w.any():
-        raise ProblemError("all weights of all sources are 0; the density ratio has failed")
-    heard = sample if speaks.all() else sample.only(speaks)
+        raise DataError("all weights of all sources are 0; the density ratio has failed")
+    used = sample if counts.all() else sample.only(counts)
     if method == "random_effects":
-        return random_effects(sample, speaks, reasons)
+        return random_effects(sample, counts, reasons)
     if method == "unbiased":
-        lam_heard = lambdas.unbiased(heard)
+        lam_used = lambdas.unbiased(used)
     elif method == "lambda":
-        everyone = lambdas.given(sample, lam)[sample.rows(speaks)]
+        everyone = lambdas.given(sample, lam)[sample.rows(counts)]
         if everyone.sum() == 0:
-            return _fallen_back(sample, reasons, method, limits)
-        lam_heard = everyone / everyone.sum()
+            return _fallback(sample, reasons, method, limits)
+        lam_used = everyone / everyone.sum()
     else:
-        lam_heard = lambdas.variance_reduced(
-            heard, divergence, prior_rows=0.0 if limits is False else limits.prior_rows
+        lam_used = lambdas.variance_reduced(
+            used, divergence, prior_rows=0.0 if limits is False else limits.prior_rows
         )
     lam_rows = np.zeros(len(sample.L))
-    lam_rows[sample.rows(speaks)] = lam_heard
-    return _assembled(sample, lam_rows, method, reasons)
+    lam_rows[sample.rows(counts)] = lam_used
+    return _weighted(sample, lam_rows, method, reasons)
 
 
 def _objections(sample: Sample, guard: Guard) -> tuple[Verdict | None, ...]:
@@ -137,10 +137,10 @@ def _objections(sample: Sample, guard: Guard) -> tuple[Verdict | None, ...]:
     )
 
 
-def _fallen_back(
+def _fallback(
     sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | bool
 ) -> RiskEstimate:
-    """Say what can be said where no source overlaps enough with the target by itself."""
+    """Return a rougher estimate where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
     together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
     if isinstance(limits, Guard) and together.sum() >= limits.min_ess_together:
@@ -148,15 +148,15 @@ def _fallen_back(
         instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
     else:
         uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
-        found = _assembled(uncorrected, lambdas.unbiased(sample), "naive")
+        found = _weighted(uncorrected, lambdas.unbiased(sample), "naive")
         found = replace(found, mean_weights=sample.means(sample.w), ess=ess)
         instead = "naive, the uncorrected mean loss of all sources"
-    said = "; ".join(
+    objections = "; ".join(
         f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
     )
     warnings.warn(
         f"no source overlaps enough with the target, so '{method}' falls back on {instead}; that "
-        f"says little about the target ({said})",
+        f"is a rough guess ({objections})",
         OverlapWarning,
         stacklevel=3,
     )
@@ -167,7 +167,7 @@ def _fallen_back(
     )
 
 
-def _assembled(
+def _weighted(
     sample: Sample,
     lam_rows: NDArray[np.float64],
     method: str,

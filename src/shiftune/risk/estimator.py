@@ -1,4 +1,4 @@
-"""The interface of risk estimators: what a search asks of one."""
+"""The interface of risk estimators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the sources say the same: the estimate read as a meta-analysis of k studies."""
+"""Agreement of the sources: the estimate read as a meta-analysis of k studies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtrc, fdtrc, stdtrit
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.ratio.guard import Guard
 from shiftune.risk.lambdas import shrink_divergences
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Student's t with one or two degrees of freedom has no variance: from fewer rows than this there
-# is no telling how sure a source is of its own estimate.
+# Student's t with one or two degrees of freedom has no variance: with fewer rows than this the
+# error of a source's own estimate is unknown.
 FEWEST_EFFECTIVE_ROWS = 4.0
-# Estimators in which all rows of a source speak alike about that source.
+# Estimators in which all rows of a source count alike for that source.
 UNWEIGHTED = ("naive", "adjusted")
 
 
@@ -103,12 +103,12 @@ def heterogeneity(
     m, v = np.asarray(estimates, dtype=float), np.asarray(variances, dtype=float)
     k = len(m)
     if m.ndim != 1 or m.shape != v.shape or k < 2:
-        raise ProblemError(
+        raise DataError(
             f"at least two estimates, with a variance each, can be compared; got {m.shape} "
             f"estimates and {v.shape} variances"
         )
     if not (v > 0).all():
-        raise ProblemError("variances must be above 0; leave out estimates that have none")
+        raise DataError("variances must be above 0; leave out estimates that have none")
     a = 1 / v
     q = _spread(m, a)
     expected, p_value = float(k - 1), float(chdtrc(k - 1, q))
@@ -131,32 +131,34 @@ def heterogeneity(
 
 
 def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
-    r"""Compare what the sources of an estimate say, each with its effective rows.
+    r"""Compare the sources' own estimates, each with its effective rows.
 
     Compared are the self-normalised risks :math:`m_j / \bar w_j`: weights of a source that are
-    all too low or too high by a factor say nothing about its labels. Where losses are small they
+    all too low or too high by a factor do not concern its labels. Where losses are small they
     also vary less, so a source whose estimate is low by chance would seem sure of it, and Q would
     be far too large (at 20 sources of 40 rows in a third of all cases, nominally 5 %). The
     divergences are therefore shrunk as the guard does it (`Guard.prior_rows`), and taken
     without what normalising saves. With estimated weights the p value then falls below 5 % in at
     most about 5 % of cases (benchmarks/stability.py).
 
-    Sources without a say are not asked, nor are those with fewer than 4 effective rows, nor the
+    Sources with share 0 are not compared, nor are those with fewer than 4 effective rows, nor the
     target's own labelled rows. None where fewer than two are left, or no loss varies.
     """
     # An estimate that fell back is normalised already, or does not use the weights at all.
     scale = np.ones(len(risk.n)) if risk.fallback else risk.mean_weights
     rows = risk.n.astype(float) if risk.method in UNWEIGHTED else risk.ess
-    asked = (risk.lam > 0) & (rows >= FEWEST_EFFECTIVE_ROWS) & (scale > 0)
-    asked[len(risk.source_names) :] = False
-    if asked.sum() < 2 or not risk.divergences[asked].any():
+    compared = (risk.lam > 0) & (rows >= FEWEST_EFFECTIVE_ROWS) & (scale > 0)
+    compared[len(risk.source_names) :] = False
+    if compared.sum() < 2 or not risk.divergences[compared].any():
         return None
-    n, ess, mean_weights = risk.n[asked], rows[asked], scale[asked]
+    n, ess, mean_weights = risk.n[compared], rows[compared], scale[compared]
     square = mean_weights**2 * n / ess
-    div = shrink_divergences(n, risk.divergences[asked], square, mean_weights, Guard().prior_rows)
+    div = shrink_divergences(
+        n, risk.divergences[compared], square, mean_weights, Guard().prior_rows
+    )
     # Div divides by the rows; an unbiased variance by one effective row less.
     variances = div / n * ess / (ess - 1)
-    return heterogeneity(risk.estimates[asked] / mean_weights, variances, ess - 1)
+    return heterogeneity(risk.estimates[compared] / mean_weights, variances, ess - 1)
 
 
 def _spread(m: Floats, a: Floats) -> float:

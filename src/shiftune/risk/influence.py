@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.ratio.verdict import Reason, Verdict
 from shiftune.spelling import check_choice
 
@@ -45,7 +45,7 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     j = risk.names.index(check_choice(name, risk.names, "source"))
     share = float(risk.lam[j] * risk.n[j])
     if share >= ALL:
-        raise ProblemError(f"the estimate rests on {name!r} alone; without it there is none")
+        raise DataError(f"the estimate rests on {name!r} alone; without it there is none")
     own = risk.lam[-1] * risk.n[-1] if risk.labelled_target and name != risk.names[-1] else 0.0
     rest = 1 - share - own
     if rest <= 1 - ALL:  # nothing but the target's own rows is left
@@ -61,11 +61,11 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
 
 
 def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
-    """Say, for every source, what the estimate would be without it.
+    """Estimate without each source in turn.
 
     Returns
     -------
-    DataFrame, one row per source that has a say (labelled rows of the target are no source)
+    DataFrame, one row per source with a share above 0 (labelled rows of the target are no source)
         share in the estimate; without, the estimate without it (NaN where there is none); change,
         how far the source moves the estimate; change_in_stderr, the same in standard errors of
         the estimate.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, SettingsError
 from shiftune.risk.theory import optimal_lambda, unbiased_lambda
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ CROSS_FIT_FOLDS = 5
 def given(sample: Sample, lam: ArrayLike | None) -> Floats:
     """Check the user's lambda and give every row that of its source, shape (n,)."""
     if lam is None:
-        raise ProblemError("method='lambda' needs lam=, one number per source")
+        raise SettingsError("method='lambda' needs lam=, one number per source")
     values = np.asarray(lam, dtype=float)
     if values.shape != sample.n.shape or not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise ProblemError(
+        raise SettingsError(
             f"lam must hold {len(sample.n)} finite numbers >= 0, one per source, got {lam!r}"
         )
     total = float(values @ sample.n)
     if not np.isclose(total, 1.0, rtol=1e-6):
-        raise ProblemError(
+        raise SettingsError(
             f"lam must satisfy sum_j lam_j n_j = 1 to be unbiased, got {total:.6g}; divide by it"
         )
     return sample.rows(values)
@@ -64,7 +64,7 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: floa
         return sample.rows(optimal_lambda(sample.n, _divergences(sample, prior_rows)))
     if divergence == "cross_fitted":
         return _cross_fitted(sample, prior_rows)
-    raise ProblemError(
+    raise SettingsError(
         f"divergence is 'plug_in', 'cross_fitted' or 'weights_only', got {divergence!r}"
     )
 
@@ -72,7 +72,7 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: floa
 def _cross_fitted(sample: Sample, prior_rows: float) -> Floats:
     if sample.n.min() < 2:
         j = int(np.argmin(sample.n))
-        raise ProblemError(
+        raise DataError(
             f"source {sample.names[j]!r} has 1 row; cross-fitting needs at least 2 in every source"
         )
     folds = min(CROSS_FIT_FOLDS, int(sample.n.min()))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.risk.assembly import estimated
 from shiftune.risk.lambdas import shrink_divergences
@@ -37,7 +37,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
     """
     total = float(sample.w.sum())
     if total == 0:
-        raise ProblemError("all weights of all sources are 0; the density ratio has failed")
+        raise DataError("all weights of all sources are 0; the density ratio has failed")
     sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
     value = float(sample.w @ sample.L) / total
     estimates = _means(sample, sums)
@@ -63,7 +63,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
 
 
 def random_effects(
-    sample: Sample, speaks: NDArray[np.bool_], reasons: tuple[Verdict | None, ...]
+    sample: Sample, counts: NDArray[np.bool_], reasons: tuple[Verdict | None, ...]
 ) -> RiskEstimate:
     r"""Mean of sources whose true values differ with variance :math:`\tau^2`.
 
@@ -72,19 +72,19 @@ def random_effects(
     Parameters
     ----------
     sample : Sample
-    speaks : array of shape (k,)
-        The sources that take part.
+    counts : array of shape (k,)
+        Which sources are used.
     reasons : k verdicts
         Why the others do not; None for those that do.
     """
     sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
     estimates = _means(sample, sums)
     divergences = _divergences(sample, sums, estimates)
-    between = variance_between(estimates[speaks], divergences[speaks], sample.n[speaks])
-    one = np.ones(int(speaks.sum()))
-    steady = shrink_divergences(sample.n[speaks], divergences[speaks], one, one, Guard().prior_rows)
+    between = variance_between(estimates[counts], divergences[counts], sample.n[counts])
+    one = np.ones(int(counts.sum()))
+    shrunk = shrink_divergences(sample.n[counts], divergences[counts], one, one, Guard().prior_rows)
     precision = np.zeros(len(sample.n))
-    precision[speaks] = 1 / (steady / sample.n[speaks] + between)
+    precision[counts] = 1 / (shrunk / sample.n[counts] + between)
     shares = precision / precision.sum()
     own = sample.w * (sample.L - sample.rows(estimates)) / sample.rows(np.where(sums > 0, sums, 1))
     influence = sample.rows(shares) * own

@@ -1,4 +1,4 @@
-"""RiskEstimate: an estimated target risk that says how sure it is and who said what."""
+"""RiskEstimate: an estimated target risk, its variance and every source's part in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, SettingsError
 from shiftune.ratio.verdict import Verdict
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.packing import packed, unpacked
@@ -46,7 +46,7 @@ class Estimate:
         (0.804, 1.196)
         """
         if not 0 < level < 1:
-            raise ProblemError(f"the level of an interval lies between 0 and 1, got {level}")
+            raise SettingsError(f"the level of an interval lies between 0 and 1, got {level}")
         half = float(stdtrit(self.dof, 0.5 + level / 2)) * self.stderr
         return self.value - half, self.value + half
 
@@ -73,7 +73,7 @@ class RiskEstimate(Estimate):
     names : tuple of k names
     n : array of shape (k,)
     estimates : array of shape (k,)
-        What each source says by itself, :math:`m_j = \mathrm{mean}_i\, w_{ij} L_{ij}`.
+        Each source's own estimate, :math:`m_j = \mathrm{mean}_i\, w_{ij} L_{ij}`.
     divergences : array of shape (k,)
         :math:`\mathrm{Div}_j`, the variance of one weighted loss of source j.
     lam : array of shape (k,)
@@ -86,7 +86,7 @@ class RiskEstimate(Estimate):
         row moves the estimate. Variance of the estimate and of differences of two estimates on
         the same rows follow from their squares.
     fallback : str
-        Why something else was computed than what was asked for; empty otherwise.
+        Why another estimate than the chosen one was computed; empty otherwise.
     block_counts : array of shape (k,)
         Entries of `influence` that belong to each source: n, or fewer once `condensed`.
     new_site : NewSiteVariance or None
@@ -175,8 +175,8 @@ class RiskEstimate(Estimate):
     def minus(self, other: RiskEstimate) -> Estimate:
         """Difference to another estimate on the same rows, with the paired standard error.
 
-        Rows on which both models err alike cancel, so two models can often be told apart even
-        where their intervals overlap.
+        Rows on which both models err alike cancel, so two models can often be distinguished
+        even where their intervals overlap.
 
         >>> from shiftune.risk import estimate
         >>> rng = np.random.default_rng(0)
@@ -190,7 +190,7 @@ class RiskEstimate(Estimate):
             self.block_counts, other.block_counts
         )
         if self.names != other.names or not same_rows:
-            raise ProblemError(
+            raise DataError(
                 "two estimates can be compared only on the same rows of the same sources"
             )
         influence = self.influence - other.influence
@@ -211,7 +211,7 @@ class RiskEstimate(Estimate):
     def with_shares(self, change: Floats) -> RiskEstimate:
         r"""Return the estimate with every source's share multiplied by a factor, shape (k,).
 
-        The shares that result must add up to 1. What the sources say stays as it is.
+        The shares that result must add up to 1. The sources' own estimates do not change.
 
         >>> from shiftune.risk import estimate
         >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
@@ -240,7 +240,7 @@ class RiskEstimate(Estimate):
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.
 
-        Rows of a source are dealt to b blocks in turn, in proportion to its size but at least 8,
+        Rows of a source are assigned to b blocks in turn, in proportion to its size but at least 8,
         and their influence values added up. Rows are independent, so the squares of the blocks
         still estimate the variance of the estimate and of differences, to a relative error of
         about :math:`\sqrt{2/b}` for a single source. The values of a source add up to 0, which
@@ -251,26 +251,24 @@ class RiskEstimate(Estimate):
         if np.array_equal(blocks, self.block_counts):
             return self
         starts = np.cumsum(blocks) - blocks
-        dealt = zip(starts, self.block_counts, blocks, strict=True)
+        blocks_of = zip(starts, self.block_counts, blocks, strict=True)
         place = np.concatenate(
-            [start + np.arange(block_counts) % b for start, block_counts, b in dealt]
+            [start + np.arange(block_counts) % b for start, block_counts, b in blocks_of]
         )
         scale = np.where(
             blocks < self.block_counts, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0
         )
 
-        def dealt_out(rows: Floats) -> Floats:
+        def summed(rows: Floats) -> Floats:
             sums = np.bincount(place, rows, int(blocks.sum())).astype(float)
             return np.asarray(sums * np.repeat(scale, blocks))
 
         site = self.new_site
         return replace(
             self,
-            influence=dealt_out(self.influence),
+            influence=summed(self.influence),
             block_counts=blocks,
-            new_site=None
-            if site is None
-            else replace(site, row_effects=dealt_out(site.row_effects)),
+            new_site=None if site is None else replace(site, row_effects=summed(site.row_effects)),
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -316,10 +314,10 @@ class RiskEstimate(Estimate):
 
     def __repr__(self) -> str:
         low, high = self.interval()
-        said = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
-        heard = sum(reason is None for reason in self.left_out)
+        words = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
+        used = sum(reason is None for reason in self.left_out)
         if len(self.n) > 1 and not self.fallback:
-            said += f", {heard} of {len(self.n)} sources"
+            words += f", {used} of {len(self.n)} sources"
         if not self.fallback and self.coverage < 0.9:
-            said += f", about {self.coverage:.0%} of the target covered"
-        return f"<RiskEstimate {said}{'; ' + self.fallback if self.fallback else ''}>"
+            words += f", about {self.coverage:.0%} of the target covered"
+        return f"<RiskEstimate {words}{'; ' + self.fallback if self.fallback else ''}>"

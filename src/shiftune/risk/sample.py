@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError
 from shiftune.evaluate.losses import LARGEST_LOSS
 
 if TYPE_CHECKING:
@@ -80,16 +80,16 @@ def read_sample(
     """
     k = len(losses)
     if k == 0:
-        raise ProblemError("there are no losses; give one array per source")
+        raise DataError("there are no losses; give one array per source")
     labels = tuple(str(j) for j in range(1, k + 1)) if names is None else tuple(map(str, names))
     if len(labels) != k:
-        raise ProblemError(f"there are {len(labels)} names for {k} sources")
+        raise DataError(f"there are {len(labels)} names for {k} sources")
     if len(set(labels)) < k:
-        raise ProblemError(f"the names of the sources must differ, got {list(labels)}")
+        raise DataError(f"the names of the sources must differ, got {list(labels)}")
     L = [_column(values, "loss", name) for values, name in zip(losses, labels, strict=True)]
     for values, name in zip(L, labels, strict=True):
         if (most := np.abs(values).max()) > LARGEST_LOSS:
-            raise ProblemError(
+            raise DataError(
                 f"source {name!r} has losses of up to {most:.0e}, too large to compute with; "
                 "divide them, or the labels they come from"
             )
@@ -97,15 +97,15 @@ def read_sample(
     if weights is None:
         return laid_out(np.concatenate(L), np.ones(n.sum()), n, labels)
     if len(weights) != k:
-        raise ProblemError(f"there are losses of {k} sources but weights of {len(weights)}")
+        raise DataError(f"there are losses of {k} sources but weights of {len(weights)}")
     w = [_column(values, "weight", name) for values, name in zip(weights, labels, strict=True)]
     for name, l_j, w_j in zip(labels, L, w, strict=True):
         if len(l_j) != len(w_j):
-            raise ProblemError(f"source {name!r} has {len(l_j)} losses but {len(w_j)} weights")
+            raise DataError(f"source {name!r} has {len(l_j)} losses but {len(w_j)} weights")
     sample = laid_out(np.concatenate(L), np.concatenate(w), n, labels)
     if sample.w.min() < 0:
         j = int(np.argmax(np.minimum.reduceat(sample.w, sample.starts) < 0))
-        raise ProblemError(
+        raise DataError(
             f"source {labels[j]!r} has negative weights; a density ratio is never negative"
         )
     return sample
@@ -115,14 +115,14 @@ def _column(values: Any, what: str, name: str) -> NDArray[np.float64]:
     try:
         column = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ProblemError(f"source {name!r}: the {what}es are not numbers ({error})") from error
+        raise DataError(f"source {name!r}: the {what}es are not numbers ({error})") from error
     if column.ndim != 1:
-        raise ProblemError(
+        raise DataError(
             f"source {name!r}: one {what} per row is needed, shape (n,), got {column.shape}"
         )
     if len(column) == 0:
-        raise ProblemError(f"source {name!r} has no rows; leave it out")
+        raise DataError(f"source {name!r} has no rows; leave it out")
     if not np.isfinite(column).all():
         bad = int((~np.isfinite(column)).sum())
-        raise ProblemError(f"source {name!r}: {bad} {what}(s) are not finite (NaN or infinite)")
+        raise DataError(f"source {name!r}: {bad} {what}(s) are not finite (NaN or infinite)")
     return column

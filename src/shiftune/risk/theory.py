@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shiftune.errors import ProblemError
+from shiftune.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -58,7 +58,7 @@ def optimal_lambda(n: ArrayLike, div: ArrayLike) -> NDArray[np.float64]:
     """
     rows, d = np.asarray(n, dtype=float), np.asarray(div, dtype=float)
     if np.any(d < 0):
-        raise ProblemError("a divergence cannot be negative")
+        raise DataError("a divergence cannot be negative")
     if np.any(d == 0):  # the limit of the formula: those sources share all the mass
         return np.where(d == 0, 1 / rows[d == 0].sum(), 0.0)
     # Relative to the smallest, so that divergences of 1e-200 neither overflow nor vanish.
@@ -135,9 +135,9 @@ def regret_bound(
     1.1
     """
     if not 0 < delta < 1:
-        raise ProblemError(f"delta must lie between 0 and 1, got {delta}")
+        raise SettingsError(f"delta must lie between 0 and 1, got {delta}")
     if min(optimisation_regret, variance_chosen, variance_best, variance_best_estimated) < 0:
-        raise ProblemError("regret and variances cannot be negative")
+        raise DataError("regret and variances cannot be negative")
     return float(
         optimisation_regret
         + np.sqrt(2 * variance_chosen / delta)

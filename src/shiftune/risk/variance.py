@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Of a site that is asked how sites differ.
+# Fewest rows of a site from which the variance between sites is estimated, if others have them.
 FEWEST_ROWS = 5
 
 
@@ -27,8 +27,8 @@ def pooled_variance(
     .. math:: V = \sum_j V_j, \quad V_j = \sum_i \psi_{ij}^2 = \lambda_j^2 n_j \mathrm{Div}_j,
               \qquad \nu = \frac{V^2}{\sum_j V_j^2 / (m_j - 1)},
 
-    with :math:`m_j` the effective rows of source j: of 300 rows of which 8 carry the weight, 8
-    speak about the spread.
+    with :math:`m_j` the effective rows of source j: where 8 of 300 rows carry the weight, only 8
+    show the spread.
     """
     by_source = squares_by_source(influence, block_counts)
     total = float(by_source.sum())
@@ -50,9 +50,9 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     Parameters
     ----------
     estimates, divergences, n : arrays of shape (k,)
-        What each site says, the variance of one row's contribution, and the rows. Variances of
-        small sites are shrunk as those of the guard are, and sites of fewer than five rows are
-        not asked where others can be: a row or two, moved far, say nothing of how sites differ.
+        Each site's estimate, the variance of one row's contribution, and the rows. Variances of
+        small sites are shrunk as those of the guard are. Sites of fewer than five rows are left
+        out if two others remain: one or two rows show no difference between sites.
 
     Returns
     -------
@@ -91,8 +91,8 @@ def combined_variance(
 
     .. math:: V = \sum_i \psi_i^2 + \tau^2 \Big(\sum_j s_j^2 + \big(\sum_j s_j\big)^2\Big) + V_0 :
 
-    the chance of the rows, the differences between the sites (those that were asked, and the one
-    that the estimate is for), and whatever else is known to add (`besides`).
+    the chance of the rows, the differences between the sites (the sources, and the new
+    site), and whatever else is known to add (`besides`).
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def combined_variance(
     between : float
         :math:`\tau^2`.
     shares : array of shape (k,)
-        :math:`s_j` of the sources; less than 1 in all where the target has a say of its own.
+        :math:`s_j` of the sources; less than 1 in all where the target has labelled rows.
     """
     rows, rows_dof = pooled_variance(influence, block_counts, effective)
     sites = between * float(shares @ shares + shares.sum() ** 2)

@@ -15,7 +15,7 @@ def one_hot() -> OneHotEncoder:
 
     >>> import numpy as np
     >>> letters = np.array([*"abcdefghijklmnopqrstuvwxyz", *"xyz"])[:, None]
-    >>> one_hot().fit_transform(letters).sum(axis=0).max()  # a to i, say, which share a column
+    >>> one_hot().fit_transform(letters).sum(axis=0).max()  # the rare ones share a column
     np.float64(6.0)
     """
     return OneHotEncoder(

@@ -1,4 +1,4 @@
-"""How trials are judged: what a search's settings mean for a problem."""
+"""Settings that decide a trial's risk, applied to a problem."""
 
 from __future__ import annotations
 
@@ -86,33 +86,35 @@ class EvaluationSettings:
         ratio: DensityRatio | None,
     ) -> TrialContext:
         """Gather what every trial needs; `ratio` is fitted, or None where none is needed."""
-        judged = split.validation
+        evaluated = split.validation
         if self.risk.uses_target_labels:
             if problem.oracle is None:
                 raise SettingsError(
                     "risk='oracle' needs a problem whose target labels are kept aside"
                 )
-            judged = (problem.oracle,)
+            evaluated = (problem.oracle,)
         weighted = ratio if self.risk.needs_ratio else None
-        weights = None if weighted is None else site_weights(weighted, judged)
+        weights = None if weighted is None else site_weights(weighted, evaluated)
         few = problem.labelled_target
-        sources = [site.X for site in judged if few is None or site.name != few.name]
+        sources = [site.X for site in evaluated if few is None or site.name != few.name]
         risk = clone(self.risk).fit(problem.target.X, sources)
         if weights is not None:
             # Its warnings depend on the weights alone: they are raised here, once, and not in
             # every trial.
-            risk.estimate([np.ones(len(site)) for site in judged], weights, names=_names(judged))
+            risk.estimate(
+                [np.ones(len(site)) for site in evaluated], weights, names=_names(evaluated)
+            )
         X_train, y_train = pooled(split.train)
-        X_judged, _ = pooled(judged)
+        X_validation, _ = pooled(evaluated)
         data = StudyData(
             X_train=X_train,
             y_train=y_train,
             train_sites=np.repeat(_names(split.train), [len(site) for site in split.train]),
             training_weights=self.weights_for_training(ratio, split.train),
-            X_validation=X_judged,
-            y_validation=tuple(site.labels for site in judged),
+            X_validation=X_validation,
+            y_validation=tuple(site.labels for site in evaluated),
             weights=None if weights is None else tuple(weights),
-            names=_names(judged),
+            names=_names(evaluated),
             labelled_target="" if few is None else few.name,
         )
         return TrialContext(seeded(model, self.random_state), data, loss, risk, self.plan)

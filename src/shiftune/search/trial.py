@@ -39,7 +39,7 @@ class TrialContext:
 class Outcome:
     """What came of a trial: a risk, or the reason why there is none.
 
-    `mean_loss` is what the naive estimate says of it, whichever estimate the search asks for.
+    `mean_loss` is the naive estimate, whichever estimator the search uses.
     """
 
     risk: RiskEstimate | None
@@ -61,7 +61,7 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
             data = data.sharing(context.prepared)
         losses = context.plan.losses(model, data, context.loss)
         with warnings.catch_warnings():
-            # Said once, when the search begins: it depends on the weights alone.
+            # Raised once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
             risk = context.risk.estimate(
                 losses.by_source, context.data.weights, names=context.data.names
@@ -74,13 +74,13 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
 
 
 def reason(error: BaseException) -> str:
-    """Say in a line what was raised and where.
+    """Return in a line what was raised and where.
 
     >>> reason(ValueError("C must be positive"))
     'ValueError: C must be positive'
     """
-    said = f"{type(error).__name__}: {error}".strip().removesuffix(":")
+    words = f"{type(error).__name__}: {error}".strip().removesuffix(":")
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
-        said += f" (in {frames[-1].name}, line {frames[-1].lineno} of {frames[-1].filename})"
-    return said
+        words += f" (in {frames[-1].name}, line {frames[-1].lineno} of {frames[-1].filename})"
+    return words

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# A site with fewer rows, or with fewer like the other sites', is not asked; the guard asks for
-# as many effective rows (`shiftune.ratio.Guard`).
+# A site with fewer rows, or with fewer like the other sites', is not tested; the guard needs as
+# many effective rows (`shiftune.ratio.Guard`).
 FEWEST_ROWS = 10
 # Slopes are looked at along the predicted label and the leading principal components of the
 # inputs. Each further direction takes power from the others.

@@ -1,4 +1,4 @@
-"""What a row's inputs say about its label and about its site, by models that never saw the row."""
+"""Label and site of every row, predicted from its inputs by models that never saw the row."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cross_fitted(
     site : array of shape (n,)
         Numbers 0..k-1, each with at least `FOLDS` rows.
     rng : Generator
-        Deals the rows to folds.
+        Assigns the rows to folds.
     """
     n, k = len(Z), int(site.max()) + 1
     fold = assign_folds(site, rng)
@@ -91,7 +91,7 @@ def cross_fitted(
 
 
 def assign_folds(site: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Deal the rows of every site to the folds, as evenly as can be, shape (n,)."""
+    """Assign the rows of every site to the folds, as evenly as possible, shape (n,)."""
     fold = np.empty(len(site), dtype=np.intp)
     for j in np.unique(site):
         rows = rng.permutation(np.flatnonzero(site == j))

@@ -52,14 +52,14 @@ class LabelStability:
         Share of the label's variance that the inputs explain (at rows the model never saw).
     gain : float
         Share of the remaining squared error (Brier score for classes) that goes away when the
-        model is told the site as well; negative where it does not help.
+        model knows the site as well; negative where it does not help.
     gain_stderr : float
     sites : DataFrame
         One row per site: n; comparable, its rows that are like those of other sites; shift, how
         far its labels lie above those of the other sites at the same inputs, and stderr (for
         more than two classes, of the class that moves most); the class; p_level and p_slope,
         Holm-corrected, for labels that lie higher or lower, and inputs that act differently;
-        p_value, of both together; not_tested, why a site could not be asked.
+        p_value, of both together; not_tested, why a site was not tested.
     """
 
     p_value: float
@@ -108,11 +108,11 @@ def label_stability(
     sites : sequence of labelled sites
         For example ``problem.labelled_sites``. At least two with 10 rows.
     task : {"classification", "regression"}, optional
-        Default: told from the labels.
+        Default: inferred from the labels.
     max_rows : int
         At most so many rows are read, drawn evenly from the sites.
     random_state : int
-        Draws the rows and deals them to folds.
+        Draws the rows and assigns them to folds.
 
     References
     ----------
@@ -179,9 +179,9 @@ def _columns(labels: list[NDArray[Any]], task: Task | None) -> tuple[Floats, lis
 def _table(
     sites: Sequence[Site], read: list[str], found: Comparison, classes: list[str]
 ) -> pd.DataFrame:
-    asked = ~np.isnan(found.p_level)
-    reason = np.where(asked, NotTested.TESTED.value, NotTested.UNLIKE_OTHERS.value)
-    most = np.where(asked, np.argmax(np.abs(np.nan_to_num(found.shift)), axis=1), 0)
+    tested = ~np.isnan(found.p_level)
+    reason = np.where(tested, NotTested.TESTED.value, NotTested.UNLIKE_OTHERS.value)
+    most = np.where(tested, np.argmax(np.abs(np.nan_to_num(found.shift)), axis=1), 0)
     at = np.arange(len(read)), most
     both = np.minimum(1.0, 2 * np.fmin(found.p_level, found.p_slope))
     columns: dict[str, Any] = {
@@ -190,7 +190,7 @@ def _table(
         "stderr": found.stderr[at],
     }
     if classes:
-        columns["class"] = [classes[c] if yes else "" for c, yes in zip(most, asked, strict=True)]
+        columns["class"] = [classes[c] if yes else "" for c, yes in zip(most, tested, strict=True)]
     columns |= {
         "p_level": _holm(found.p_level),
         "p_slope": _holm(found.p_slope),
