@@ -292,11 +292,11 @@ class TestErrors:
             ULSIF().fit(target, sources)
 
     def test_weights_before_fit(self):
-        with pytest.raises(ProblemError, match="not been fitted"):
+        with pytest.raises(ProblemError, match="not fitted"):
             ULSIF().weights([self.X])
 
     def test_weights_of_other_sources(self):
-        with pytest.raises(ProblemError, match=r"asked for 1 sources.*fitted on 2"):
+        with pytest.raises(ProblemError, match=r"wanted for 1 sources.*fitted on 2"):
             ULSIF().fit(self.X, [self.X, self.X]).weights([self.X])
 
     def test_classifiers(self):
