@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from optuna.distributions import IntDistribution
@@ -15,13 +16,9 @@ from shiftune.datasets import hospitals
 from shiftune.errors import OverlapWarning
 from shiftune.models import ready_model
 from shiftune.problem import ShiftProblem
+from shiftune.problem.columns import ColumnKind
 from shiftune.search import ShiftSearch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shiftune.problem.columns import ColumnKind
-    from shiftune.search.space import Space
+from shiftune.search.space import Space
 
 TARGET = "A"
 # From no correction to the default; the oracle tunes with the hidden labels of the target.

@@ -6,10 +6,8 @@ made with `complete`, so a name without its entry, or the reverse, fails on impo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeVar, get_args
 
 Task = Literal["classification", "regression"]
 ModelName = Literal[

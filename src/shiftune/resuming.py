@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from shiftune.errors import StorageError
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 
 def check_format(found: object, ours: int, where: str) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Choice = TypeVar("Choice")
 

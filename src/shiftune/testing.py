@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import SettingsError
+from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimate, RiskEstimator, risk_named
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.ratio import DensityRatio
-
-    Arrays = list[NDArray[np.float64]]
+Arrays = list[NDArray[np.float64]]
 
 # Risk estimators are checked on x ~ N(m, 1) with m = 0 at the target and these at the sources,
 # y ~ N(0.7 x + 0.3, 1) everywhere, and a model that always predicts 1. Half its squared error is

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from optuna.samplers import BaseSampler
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
@@ -16,19 +20,10 @@ from shiftune import interrupts
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
-from shiftune.problem import pooled
+from shiftune.problem import ShiftProblem, pooled
 from shiftune.search.coerce_problem import coerce_problem
 from shiftune.search.settings import check_numbers, loss_for
 from shiftune.search.space import check as check_space
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-    from numpy.typing import ArrayLike, NDArray
-    from optuna.samplers import BaseSampler
-
-    from shiftune.problem import ShiftProblem
 
 # Shares of each source for density ratios (none), training and validation.
 SHARES = (0.0, 0.7, 0.3)

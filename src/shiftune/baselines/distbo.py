@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from optuna.samplers import BaseSampler
 from threadpoolctl import threadpool_limits
 
 from shiftune.baselines.base import SourceTransfer, check_counts
 from shiftune.baselines.embedding import Rows
 from shiftune.baselines.joint_process import fit_jointly
+from shiftune.baselines.source_trials import SourceTrials
 from shiftune.errors import SettingsError
+from shiftune.problem import ShiftProblem
 from shiftune.rows.encoding import RowEncoder
 from shiftune.rows.subsample import subsample
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior
 from shiftune.search.gp.trial_history import standardise
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-    from optuna.samplers import BaseSampler
-
-    from shiftune.baselines.source_trials import SourceTrials
-    from shiftune.problem import ShiftProblem
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 # Rows that an embedding averages over: the mean of 500 rows has a standard error of 5 % of a
 # row's spread, and the cost of a fit is proportional to their number.

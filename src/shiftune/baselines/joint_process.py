@@ -12,11 +12,11 @@ Letters: n trials, T data sets, P parameters of the space; the rest as in `embed
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from shiftune.baselines.embedding import Network, Rows, backward, embed
 from shiftune.search.gp.gaussian_process import (
@@ -30,11 +30,7 @@ from shiftune.search.gp.gaussian_process import (
     squared_distances,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from scipy.optimize import OptimizeResult
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 
 def log_marginal_likelihood(

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from optuna.samplers import BaseSampler
 from threadpoolctl import threadpool_limits
 
 from shiftune.baselines.base import SourceTransfer, check_counts
+from shiftune.baselines.source_trials import SourceTrials
 from shiftune.errors import SettingsError
+from shiftune.problem import ShiftProblem
 from shiftune.search.gp.gaussian_process import Posterior
 from shiftune.search.gp.gaussian_process import fit as fit_process
 from shiftune.search.gp.trial_history import standardise
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-    from optuna.samplers import BaseSampler
-
-    from shiftune.baselines.source_trials import SourceTrials
-    from shiftune.problem import ShiftProblem
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 
 class LearnedInitialisation(SourceTransfer):

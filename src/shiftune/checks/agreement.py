@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtr
 
 from shiftune.checks.check import NOTHING_TO_DO, SIGNIFICANT, Check, chance, percent
 from shiftune.level import Level
-from shiftune.risk.heterogeneity import heterogeneity_of
-
-if TYPE_CHECKING:
-    from shiftune.risk.heterogeneity import Heterogeneity
-    from shiftune.risk.result import RiskEstimate
+from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity_of
+from shiftune.risk.result import RiskEstimate
 
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
 # 327: 25 % is low, 50 % moderate, 75 % high.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from shiftune.checks.agreement import agreement_check
 from shiftune.checks.check import NOTHING_TO_DO, Check, Checks
 from shiftune.checks.influence import influence_check
@@ -11,14 +9,11 @@ from shiftune.checks.labels import labels_check
 from shiftune.checks.overlap import overlap_check
 from shiftune.errors import ProblemError
 from shiftune.level import Level
-from shiftune.problem import pooled
+from shiftune.problem import ShiftProblem, pooled
 from shiftune.ratio.overlap import is_doubtful, uncovered_shares
+from shiftune.risk.result import RiskEstimate
+from shiftune.search.result import SearchResult
 from shiftune.stability import LabelStability, label_stability
-
-if TYPE_CHECKING:
-    from shiftune.problem import ShiftProblem
-    from shiftune.risk.result import RiskEstimate
-    from shiftune.search.result import SearchResult
 
 
 def run_checks(result: SearchResult) -> Checks:

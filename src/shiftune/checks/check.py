@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from shiftune.level import Level
+from shiftune.level import Level
 
 # The usual level of a test.
 SIGNIFICANT = 0.05

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from shiftune.checks.check import (
     MOST_NAMES,
@@ -16,15 +17,9 @@ from shiftune.checks.check import (
 )
 from shiftune.level import Level
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
+from shiftune.risk.result import RiskEstimate
 from shiftune.search.selection import paired_difference, winner
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from shiftune.risk.result import RiskEstimate
 
 # Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
 # sources, one with a share of 79 %; of three or more, one with some 80 %.)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from shiftune.checks.check import NOTHING_TO_DO, Check, percent, verb
 from shiftune.level import Level
 from shiftune.ratio.overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
+from shiftune.risk.result import RiskEstimate
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shiftune.risk.result import RiskEstimate
 
 # Below this a RiskEstimate, too, mentions the share of the target that is covered.
 COVERED = 0.9

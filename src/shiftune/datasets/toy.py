@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
 from shiftune.problem import ShiftProblem
 from shiftune.ratio.known import KnownRatio
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from shiftune import interrupts
 from shiftune.errors import SettingsError
-from shiftune.problem.site import rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.evaluate.losses import Loss
-    from shiftune.evaluate.prepared_rows import PreparedRows
-    from shiftune.problem.site import Features
+from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.prepared_rows import PreparedRows
+from shiftune.problem.site import Features, rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune import names
 from shiftune.errors import DataError, SettingsError
 from shiftune.names import complete
 from shiftune.spelling import check_choice
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # The variance of an estimate and its degrees of freedom take the fourth power of losses, which a
 # double must hold.

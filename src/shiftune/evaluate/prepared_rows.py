@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
 
 # Bytes that the prepared rows of a study may take in every process; the rows of further fits are
 # prepared anew in every trial. 100,000 rows in 115 columns, for five fits, take 300 MB.

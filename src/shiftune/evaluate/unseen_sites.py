@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import SettingsError
-from shiftune.evaluate.fitting import PooledFit, TrialLosses, losses_of_fit, relative
+from shiftune.evaluate.fitting import PooledFit, StudyData, TrialLosses, losses_of_fit, relative
+from shiftune.evaluate.losses import Loss
 from shiftune.problem.site import rows_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shiftune.evaluate.fitting import StudyData
-    from shiftune.evaluate.losses import Loss
-
 
 # Groups of sources, one of which is left out where a trial has one fit.
 GROUPS_FOR_ONE_FIT = 4

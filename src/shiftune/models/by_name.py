@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optuna.distributions import IntDistribution
 from sklearn.pipeline import Pipeline
@@ -13,17 +14,12 @@ from shiftune import names
 from shiftune.errors import MissingPackageError, SettingsError
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
-from shiftune.names import ModelName, complete
+from shiftune.names import ModelName, Task, complete
+from shiftune.problem.columns import ColumnKind
 from shiftune.search import spaces
 from shiftune.search.space import Space
 from shiftune.spelling import check_choice
 from shiftune.tables import Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from shiftune.names import Task
-    from shiftune.problem.columns import ColumnKind
 
 STEP = "model"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -12,9 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune.rows.levels import MISSING, one_hot
 from shiftune.tables import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]

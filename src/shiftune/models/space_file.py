@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from optuna.distributions import (
     BaseDistribution,
@@ -22,10 +24,6 @@ from optuna.distributions import (
 from shiftune.errors import SettingsError
 from shiftune.search.space import Space, check_names
 from shiftune.spelling import hint
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 KEYS = ("low", "high", "log", "step")
 EXAMPLE = "alpha = { low = 0.01, high = 100.0, log = true }"

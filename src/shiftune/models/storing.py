@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shiftune.atomic_write import atomic_write
 from shiftune.errors import DataWarning, SettingsError, StorageError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection
 
 SAFE, PICKLED = ".skops", ".pickle"
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.names import Task
@@ -19,10 +21,6 @@ from shiftune.problem.stacked import split_by_site, split_domains, split_frame
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
     from shiftune.ratio.base import DensityRatio
 
 

@@ -5,9 +5,11 @@ Every way in (frames, arrays, lists of sites, skada's form, files) ends in `read
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.names import Task
@@ -16,11 +18,6 @@ from shiftune.problem.labels import as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site, rows_of
 from shiftune.spelling import alike
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 TargetLabels = Literal["hide", "use", "oracle"]
 

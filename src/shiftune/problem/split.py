@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem.site import Site
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 # 30 % validation; of the rest 30 % for the density ratio and 70 % for training.
 PAPER_SHARES = (0.21, 0.49, 0.30)

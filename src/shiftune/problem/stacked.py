@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem.columns import check_unique, refuse_sparse
 from shiftune.problem.reading import GivenSite
 from shiftune.problem.site import rows_of
 from shiftune.spelling import check_choice
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 
 def split_by_site(

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import SettingsError
 from shiftune.names import RATIOS, complete
+from shiftune.problem.site import Features
 from shiftune.ratio.base import DensityRatio
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.score import held_out_scores
 from shiftune.rows.subsample import subsample
 from shiftune.spelling import check_choice
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
 
 # Standard errors by which a source's own best candidate must win.
 DEPARTURE = 2.0

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem.columns import align, as_features
+from shiftune.problem.site import Features
 from shiftune.rows.encoding import RowEncoder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
-
 
 # With fewer target rows the weights are meaningless, however plausible they look.
 FEWEST_TARGET_ROWS = 5

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -13,9 +14,6 @@ from threadpoolctl import threadpool_limits
 from shiftune.errors import SettingsError
 from shiftune.ratio.base import EncodedRatio
 from shiftune.rows.subsample import subsample
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Largest odds taken at face value; a classifier that is surer than this has separated the sites.
 MOST_ODDS = 1e9

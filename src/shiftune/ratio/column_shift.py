@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from shiftune.problem.site import Features
 from shiftune.rows.columns import kinds_of, level_columns, number_columns
 from shiftune.rows.levels import one_hot
 from shiftune.rows.subsample import subsample
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
 
 _MOST_ROWS = 5_000
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.ratio.verdict import Reason, Verdict
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 
 # A source with a lower mean weight stands for less than a hundredth of the target.
 NEGLIGIBLE = 0.01

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.errors import SettingsError
+from shiftune.problem.site import Features
 from shiftune.ratio.base import DensityRatio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
 
 
 class KnownRatio(DensityRatio):

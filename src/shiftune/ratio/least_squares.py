@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.spatial.distance import pdist
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import SettingsError
+from shiftune.problem.site import Features
 from shiftune.ratio.base import EncodedRatio
 from shiftune.rows.columns import raw_numbers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Bandwidths, in units of the median distance between target rows.
 BANDWIDTHS = tuple(2.0 ** np.arange(-2, 2.5, 0.5))

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from shiftune.level import Level
+from shiftune.problem import ShiftProblem
+from shiftune.problem.site import Features
 from shiftune.ratio.auto import ratio_named
+from shiftune.ratio.base import DensityRatio
 from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.ratio.verdict import Reason, Verdict
 from shiftune.rows.encoding import RowEncoder
 from shiftune.rows.subsample import subsample
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem import ShiftProblem
-    from shiftune.problem.site import Features
-    from shiftune.ratio.base import DensityRatio
 
 # A target row is uncovered where the source's rows are further away than they are from each
 # other in all but 1 % of cases.

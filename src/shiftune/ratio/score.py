@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from shiftune.errors import DataError
 from shiftune.problem.site import rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.ratio.base import DensityRatio
+from shiftune.ratio.base import DensityRatio
 
 
 def held_out_scores(

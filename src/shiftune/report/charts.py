@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shiftune.report import figures
 from shiftune.report.tables import parameter_names
-
-if TYPE_CHECKING:
-    from shiftune.search.result import SearchResult
+from shiftune.search.result import SearchResult
 
 
 @dataclass(frozen=True, slots=True)

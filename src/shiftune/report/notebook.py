@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from shiftune.wording import count, loss_in_words, number, shortened, with_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from shiftune.search.result import SearchResult
 
 MOST_SITES = 12

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shiftune.atomic_write import atomic_write
+from shiftune.checks import Check
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
@@ -16,6 +19,7 @@ from shiftune.report.method import assumptions, how_estimated
 from shiftune.report.one_file import json_in_html, plotly_js, resource, script_hash
 from shiftune.report.parameters import parameters
 from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
+from shiftune.search.result import SearchResult
 from shiftune.wording import (
     count,
     figures,
@@ -24,13 +28,6 @@ from shiftune.wording import (
     with_interval,
     written_like,
 )
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
-
-    from shiftune.checks import Check
-    from shiftune.search.result import SearchResult
 
 MOST_TIED = 10
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from shiftune.search.records import finished_trials
+from shiftune.search.result import SearchResult
 from shiftune.wording import number, short_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from optuna.distributions import BaseDistribution
-
-    from shiftune.search.result import SearchResult
-
 
 # Of the width of a range, on its scale.
 NEAR_AN_END = 0.01

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, OverlapWarning, SettingsError
+from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
@@ -20,14 +23,7 @@ from shiftune.risk.sample import Sample, read_sample
 from shiftune.risk.variance import variance_between
 from shiftune.rows.moments import Moments
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from shiftune.evaluate.fitting import FitPlan
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # A source with this many rows has half the share of a very large one. Losses differ between sites
 # by more than chance, so a hundred times the rows do not carry a hundred times the information.

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.ratio.guard import effective_rows
 from shiftune.risk.result import RiskEstimate
+from shiftune.risk.sample import Sample
 from shiftune.risk.variance import pooled_variance
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shiftune.risk.sample import Sample
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 def estimated(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+
+from numpy.typing import ArrayLike
 
 from shiftune.names import RISKS, RiskName, complete
 from shiftune.risk.adjusted import RegressionAdjusted
 from shiftune.risk.estimate import Method, estimate
 from shiftune.risk.estimator import FunctionRisk, RiskEstimator
+from shiftune.risk.result import RiskEstimate
 from shiftune.spelling import check_choice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from shiftune.risk.result import RiskEstimate
 
 
 class WeightedRisk(RiskEstimator):

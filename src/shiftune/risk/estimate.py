@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.ratio.guard import NEGLIGIBLE, Guard, effective_rows
+from shiftune.ratio.verdict import Verdict
 from shiftune.risk import lambdas
 from shiftune.risk.assembly import estimated
+from shiftune.risk.lambdas import Divergence
 from shiftune.risk.normalised import normalised_by_source, random_effects, self_normalised
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, laid_out, read_sample
 from shiftune.spelling import check_choice
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from shiftune.ratio.verdict import Verdict
-    from shiftune.risk.lambdas import Divergence
 
 Method = Literal[
     "naive",

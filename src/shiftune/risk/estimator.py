@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from shiftune.errors import SettingsError
 from shiftune.evaluate.fitting import FitPlan, PooledFit
 from shiftune.risk.result import RiskEstimate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
 
 
 class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from shiftune.risk.result import RiskEstimate
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # The prior of how far sites differ counts as much as this many sites.
 PRIOR_SITES = 5

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtrc, fdtrc, stdtrit
 
@@ -14,11 +15,9 @@ from shiftune.ratio.guard import Guard
 from shiftune.risk.lambdas import shrink_divergences
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from shiftune.risk.result import RiskEstimate
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Student's t with one or two degrees of freedom has no variance: with fewer rows than this the
 # error of a source's own estimate is unknown.

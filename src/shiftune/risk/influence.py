@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from shiftune.errors import DataError
 from shiftune.ratio.verdict import Reason, Verdict
+from shiftune.risk.result import RiskEstimate
 from shiftune.spelling import check_choice
-
-if TYPE_CHECKING:
-    from shiftune.risk.result import RiskEstimate
 
 # A share so close to 1 leaves nothing to estimate from.
 ALL = 1 - 1e-9

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.risk.theory import optimal_lambda, unbiased_lambda
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from shiftune.risk.sample import Sample
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 Divergence = Literal["plug_in", "cross_fitted", "weights_only"]
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError
 from shiftune.ratio.guard import Guard, effective_rows
+from shiftune.ratio.verdict import Verdict
 from shiftune.risk.assembly import estimated
 from shiftune.risk.lambdas import shrink_divergences
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
+from shiftune.risk.sample import Sample
 from shiftune.risk.variance import pooled_variance, variance_between
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shiftune.ratio.verdict import Verdict
-    from shiftune.risk.sample import Sample
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 # Share of a source's weight that its other rows must have for a mean without one row.

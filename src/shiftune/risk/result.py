@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from shiftune.errors import DataError, SettingsError
@@ -15,12 +17,7 @@ from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.packing import packed, unpacked
 from shiftune.risk.variance import pooled_variance
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _BY_SOURCE = ("n", "estimates", "divergences", "lam", "mean_weights", "ess", "block_counts")
 

@@ -8,15 +8,10 @@ Multi-Source Covariate Shift", CIKM 2021.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 
 # Methods of `shiftune.risk.estimate` in the class that the theorems are about.
 LAMBDA_UNBIASED = ("unbiased", "lambda", "variance_reduced")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.ratio.guard import Guard
 from shiftune.risk.heterogeneity import heterogeneity
 from shiftune.risk.lambdas import shrink_divergences
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Fewest rows of a site from which the variance between sites is estimated, if others have them.
 FEWEST_ROWS = 5

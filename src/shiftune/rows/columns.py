@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError
-from shiftune.problem.columns import column_kinds, days_in, kind_of, plain_numbers
+from shiftune.problem.columns import ColumnKind, column_kinds, days_in, kind_of, plain_numbers
+from shiftune.problem.site import Features
 from shiftune.rows.levels import MISSING
 from shiftune.tables.schema import as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.columns import ColumnKind
-    from shiftune.problem.site import Features
 
 
 def kinds_of(tables: Sequence[Features]) -> dict[Any, ColumnKind]:

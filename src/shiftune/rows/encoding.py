@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from shiftune.problem.site import Features
 from shiftune.rows.columns import kinds_of, level_columns, number_columns
 from shiftune.rows.levels import one_hot
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Between the 10 % and the 90 % quantile of a Gaussian, in standard deviations.
 GAUSSIAN_WIDTH = 2.563

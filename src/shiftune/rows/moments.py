@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from shiftune.problem.site import Features
 from shiftune.rows.encoding import RowEncoder
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Features
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Numbers kept for all rows together, 160 MB. Beyond it products of columns are left out first,
 # then squares.

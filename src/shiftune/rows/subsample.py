@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from shiftune.problem.site import rows_of
-
-if TYPE_CHECKING:
-    from shiftune.problem.site import Features
+from shiftune.problem.site import Features, rows_of
 
 
 def subsample(X: Features, most: int, random_state: int = 0) -> Features:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.base import is_regressor
 
 from shiftune.errors import SettingsError
+from shiftune.names import Task
 from shiftune.problem import ShiftProblem
-
-if TYPE_CHECKING:
-    from shiftune.names import Task
 
 
 def coerce_problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> ShiftProblem:

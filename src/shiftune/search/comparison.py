@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.selection import paired_difference
 
 if TYPE_CHECKING:
-    from shiftune.risk.result import Estimate, RiskEstimate
     from shiftune.search.result import SearchResult
 
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
-from shiftune.problem import PAPER_SHARES, ShiftProblem, Split, pooled
+from shiftune.evaluate.losses import Loss
+from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
+from shiftune.ratio import DensityRatio
 from shiftune.ratio.site_weights import site_weights
 from shiftune.risk import RiskEstimator, risk_named
 from shiftune.search.trial import TrialContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.evaluate.losses import Loss
-    from shiftune.problem import Site
-    from shiftune.ratio import DensityRatio
     from shiftune.search.search import ShiftSearch
 
-    Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
+Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
 
 NO_DENSITY_ROWS = (0.0, 0.7, 0.3)
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import ProblemError, SettingsError
+from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.label_worth import COUNTS, label_worth
+from shiftune.search.result import SearchResult
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
     from shiftune.checks import Checks
-    from shiftune.risk.result import RiskEstimate
-    from shiftune.search.result import SearchResult
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from shiftune.evaluate.losses import Loss
+
 if TYPE_CHECKING:
-    from shiftune.evaluate.losses import Loss
     from shiftune.problem import ShiftProblem
     from shiftune.ratio import DensityRatio
     from shiftune.search.evaluation_settings import EvaluationSettings

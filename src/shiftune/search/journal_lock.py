@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from optuna.storages.journal import JournalFileOpenLock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 try:
     import fcntl

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from shiftune.errors import SettingsError
+from shiftune.risk import RiskEstimate
 from shiftune.risk.few_labels import (
     chance_of_differences,
     contributions,
@@ -17,14 +20,9 @@ from shiftune.risk.few_labels import (
 from shiftune.risk.variance import squares_by_source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.risk import RiskEstimate
     from shiftune.search.result import SearchResult
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 COUNTS = (10, 30, 100)
 DRAWS = 200

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
+from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from shiftune.risk.result import RiskEstimate
 
 # Formats of the line, and whether the interval is in it, from the fullest to the barest; the first

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import optuna
 import pandas as pd
 from optuna.trial import TrialState
 
+from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.selection import tied_with_best
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import optuna
-
-    from shiftune.risk.estimator import RiskEstimator
 
 # User attributes of a trial.
 RISK = "risk"

@@ -8,29 +8,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optuna
+import pandas as pd
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.ratio import column_shifts, overlap
+from shiftune.evaluate.losses import Loss
+from shiftune.problem import ShiftProblem
+from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
 from shiftune.risk.few_labels import shared_alike
+from shiftune.risk.result import RiskEstimate
+from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.label_worth import COUNTS, label_worth
 from shiftune.search.records import finished_trials
 from shiftune.search.selection import winner
 from shiftune.search.trial import Outcome, run_trial
 
 if TYPE_CHECKING:
-    import optuna
-    import pandas as pd
-    from numpy.typing import NDArray
-    from optuna.distributions import BaseDistribution
-
     from shiftune.checks import Checks
-    from shiftune.evaluate.losses import Loss
-    from shiftune.problem import ShiftProblem
-    from shiftune.ratio import DensityRatio
-    from shiftune.risk.result import RiskEstimate
-    from shiftune.search.evaluation_settings import EvaluationSettings
 
 # With fewer trials the importances reflect the sampler's luck.
 FEWEST_TRIALS_FOR_IMPORTANCE = 10

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import copy
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import optuna
+from numpy.typing import ArrayLike
+from optuna.samplers import BaseSampler
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
+from shiftune.evaluate.losses import Loss
 from shiftune.problem import ShiftProblem, Split, pooled
+from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
+from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.coerce_problem import coerce_problem
 from shiftune.search.fitted import FittedSearch, NotFitted
@@ -34,19 +42,6 @@ from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-    from concurrent.futures import Executor
-
-    from numpy.typing import ArrayLike
-    from optuna.samplers import BaseSampler
-
-    from shiftune.evaluate.losses import Loss
-    from shiftune.ratio import DensityRatio
-    from shiftune.risk import RiskEstimator
-
 
 # Parameters that the report lists.
 OPTIONS = (

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.errors import ProblemError
 from shiftune.risk.result import Estimate, RiskEstimate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 def tied_with_best(risks: Sequence[RiskEstimate], level: float = 0.95) -> NDArray[np.bool_]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
 from shiftune.errors import DataError, ProblemError, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
+from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings
@@ -21,11 +23,6 @@ from shiftune.search.space import check as check_space
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem import ShiftProblem
     from shiftune.search.search import ShiftSearch
 
 

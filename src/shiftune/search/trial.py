@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,11 @@ import numpy as np
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning
+from shiftune.evaluate.fitting import FitPlan, StudyData
+from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows, tunes_last_step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shiftune.evaluate.fitting import FitPlan, StudyData
-    from shiftune.evaluate.losses import Loss
     from shiftune.risk.estimator import RiskEstimator
     from shiftune.risk.result import RiskEstimate
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shiftune.stability.cross_fitting import standardised
+from shiftune.stability.cross_fitting import CrossFitted, standardised
 from shiftune.stability.weighted_chi_square import weighted_chi_square_tail
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shiftune.stability.cross_fitting import CrossFitted
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # A site with fewer rows, or with fewer like the other sites', is not tested; the guard needs as
 # many effective rows (`shiftune.ratio.Guard`).

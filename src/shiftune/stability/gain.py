@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
 from threadpoolctl import threadpool_limits
 
 from shiftune.stability.comparison import principal_components
-from shiftune.stability.cross_fitting import FOLDS
+from shiftune.stability.cross_fitting import FOLDS, CrossFitted
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shiftune.stability.cross_fitting import CrossFitted
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 PENALTIES = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 10_000.0)
 # A level and slopes for every site; columns in all, so that the fit takes a second at most.

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError
 from shiftune.names import Task
 from shiftune.problem.labels import task_of
+from shiftune.problem.site import Site
 from shiftune.rows.encoding import RowEncoder
-from shiftune.stability.comparison import FEWEST_ROWS, compared
+from shiftune.stability.comparison import FEWEST_ROWS, Comparison, compared
 from shiftune.stability.cross_fitting import cross_fitted
 from shiftune.stability.gain import gain_from_sites
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from shiftune.problem.site import Site
-    from shiftune.stability.comparison import Comparison
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Each class costs a model per fold; the most frequent ones are looked at.
 MOST_CLASSES = 12

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import chdtrc, ndtr
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 # Within this many standard deviations of the mean the saddlepoint formula divides 0 by 0.
 NEAR_THE_MEAN = 1e-3

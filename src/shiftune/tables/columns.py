@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune.errors import DataError
@@ -15,9 +16,6 @@ from shiftune.problem.columns import ColumnKind, kind_of
 from shiftune.tables.codes import first_code
 from shiftune.tables.dates import find_format, format_in_words, parse_dates
 from shiftune.tables.identifiers import ROW_SHARE, may_name_cases, names_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # A text column is read as numbers or dates if at most this share of its values is neither.
 MOST_STRANGE = 0.1

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import warnings
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from pandas.api import types
@@ -14,10 +16,6 @@ from shiftune.errors import MissingPackageError, StorageError
 from shiftune.spelling import alike
 from shiftune.tables.codes import has_codes
 from shiftune.tables.whole_numbers import are_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 ARROW: dict[str, Callable[..., pd.DataFrame]] = {
     ".parquet": pd.read_parquet,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune.errors import DataError
@@ -14,9 +13,6 @@ from shiftune.problem.labels import MOST_CLASSES, task_of
 from shiftune.tables.codes import first_code
 from shiftune.tables.whole_numbers import are_whole
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 QUANTITY = "if it is a quantity, use --task regression"
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from pandas.api import types
 
 from shiftune.errors import DataError
-from shiftune.problem.columns import days_in, kind_of
+from shiftune.problem.columns import ColumnKind, days_in, kind_of
 from shiftune.tables.codes import without_zeros
 from shiftune.tables.dates import parse_dates
 from shiftune.tables.whole_numbers import are_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shiftune.problem.columns import ColumnKind
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError, SettingsError
+from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.reading import GivenSite, check_names, read_sites
 from shiftune.problem.stacked import check_roles, has_label, site_names, split_by_site
@@ -18,13 +20,6 @@ from shiftune.tables.columns import ReadColumn, read_column, typed
 from shiftune.tables.labels import lacking_classes, read_labels
 from shiftune.tables.schema import Schema
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from numpy.typing import NDArray
-
-    from shiftune.names import Task
 
 # Density ratio, training and validation need a row each.
 FEWEST_ROWS = 3

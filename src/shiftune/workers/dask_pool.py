@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shiftune.workers import in_worker
-from shiftune.workers.pools import Pool
-
-if TYPE_CHECKING:
-    from shiftune.workers.pools import ExecutorFactory
+from shiftune.workers.pools import ExecutorFactory, Pool
 
 SCATTER_ATTEMPTS = 3
 

@@ -8,17 +8,15 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import cloudpickle
 import joblib
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Task = Callable[[Any, Any], Any]
+Task = Callable[[Any, Any], Any]
 
 CONTEXT_FILE = "context.joblib"
 MIN_MAPPED_BYTES = 1_000_000

@@ -9,10 +9,11 @@ import tempfile
 import time
 import weakref
 from abc import ABC, abstractmethod
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
@@ -20,11 +21,7 @@ from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 from shiftune import interrupts
 from shiftune.workers import in_worker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Executor, Future
-
-    ExecutorFactory = Callable[[], Executor]
+ExecutorFactory = Callable[[], Executor]
 
 # A task that still runs this long after its time limit, or half the limit if that is longer, is
 # killed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from shiftune.errors import MissingPackageError
 from shiftune.wording import number, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import pandas as pd
 
 # Each at least 3 to 1 against white paper and against a dark screen.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from shiftune.ratio.overlap import is_doubtful
 from shiftune.report.figures.canvas import (
@@ -25,14 +27,10 @@ from shiftune.report.tables import (
     forest_scale,
     weight_quantiles,
 )
+from shiftune.risk.result import RiskEstimate
 from shiftune.wording import number, with_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
-    from shiftune.risk.result import RiskEstimate
     from shiftune.search.result import Overlap
 
 MOST_COLUMNS = 10

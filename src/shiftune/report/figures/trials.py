@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+import pandas as pd
+from numpy.typing import NDArray
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from shiftune.errors import SettingsError
 from shiftune.report.figures.canvas import (
@@ -25,16 +33,8 @@ from shiftune.report.figures.canvas import (
 )
 from shiftune.report.tables import completed, needs_log_scale, parameter_names
 from shiftune.search.records import finished_trials
+from shiftune.search.result import SearchResult
 from shiftune.wording import number, short_names, shortened, with_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-    from numpy.typing import NDArray
-    from optuna.distributions import BaseDistribution
-
-    from shiftune.search.result import SearchResult
 
 
 def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:

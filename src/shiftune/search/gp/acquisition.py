@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from shiftune.search.gp.gaussian_process import Posterior
 
-    from shiftune.search.gp.gaussian_process import Posterior
+if TYPE_CHECKING:
     from shiftune.search.gp.unit_cube import UnitCube
 
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 # Regret was the same, within its error, with 512 and 2048 candidates and with 1, 4 and 8 refined
 # ones (24 seeds, seven functions); four cost 2 CPU ms a trial more than one and guard against

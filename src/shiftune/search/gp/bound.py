@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from optuna.search_space import intersection_search_space
+from optuna.study import Study
 from optuna.trial import TrialState
 
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior, fit
 from shiftune.search.gp.trial_history import TrialHistory
 from shiftune.search.gp.unit_cube import UnitCube
-
-if TYPE_CHECKING:
-    from optuna.study import Study
 
 
 def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:

@@ -11,17 +11,14 @@ parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Groups = NDArray[np.intp]
+Array = NDArray[np.float64]
+Groups = NDArray[np.intp]
 
 # Log-normal priors, (mean, sd) of the logarithm. Coordinates are in the unit cube and values are
 # standardised, so the priors suit every study. On the functions of

@@ -6,28 +6,24 @@ import functools
 import math
 import threading
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.search_space import intersection_search_space
-from optuna.trial import TrialState
+from optuna.storages import BaseStorage
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import ThreadpoolController
 
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior, fit
 from shiftune.search.gp.trial_history import VARIANCE_KEY, TrialHistory
 from shiftune.search.gp.unit_cube import UnitCube, axis_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from optuna.distributions import BaseDistribution
-    from optuna.storages import BaseStorage
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
 
 __all__ = ["VARIANCE_KEY", "GPLCBSampler"]
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
 from optuna.study import StudyDirection
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from shiftune.search.gp.unit_cube import UnitCube
 
-    from numpy.typing import NDArray
-    from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial
-
-    from shiftune.search.gp.unit_cube import UnitCube
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 #: User attribute of a trial: the variance of its value, on the scale of the value squared.
 VARIANCE_KEY = "risk_variance"
