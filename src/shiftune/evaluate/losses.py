@@ -111,7 +111,7 @@ def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
     array([8.])
     >>> loss_named("quadratic")
     Traceback (most recent call last):
-    shiftune.errors.SettingsError: there is no loss 'quadratic'; choose from 'squared', ...
+    shiftune.errors.SettingsError: there is no loss 'quadratic'; choose from ...
     """
     if isinstance(loss, Loss):
         return loss

@@ -66,7 +66,7 @@ def estimate(
           not 1;
         - "random_effects": the sources' self-normalised means, whose true values may differ by a
           variance :math:`\tau^2` that is estimated, in proportion to
-          :math:`1 / (v_j + \tau^2)`; the interval is for one more site;
+          :math:`1 / (v_j + \tau^2)`; the interval is for a new site;
         - "oracle": `losses` are those on labelled target rows (experiments only).
     guard : bool or Guard
         Leave out sources whose weights show that they do not overlap with the target, and steady

@@ -53,8 +53,8 @@ class RiskEstimate(Estimate):
     r"""Estimated target risk, :math:`\hat f = \sum_j \lambda_j \sum_i w_{ij} L_{ij}`.
 
     The variance takes the weights as given: it is that of the sample of labelled rows, not of
-    the density ratios' own errors. Where `between` is a number, it is that of an estimate for one
-    more site, and counts that p(y|x) moves between sites.
+    the density ratios' own errors. Where `between` is a number, it is that of an estimate for a new
+    site, and includes the differences of p(y|x) between sites.
 
     Where `method` is "self-normalised" (see `fallback`), each source's weights are divided by their
     mean first: `estimates` and `lam` are of these, `influence` of leaving a row out.

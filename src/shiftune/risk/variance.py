@@ -83,7 +83,7 @@ def combined_variance(
     shares: Floats,
     besides: float = 0.0,
 ) -> tuple[float, float]:
-    r"""Variance of an estimate of one more site's value, and its degrees of freedom.
+    r"""Variance of an estimate of a new site's value, and its degrees of freedom.
 
     .. math:: V = \sum_i \psi_i^2 + \tau^2 \Big(\sum_j s_j^2 + \big(\sum_j s_j\big)^2\Big) + V_0 :
 
