@@ -16,6 +16,7 @@ ROOT = Path(shiftune.__file__).parent
 ORDER = [
     "errors",
     "interrupts",
+    "entry",
     "level",
     "names",
     "wording",

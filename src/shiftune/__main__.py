@@ -1,6 +1,25 @@
-"""``python -m shiftune``: the command line."""
+"""``shiftune`` and ``python -m shiftune``: the command line."""
 
-from shiftune.cli import main
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shiftune import entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def main() -> None:
+    """Run the command line."""
+    entry.run(_load)
+
+
+def _load() -> Callable[[], object]:
+    from shiftune.cli import app
+
+    return app
+
 
 if __name__ == "__main__":
     main()

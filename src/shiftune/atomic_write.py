@@ -6,14 +6,21 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from shiftune import interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# How the names of temporary files begin; a process that is killed leaves them behind.
+PART = ".part-"
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` to write to; at the end it takes the place of `path`.
+
+    An interrupt is raised before the file is begun.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -23,7 +30,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     ...     [p.name for p in Path(folder).iterdir()]
     ['a.txt']
     """
-    part = path.with_name(f".part-{path.name}")
+    interrupts.check()
+    part = path.with_name(f"{PART}{path.name}")
     try:
         yield part
         os.replace(part, path)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -190,36 +188,6 @@ def test_the_report_knows_the_risk_that_was_asked_for(visits, folder, tune):
     tune("visits.csv", "--out", "run", "--risk", "naive", "--loss", "absolute")
     best = read(folder / "run" / "best.json")
     assert (best["risk"]["method"], best["loss"]) == ("naive", "absolute")
-
-
-def test_ctrl_c_keeps_what_is_done(visits, folder, tune):
-    """Exit code 130, results so far, and the same command goes on."""
-    visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    # The report is another module's business, and not what is stopped here.
-    code = (
-        "import shiftune.report, sys\n"
-        "shiftune.report.save_report = lambda s, path, settings: path.write_text('report')\n"
-        "from shiftune.cli import main; main()"
-    )
-    args = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
-    ends = ["--out", "run", "--trials", "1000000"]
-    command = [sys.executable, "-c", code, "tune", "visits.csv", *args, *ends]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    journal = folder / "run" / "study.journal"
-    while not (journal.exists() and journal.read_text().count("seconds") > 3):
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert process.returncode == 130, said
-    assert "run the same command again" in said
-    assert "Traceback" not in said
-    kept = journal.read_text().count("seconds")
-    assert 3 <= kept < 1_000_000
-    tune("visits.csv", "--out", "run", trials=kept + 1)
-    assert len(pd.read_csv("run/trials.csv")) == kept + 1
 
 
 def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):

@@ -1,8 +1,8 @@
 """The command line. NumPy, pandas, scikit-learn and Optuna load only when a command runs."""
 
-from shiftune.cli.app import app, main
+from shiftune.cli.app import app
 
 # Each registers its commands, in the order of the help.
 from shiftune.cli import diagnose, tune, report, models, demo  # noqa: F401  # isort: skip
 
-__all__ = ["app", "main"]
+__all__ = ["app"]

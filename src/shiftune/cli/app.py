@@ -5,19 +5,18 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
-from shiftune import __version__
+from shiftune import __version__, entry
 from shiftune.errors import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-MISTAKE, STOPPED = 2, 130
+MISTAKE = 2
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
@@ -26,14 +25,15 @@ class Explaining(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
+        entry.keeps_results(False)
         try:
             return super().invoke(ctx)
         except ProblemError as error:
             typer.echo(f"shiftune: {error}", err=True)
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
-            typer.echo("stopped", err=True)
-            raise typer.Exit(STOPPED) from None
+            entry.say_stopped()
+            raise typer.Exit(entry.STOPPED) from None
 
 
 app = typer.Typer(
@@ -93,18 +93,3 @@ def _options(
 def command_line() -> str:
     """Return the command line of this process."""
     return shlex.join(["shiftune", *sys.argv[1:]])
-
-
-@contextmanager
-def goes_on() -> Iterator[None]:
-    """Say, when the user stops a long run, that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("stopped; run the same command again to go on", err=True)
-        raise typer.Exit(STOPPED) from None
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from shiftune.atomic_write import atomic_write
+from shiftune.atomic_write import PART, atomic_write
 from shiftune.cli.options import Role, TuneOptions, named
 from shiftune.cli.records import records, risk_record
 from shiftune.errors import DataWarning, StorageError
@@ -19,6 +19,7 @@ from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
 from shiftune.resuming import check_format, check_same
 from shiftune.search.records import finished_trials
+from shiftune.search.storage import trials_in
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ class ResultFolder:
         if self.path.exists() and not self.path.is_dir():
             raise StorageError(f"{self.path} is a file, not a folder; give another with --out")
         with _explained(self.path):
-            there = self.path.is_dir() and any(self.path.iterdir())
+            there = self.path.is_dir() and any(
+                not path.name.startswith(PART) for path in self.path.iterdir()
+            )
         if there and not (self.path / SETTINGS).exists():
             raise StorageError(
                 f"the folder {self.path} is not empty and holds no result of shiftune; give "
@@ -113,11 +116,22 @@ class ResultFolder:
         where = str(self.path / SETTINGS)
         return TuneOptions.from_saved(table, self.settings()["options"], where)
 
-    def best(self) -> dict[str, Any] | None:
-        """Return the result so far, if any."""
+    def complete(self, trials: int) -> dict[str, Any] | None:
+        """Return the content of `BEST` if it has so many trials and no file is missing.
+
+        `BEST` is removed before any other file is written, and comes back last: where it is, the
+        others belong to it.
+        """
         if not (self.path / BEST).exists():
             return None
-        return self._read_json(BEST, {"trials", "risk", "params"})
+        best = self._read_json(BEST, {"trials", "risk", "params", "model_file"})
+        files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
+        there = all((self.path / name).exists() for name in files)
+        return best if there and best["trials"] >= trials else None
+
+    def finished(self) -> int:
+        """Number of finished trials in the journal."""
+        return len(trials_in(self.journal))
 
     def discard(self) -> None:
         """Remove the files of a first run that failed."""
@@ -129,15 +143,19 @@ class ResultFolder:
     # ---------------------------------------------------------------- files
 
     def write(self, done: TuneJob) -> dict[str, Any]:
-        """Write all files of a fitted search except the report; return the content of `BEST`."""
+        """Write all files of a fitted search; return the content of `BEST`."""
         search, plain = done.search, done.model.plain
         with _explained(self.path):
+            for outdated in (BEST, REPORT):
+                (self.path / outdated).unlink(missing_ok=True)
             renamed = search.trials_.rename(columns=lambda name: self._plain_column(name, done))
             with atomic_write(self.path / TRIALS) as part:
                 renamed.to_csv(part)
             model = save_model(search.best_estimator_, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 _predictions(done).to_csv(part, index=False)
+        if self.can_report():
+            self.write_report(done)
         worth = search.result_.worth_of_labels
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
         best = {

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from shiftune.cli.app import command
-from shiftune.errors import DataError, StorageError
+from shiftune.cli.tune import NO_REPORT
+from shiftune.errors import DataError, MissingPackageError, StorageError
 
 
 @command(rich_help_panel="Your data")
@@ -24,21 +25,24 @@ def report(
         typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
     ] = None,
 ) -> None:
-    """Write report.html of a result again.
+    """Write report.html of a result again, and the other files.
 
     For example:
 
       shiftune report data-A-logistic
 
-    The table is read and the model is fitted again; no trial is added.
+    The table is read and the model is fitted again; no trial is added. After Ctrl-C, this gives
+    the result of the trials so far.
     """
-    from shiftune.cli.folder import ResultFolder
+    from shiftune.cli.folder import REPORT, ResultFolder
     from shiftune.cli.job import prepare_job
     from shiftune.cli.screen import notes_for_warnings
 
+    if not ResultFolder.can_report():
+        raise MissingPackageError(NO_REPORT)
     result = ResultFolder(folder)
     settings = result.settings()
-    if result.best() is None:
+    if not result.finished():
         raise StorageError(
             f"{folder} has no finished trial; run this first: {settings['runs'][-1]['command']}"
         )
@@ -55,5 +59,5 @@ def report(
     result.check(again)
     with notes_for_warnings():
         again.search.set_params(progress=False).fit(again.table.problem)
-        path = result.write_report(again)
-    typer.echo(f"Written to {path}")
+        result.write(again)
+    typer.echo(f"Written to {result.path / REPORT}")

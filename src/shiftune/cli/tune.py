@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shiftune import names
-from shiftune.cli.app import command, command_line, goes_on
+from shiftune import entry, names
+from shiftune.cli.app import command, command_line
 from shiftune.cli.options import RISKS, TuneOptions, taking
 from shiftune.errors import ProblemError
 
@@ -55,16 +55,16 @@ def tune(options: TuneOptions) -> None:
     folder = ResultFolder(options.out or _default_folder(options))
     job = prepare_job(options, folder.journal)
     new = folder.check(job)
-    best = None if new else folder.best()
+    best = None if new else folder.complete(options.trials)
     console = screen(silent=options.as_json)
     show_table(console, options.data, job.table, job.table.notes, label=options.label)
-    if best is not None and best["trials"] >= options.trials:
+    if best is not None:
         show_finished(console, best, folder.path)
     else:
         folder.begin(job, command_line())
-        show_task(console, job.options, 0 if best is None else best["trials"])
-        with goes_on():
-            best = _searched(job, folder, new)
+        entry.keeps_results(True)
+        show_task(console, job.options, 0 if new else folder.finished())
+        best = _searched(job, folder, new)
     _show(folder, best, job)
 
 
@@ -87,12 +87,9 @@ def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:
             if new:
                 folder.discard()
             raise
-        best = folder.write(job)
-        if folder.can_report():
-            folder.write_report(job)
-        else:
+        if not folder.can_report():
             typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
-    return best
+        return folder.write(job)
 
 
 def _show(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> None:

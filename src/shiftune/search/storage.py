@@ -15,6 +15,7 @@ from optuna.storages.journal import JournalFileBackend
 from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.resuming import check_format, check_same
 from shiftune.search.journal_lock import JournalLock
+from shiftune.search.records import finished_trials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ def open_study(
     storage: str | os.PathLike[str] | BaseStorage | None,
     identity: Mapping[str, str],
 ) -> optuna.Study:
-    """Create a study, or continue the one in the storage if it is about the same thing.
+    """Create a study, or continue the one in the storage if data and settings are the same.
 
     Parameters
     ----------
@@ -40,21 +41,7 @@ def open_study(
     identity : mapping
         What must be the same for trials to be comparable: fingerprint of the data, loss, ...
     """
-    with _quiet_optuna():
-        try:
-            study = optuna.create_study(
-                storage=_opened(storage),
-                study_name=STUDY_NAME,
-                direction="minimize",
-                load_if_exists=True,
-            )
-        except ProblemError:
-            raise
-        except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
-            raise StorageError(
-                f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
-                f"Optuna storage ({type(error).__name__}: {error}); give another"
-            ) from error
+    study = _study(storage)
     if len(study.directions) > 1:
         raise StorageError(
             f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
@@ -71,9 +58,32 @@ def open_study(
     return study
 
 
+def trials_in(journal: Path) -> list[optuna.trial.FrozenTrial]:
+    """Return the finished trials of a journal; none where there is no file."""
+    return finished_trials(_study(journal)) if journal.exists() else []
+
+
+def _study(storage: str | os.PathLike[str] | BaseStorage | None) -> optuna.Study:
+    with _quiet_optuna():
+        try:
+            return optuna.create_study(
+                storage=_opened(storage),
+                study_name=STUDY_NAME,
+                direction="minimize",
+                load_if_exists=True,
+            )
+        except ProblemError:
+            raise
+        except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
+            raise StorageError(
+                f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
+                f"Optuna storage ({type(error).__name__}: {error}); give another"
+            ) from error
+
+
 @contextmanager
 def _quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from announcing the study on the terminal; its level is as before afterwards."""
+    """Keep Optuna from announcing the study on the terminal."""
     logger = logging.getLogger("optuna")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))

@@ -1,0 +1,88 @@
+"""Beginning and end of a command line: Ctrl-C ends it with 130 within seconds, whatever it does.
+
+This module imports next to nothing: an interrupt is heard while the rest is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from shiftune import interrupts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STOPPED = 130
+# Seconds from Ctrl-C to the end of a process that reaches no safe point, because it is in a long
+# computation of compiled code. Nothing is lost: records and files are written as a whole.
+GRACE = 3.0
+
+_message = "stopped"
+
+
+def run(load: Callable[[], Callable[[], object]]) -> None:
+    """Run a command line.
+
+    Parameters
+    ----------
+    load : function
+        Imports and returns the application, which ends with SystemExit or returns.
+    """
+    if interrupts.defer_from_now_on():
+        _watch()
+    try:
+        load()()
+        interrupts.check()
+    except BaseException as error:  # an interrupt may come out as any error
+        if not interrupts.noted() and not isinstance(error, KeyboardInterrupt):
+            raise
+        if not (isinstance(error, SystemExit) and error.code == STOPPED):
+            say_stopped()
+        sys.exit(STOPPED)
+
+
+def keeps_results(yes: bool) -> None:
+    """Choose the message after Ctrl-C: whether the same command can continue."""
+    global _message
+    _message = "stopped; run the same command again to go on" if yes else "stopped"
+
+
+def say_stopped() -> None:
+    """Print the message after Ctrl-C."""
+    print(_message, file=sys.stderr)
+
+
+def _watch() -> None:
+    """End the process after `GRACE`, or at a second interrupt, from a thread of its own.
+
+    Python's handlers run between two lines of Python. The byte that announces the signal is
+    written at once.
+    """
+    announced, announce = os.pipe()
+    os.set_blocking(announce, False)
+    signal.set_wakeup_fd(announce, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        later = None
+        while byte := os.read(announced, 1):
+            if byte[0] != signal.SIGINT:
+                continue
+            if later is not None:
+                _end()
+            later = threading.Timer(GRACE, _end)
+            later.daemon = True
+            later.start()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _end() -> None:
+    # Not through sys.stderr, which the main thread may hold.
+    with suppress(OSError):
+        os.write(2, f"{_message}\n".encode())
+    os._exit(STOPPED)

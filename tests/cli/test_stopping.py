@@ -1,0 +1,146 @@
+"""Ctrl-C at any moment: exit code 130, no traceback, no process left, and the run can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+from shiftune.cli.folder import ResultFolder
+
+CHILD = Path(__file__).with_name("interrupted_command.py")
+ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
+GO_ON = "run the same command again to go on"
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals to a group")
+
+
+@pytest.fixture
+def table(visits, folder):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    return folder
+
+
+def interrupted(moment, *arguments, how="once"):
+    """Run a command that is interrupted; return what it printed to stderr."""
+    process = subprocess.Popen(
+        [sys.executable, str(CHILD), moment, how, *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    _, printed = process.communicate()
+    assert process.returncode == 130, printed
+    assert "Traceback" not in printed
+    assert "KeyboardInterrupt" not in printed
+    psutil.wait_procs(session_of(process.pid))
+    return printed
+
+
+def session_of(leader):
+    """Processes that the leader of a session has left; each ends when it misses the leader."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader:
+                found.append(process)
+        except ProcessLookupError:
+            continue
+    return found
+
+
+# Each costs the start of a process; sweep_interrupts.py tries many more.
+MOMENTS = [
+    ("typer/__init__.py:<module>", 1),
+    ("tables/files.py:read_file", 1),
+    ("search/loop.py:Loop._tell:2", 1),
+    ("search/loop.py:Loop._outcome:2", 2),
+    ("cli/folder.py:_predictions", 1),
+    ("report/page.py:page", 1),
+]
+
+
+@pytest.mark.parametrize(("moment", "jobs"), MOMENTS)
+def test_the_same_command_completes_the_result(table, tune, moment, jobs):
+    arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--jobs", jobs]
+    printed = interrupted(moment, *arguments, "--out", "run")
+    begun = (table / "run" / "settings.json").exists()
+    assert (GO_ON in printed) == begun
+    tune("visits.csv", "--out", "run", "--jobs", jobs, trials=4)
+    tune("visits.csv", "--out", "whole", "--jobs", jobs, trials=4)
+    names = {path.name for path in (table / "whole").iterdir()}
+    assert {path.name for path in (table / "run").iterdir()} == names
+    one, other = (pd.read_csv(f"{name}/trials.csv") for name in ("run", "whole"))
+    pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
+    for name in ("best.json", "predictions.csv"):
+        assert (table / "run" / name).read_text() == (table / "whole" / name).read_text()
+
+
+@pytest.mark.parametrize("how", ["stuck", "twice"])
+def test_compiled_code_does_not_hold_it_up(table, how):
+    arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--out", "run"]
+    assert GO_ON in interrupted("evaluate/fitting.py:fit:4", *arguments, how=how)
+    assert (table / "run" / "study.journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("moment", "arguments"),
+    [
+        ("search/trial.py:run_trial", ["demo", "--trials", "1"]),
+        ("ratio/overlap.py:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
+        ("cli/screen.py:show_models", ["models"]),
+    ],
+)
+def test_other_commands_end_after_one(table, moment, arguments):
+    assert interrupted(moment, *arguments).splitlines()[-1] == "stopped"
+
+
+@pytest.mark.parametrize("lost", ["trials.csv", "model.skops", "predictions.csv", "report.html"])
+def test_a_file_that_is_missing_comes_back_without_new_trials(table, tune, lost):
+    tune("visits.csv", "--out", "run", trials=2)
+    whole = {path.name: path.read_bytes() for path in (table / "run").iterdir()}
+    (table / "run" / lost).unlink()
+    assert "2 trials, 2 of them done" in tune("visits.csv", "--out", "run", trials=2).output
+    assert (table / "run" / "trials.csv").read_bytes() == whole["trials.csv"]
+    assert {path.name for path in (table / "run").iterdir()} == whole.keys()
+    journal = (table / "run" / "study.journal").read_text()
+    assert journal.count("datetime_complete") == 2
+
+
+def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, monkeypatch):
+    """Stopped while the files of four trials replace those of two."""
+    tune("visits.csv", "--out", "run", trials=2)
+
+    def stop(self, done):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResultFolder, "write_report", stop)
+        tune("visits.csv", "--out", "run", trials=4, code=130)
+    assert not (table / "run" / "best.json").exists()
+    tune("visits.csv", "--out", "run", trials=2)
+    assert json.loads((table / "run" / "best.json").read_text())["trials"] == 4
+    assert len(pd.read_csv("run/trials.csv")) == 4
+
+
+def test_a_result_of_the_trials_so_far(table, run):
+    interrupted(
+        "search/loop.py:Loop._tell:3", "tune", "visits.csv", *ASKED, "--trials", 50, "--out", "run"
+    )
+    assert "report.html" in run("report", "run").output
+    assert json.loads((table / "run" / "best.json").read_text())["trials"] == 3
+    assert (table / "run" / "report.html").exists()
+
+
+def test_the_first_file_was_half_written(table, tune):
+    (table / "run").mkdir()
+    (table / "run" / ".part-settings.json").write_text("{")
+    tune("visits.csv", "--out", "run")
+    assert not (table / "run" / ".part-settings.json").exists()
