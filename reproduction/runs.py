@@ -7,7 +7,6 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -15,8 +14,10 @@ from tqdm.auto import tqdm
 
 from reproduction.record import RUNS, Run, append_run, drop_torn_line, note, read_runs
 from reproduction.settings import SETTINGS
+from shiftune import interrupts
 from shiftune.errors import StorageError
 from shiftune.search.trial import reason
+from shiftune.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,25 +80,27 @@ def run_all(
     missing = [
         task for task in tasks if _key(task[0], task[1], task[2].c, task[2].seed) not in done
     ]
-    finished = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)(
-        joblib.delayed(_run)(experiment, *task) for task in missing
-    )
-    with tqdm(
-        total=len(tasks),
-        initial=len(tasks) - len(missing),
-        disable=None if progress is None else not progress,
-        desc=experiment.name,
-        unit="run",
-        dynamic_ncols=True,
-    ) as bar:
-        for run in finished:
+    with (
+        interrupts.deferred(),
+        Workers(_run, experiment, n_jobs=n_jobs) as workers,
+        tqdm(
+            total=len(tasks),
+            initial=len(tasks) - len(missing),
+            disable=None if progress is None else not progress,
+            desc=experiment.name,
+            unit="run",
+            dynamic_ncols=True,
+        ) as bar,
+    ):
+        for _, run in workers.completed(missing):
             append_run(path, run)
             bar.update()
     runs = read_runs(path)
     return runs[[key in asked for key in _keys(runs)]].reset_index(drop=True)
 
 
-def _run(experiment: Experiment, setting: SettingName, method: MethodName, case: Case) -> Run:
+def _run(experiment: Experiment, task: Task) -> Run:
+    setting, method, case = task
     start, cpu = time.perf_counter(), time.process_time()
     try:
         with threadpool_limits(1), warnings.catch_warnings():

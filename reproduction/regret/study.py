@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed, parallel_config
 from scipy.stats import binomtest
+from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from reproduction.regret.run import DELTAS, check, runs_for_budgets
+from shiftune import interrupts
 from shiftune.errors import SettingsError
+from shiftune.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from reproduction.regret.objective import Method
-    from reproduction.regret.run import Ratio, Sampler
+    from reproduction.regret.run import Ratio, RegretRun, Sampler
 
     Floats = NDArray[np.float64]
 
@@ -73,12 +75,16 @@ def regret_study(
     for search in searches:
         check(*search)
     show = sys.stderr.isatty() if progress is None else progress
-    with parallel_config(backend="loky", inner_max_num_threads=1):
-        done = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(runs_for_budgets)(*search) for search in searches
-        )
+    with interrupts.deferred(), Workers(_runs, None, n_jobs=n_jobs) as workers:
+        done = workers.completed(searches)
         bar = tqdm(done, total=len(searches), disable=not show, unit="search")
-        return pd.DataFrame([run.row() for runs in bar for run in runs])
+        runs = dict(bar)
+    return pd.DataFrame([run.row() for key in range(len(searches)) for run in runs[key]])
+
+
+def _runs(_: None, search: tuple[Any, ...]) -> list[RegretRun]:
+    with threadpool_limits(1, user_api="blas"):
+        return runs_for_budgets(*search)
 
 
 def coverage(frame: pd.DataFrame, B: int | None = None) -> pd.DataFrame:

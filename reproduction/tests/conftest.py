@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reproduction.__main__ import paper
+from reproduction.commands import paper
 from typer.testing import CliRunner
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from reproduction.__main__ import Method, SettingChoice
 from reproduction.choosing import METHOD_NAMES
+from reproduction.commands import Method, SettingChoice
 from reproduction.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from reproduction import experiments, figures
 from reproduction.choosing import METHOD_NAMES
 from reproduction.experiments import Case, Patients, Toy
 from reproduction.page import write_page
-from reproduction.record import Run, append_run, noted_in, read_runs
+from reproduction.record import RUNS, Run, append_run, noted_in, read_runs
 from reproduction.regret.reproduce import reproduce_regret
 from reproduction.reproduce import reproduce
 from reproduction.runs import run_all
@@ -369,3 +371,31 @@ def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
         pytest.skip("the results are not in the source distribution")
     write_page(results, tmp_path / "paper.md")
     assert (tmp_path / "paper.md").read_text() == (root / "docs" / "paper.md").read_text()
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_interrupted_run_is_no_failed_run(tmp_path, monkeypatch, at):
+    """Also where what an interrupt raises is caught and forgotten, as destructors do."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    experiment, calls = Toy(budget=3, cs=(1.0, 5.0), n=100), []
+
+    def interrupted(self, *args, run=Toy.run):
+        calls.append(args)
+        if len(calls) == at:
+            with suppress(BaseException):
+                signal.raise_signal(signal.SIGINT)
+        return run(self, *args)
+
+    asked = (experiment, range(2), ("naive",), ("guarded",))
+    with monkeypatch.context() as patched:
+        patched.setattr(Toy, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_all(*asked, tmp_path / "stopped")
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+    kept = read_runs(tmp_path / "stopped" / RUNS)
+    assert len(kept) == at - 1
+    found = run_all(*asked, tmp_path / "stopped")
+    whole = run_all(*asked, tmp_path / "whole")
+    clocks = ["seconds", "cpu_seconds"]
+    pd.testing.assert_frame_equal(found.drop(columns=clocks), whole.drop(columns=clocks))
+    assert not found["failure"].any()

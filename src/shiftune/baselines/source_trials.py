@@ -102,12 +102,11 @@ def try_on_sources(
     names = [site.name for site in split.train]
     seen: list[tuple[int, dict[str, Any], Outcome]] = []
     with Workers(_search_source, searches, n_jobs=n_jobs) as workers:
-        for j in range(len(searches)):
-            workers.submit(j, j)
-        for j in range(len(searches)):
-            for params, outcome in workers.result(j):
+        for j, outcomes in workers.completed(range(len(searches))):
+            for params, outcome in outcomes:
                 seen.append((j, params, outcome))
                 finished(1)
+    seen.sort(key=lambda each: each[0])
     return _collected(space, names, seen)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -19,6 +20,7 @@ from shiftune.workers.in_worker import OutOfTime
 from shiftune.workers.pools import FilePool, LokyPool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -180,6 +182,39 @@ class Workers:
             raise item.outcome
         return in_worker.unpack(item.outcome)
 
+    def completed(self, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """Run the items; yield the position and the result of each as soon as it is there.
+
+        Without other processes the results come in order.
+
+        >>> from operator import mul
+        >>> with Workers(mul, 10, n_jobs=2) as workers:
+        ...     sorted(workers.completed([1, 2, 3]))
+        [(0, 10), (1, 20), (2, 30)]
+        """
+        waiting = enumerate(items)
+        flying: list[int] = []
+        while True:
+            for key, item in islice(waiting, self.capacity - len(flying)):
+                self.submit(key, item)
+                flying.append(key)
+            if not flying:
+                return
+            interrupts.check()
+            if self._pool is not None:
+                wait(self._flying(), timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                self._end_overdue(self._pool)
+            for key in [key for key in flying if self._is_ready(key)]:
+                flying.remove(key)
+                yield key, self.result(key)
+
+    def _is_ready(self, key: int) -> bool:
+        """Whether `result` need not wait, or has to see to a worker that died."""
+        item = self._items[key]
+        if self._pool is None or item.outcome is not None:
+            return True
+        return item.future is not None and item.future.done()
+
     def close(self, *, kill: bool = False) -> None:
         """End the workers and remove the temporary file.
 
@@ -238,10 +273,8 @@ class Workers:
         wait([future], timeout=POLL_SECONDS)
         if future.done():
             self._collect(future, flying[future], pool)
-            return
-        overdue = [i for f, i in flying.items() if not f.done() and pool.is_overdue(i.name)]
-        if overdue:
-            self._cut_off(overdue, pool)
+        else:
+            self._end_overdue(pool)
 
     def _collect(self, future: Future[bytes], item: _Item, pool: Pool) -> None:
         try:
@@ -275,7 +308,11 @@ class Workers:
         )
         pool.rebuild()
 
-    def _cut_off(self, overdue: list[_Item], pool: Pool) -> None:
+    def _end_overdue(self, pool: Pool) -> None:
+        flying = self._flying()
+        overdue = [i for f, i in flying.items() if not f.done() and pool.is_overdue(i.name)]
+        if not overdue:
+            return
         logger.warning(
             "killing the workers: %s exceeded the time limit; the other items are run again",
             [item.key for item in overdue],
