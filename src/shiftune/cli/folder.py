@@ -82,6 +82,7 @@ class ResultFolder:
             )
         if there:
             self._check_same(job)
+            self._best()
         return not there
 
     def begin(self, job: TuneJob, command: str) -> None:
@@ -122,12 +123,16 @@ class ResultFolder:
         `BEST` is removed before any other file is written, and comes back last: where it is, the
         others belong to it.
         """
+        best = self._best()
+        if best is None or best["trials"] < trials:
+            return None
+        files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
+        return best if all((self.path / name).exists() for name in files) else None
+
+    def _best(self) -> dict[str, Any] | None:
         if not (self.path / BEST).exists():
             return None
-        best = self._read_json(BEST, {"trials", "risk", "params", "model_file"})
-        files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
-        there = all((self.path / name).exists() for name in files)
-        return best if there and best["trials"] >= trials else None
+        return self._read_json(BEST, {"trials", "risk", "params", "model_file"})
 
     def finished(self) -> int:
         """Number of finished trials in the journal."""
