@@ -39,6 +39,7 @@ from shiftune.search import GPLCBSampler, ShiftSearch, spaces
 from shiftune.search.gp.bound import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+TWO_THREADS = {"executor": lambda: ThreadPoolExecutor(2)}
 
 
 class Constant(RegressorMixin, BaseEstimator):
@@ -269,8 +270,8 @@ class TestRepeatable:
 
     def test_two_workers_twice(self, toy):
         a, b = (
-            make(Ridge(), ALPHA, sampler="gp_lcb", n_trials=10, n_jobs=2).fit(toy.problem)
-            for _ in range(2)
+            make(Ridge(), ALPHA, sampler="gp_lcb", n_trials=10, **two).fit(toy.problem)
+            for two in ({"n_jobs": 2}, TWO_THREADS)
         )
         np.testing.assert_array_equal(params_of(a), params_of(b))
         np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
@@ -759,10 +760,10 @@ class TestWorkers:
     def test_a_killed_worker_costs_nothing_but_time(self, toy, tmp_path):
         """A worker of the pool is killed in the middle; the trials are the same as ever."""
         death = tmp_path / "death"
-        settings = {"risk": "variance_reduced", "n_trials": 8, "n_jobs": 2, "sampler": "gp_lcb"}
-        alone = make(Mortal(str(death)), **settings).fit(toy.problem)
+        settings = {"risk": "variance_reduced", "n_trials": 8, "sampler": "gp_lcb"}
+        alone = make(Mortal(str(death)), **settings, **TWO_THREADS).fit(toy.problem)
         death.write_text(repr(float(params_of(alone)[4, 0])))
-        search = make(Mortal(str(death)), **settings).fit(toy.problem)
+        search = make(Mortal(str(death)), **settings, n_jobs=2).fit(toy.problem)
         assert not death.exists()
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()
