@@ -23,6 +23,7 @@ STOPPED = 130
 GRACE = 3.0
 
 _message = "stopped"
+_loaded = False
 
 
 def run(load: Callable[[], Callable[[], object]]) -> None:
@@ -33,10 +34,13 @@ def run(load: Callable[[], Callable[[], object]]) -> None:
     load : function
         Imports and returns the application, which ends with SystemExit or returns.
     """
+    global _loaded
     if interrupts.defer_from_now_on():
         _watch()
     try:
-        load()()
+        application = load()
+        _loaded = True
+        application()
         interrupts.check()
     except BaseException as error:  # an interrupt may come out as any error
         if not interrupts.noted() and not isinstance(error, KeyboardInterrupt):
@@ -60,8 +64,8 @@ def say_stopped() -> None:
 def _watch() -> None:
     """End the process after `GRACE`, or at a second interrupt, from a thread of its own.
 
-    Python's handlers run between two lines of Python. The byte that announces the signal is
-    written at once.
+    While modules are imported there is nothing to wait for. Python's handlers run between two
+    lines of Python; the byte that announces the signal is written at once.
     """
     announced, announce = os.pipe()
     os.set_blocking(announce, False)
@@ -72,7 +76,7 @@ def _watch() -> None:
         while byte := os.read(announced, 1):
             if byte[0] != signal.SIGINT:
                 continue
-            if later is not None:
+            if later is not None or not _loaded:
                 _end()
             later = threading.Timer(GRACE, _end)
             later.daemon = True

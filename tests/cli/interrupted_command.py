@@ -41,6 +41,9 @@ def at(moment, act):
 
 
 def interrupt():
+    if mark := os.environ.get("SHIFTUNE_SIGNAL_FILE"):  # for sweep_interrupts.py
+        with open(mark, "w") as file:
+            file.write(repr(time.time()))
     os.killpg(0, signal.SIGINT)
     if HOW == "twice":
         from shiftune import entry
