@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections import Counter
@@ -444,6 +445,7 @@ def test_waiting_is_not_running(notes, caplog, monkeypatch):
 
 DRIVER = """
 import sys
+import textwrap
 import worker_tasks as tasks
 from shiftune.workers import Workers
 
@@ -494,6 +496,7 @@ def test_nothing_survives_the_driver(how, notes, temporary, tmp_path):
 
 PATIENT_DRIVER = """
 import sys
+import textwrap
 import worker_tasks as tasks
 from shiftune.workers import Workers
 
@@ -546,3 +549,27 @@ def test_close_with_kill_does_not_wait(name, notes, temporary):
         if name != "dask":
             wait_until_gone(pids)
         assert not list(temporary.glob("shiftune-*"))
+
+
+def test_a_process_that_starts_does_not_hear_ctrl_c():
+    """A terminal sends it to all; one that is still importing would print a traceback."""
+    pytest.importorskip("joblib.externals.loky.backend.popen_loky_posix", reason="of Unix")
+    code = """
+        import operator, signal
+        from joblib.externals.loky.backend import fork_exec as backend
+        from shiftune.workers import Workers
+
+        blocked = []
+
+        def start(*args, fork_exec=backend.fork_exec, **options):
+            blocked.append(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+            return fork_exec(*args, **options)
+
+        backend.fork_exec = start
+        with Workers(operator.mul, 10, n_jobs=2) as workers:
+            print(sorted(workers.completed([1, 2])), blocked)
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[(0, 10), (1, 20)] [True, True]\n"

@@ -97,7 +97,7 @@ class Loop:
         They have failed without a reason, so they do not count as finished.
         """
         while self.under_way:
-            self.study.tell(self.under_way.popleft().trial, state=TrialState.FAIL)
+            self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
 
     def _ask(self) -> Asked:
         if callable(self.space):

@@ -12,11 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from shiftune import interrupts
 from shiftune.workers import in_worker
@@ -201,6 +203,9 @@ def _blocked_for_children() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # Each would lift the block if it had to start its process inside (Python 3.11, loky 3.4).
+    resource_tracker.ensure_running()
+    loky_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
