@@ -36,12 +36,12 @@ class Asked(NamedTuple):
 class Loop:
     """Keep workers busy with trials until enough are finished.
 
-    Trials are told in the order in which they were asked: the next proposal then sees the same
-    history whatever trial happened to be faster, and a run with several workers can be repeated
-    bit for bit (with any sampler whose proposals depend on its seed and the history alone).
+    Results are recorded in the order in which the trials were asked for: the next proposal sees
+    the same history whichever trial is faster, and a run with several workers can be repeated bit
+    for bit (with any sampler whose proposals depend on its seed and the history alone).
 
-    A driver that was killed leaves trials that are neither finished nor under way. They are
-    evaluated first, with the parameters they had.
+    A driver that was stopped or killed leaves trials without a result. They are evaluated first,
+    with the parameters they had.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class Loop:
         try:
             result: Outcome = self.workers.result(asked.trial.number)
         except WorkerDied:
-            said = "every worker that ran it died; it may need more memory than there is"
-            return Outcome(None, f"WorkerDied: {said}", 0.0)
+            why = "every worker that ran it died; it may need more memory than there is"
+            return Outcome(None, f"WorkerDied: {why}", 0.0)
         except OutOfTime:
             return Outcome(None, "OutOfTime: it ran longer than trial_timeout", 0.0)
         except Exception as error:  # what came back could not be read, say
@@ -160,8 +160,8 @@ class Loop:
         try:
             self.study.tell(trial, value, **options)
         except RuntimeError as error:
-            # A sampler that has tried everything (a grid) says so by stopping the study, which
-            # Optuna allows inside its own loop only. The trial is stored by then.
+            # A sampler that has tried everything (a grid) stops the study, which Optuna allows
+            # inside its own loop only. The trial is stored by then.
             if "stop" not in str(error).lower():
                 raise
             self.exhausted = True

@@ -1,4 +1,4 @@
-"""A progress bar that says how the search stands; silent where nobody watches."""
+"""Progress bar of a search; silent without a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ LAYOUTS = (
 
 
 class Progress:
-    """Count the trials, with the best risk, its interval, and the failures.
+    """Bar with the number of trials, the best risk with its interval, and the failures.
 
-    On narrow terminals parts are left out, never cut: the rate, the bar, the time, the interval.
+    Narrow terminals show fewer parts, none of them cut: the rate is dropped first, then the bar,
+    the time and the interval.
 
     Parameters
     ----------
     total : int
         Number of trials in all.
     earlier : list of RiskEstimate or None
-        Trials of a run that is continued; None is one that failed.
+        Estimates of the trials of a run that is continued; None for one that failed.
     show : bool or None
         None shows the bar on terminals and in notebooks only.
     """
@@ -48,28 +49,28 @@ class Progress:
             self._note(risk)
 
     def update(self, risk: RiskEstimate | None) -> None:
-        """Count a trial; None is one that failed."""
+        """Count a trial; `risk` is None for one that failed."""
         self._note(risk)
         if not self._bar.disable:
             self._lay_out()
         self._bar.update()
 
     def text(self, *, interval: bool = True) -> str:
-        """What stands beside the bar.
+        """Text beside the bar.
 
         >>> Progress(5, [], False).text()
         'no result yet'
         """
-        said = "no result yet"
+        text = "no result yet"
         if self._best is not None:
-            said = f"best {self._best.value:.4g}"
+            text = f"best {self._best.value:.4g}"
             if interval:
                 low, high = self._best.interval()
-                said += f" ({low:.4g} to {high:.4g})"
-        return said + (f", {self._failed} failed" if self._failed else "")
+                text += f" ({low:.4g} to {high:.4g})"
+        return text + (f", {self._failed} failed" if self._failed else "")
 
     def _lay_out(self) -> None:
-        """Choose what fits the terminal; a line that does not is cut, or fills the screen."""
+        """Choose the fullest layout that fits the terminal; longer lines would fill the screen."""
         now = self._bar.format_dict | {"n": self._bar.n + 1, "ncols": None}  # a bar of 10 columns
         for layout, interval in LAYOUTS:
             text = self.text(interval=interval)
