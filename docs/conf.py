@@ -28,7 +28,7 @@ autodoc_default_options = {
     # scikit-learn adds these to every estimator; they are documented there.
     "exclude-members": "set_fit_request, set_score_request, set_transform_request",
 }
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "none"  # the docstrings describe them in words
 autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

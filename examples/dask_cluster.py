@@ -1,4 +1,4 @@
-"""Trials on a Dask cluster: here of two processes, with an address of any size.
+"""Trials on a Dask cluster: here two local processes; an address connects to any other cluster.
 
 Needs Dask: pip install 'shiftune[dask]'
 """

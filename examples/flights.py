@@ -19,14 +19,14 @@ if __name__ == "__main__":
     columns = ["month", "hour", "origin", "distance", "seats", *weather.columns[2:]]
     table = flights[["carrier", "late", *columns]].astype({"origin": "category"})
 
-    # Southwest (WN) is the new one: its labels are put aside until the end. 400 flights each.
+    # Southwest (WN) is the new airline: its labels are set aside until the end. 400 flights each.
     table = table.sample(frac=1, random_state=0)
     southwest = table[table["carrier"] == "WN"]
     truth = southwest["late"]
     few = table.groupby("carrier").head(400)
     few = few.assign(late=few["late"].where(few["carrier"] != "WN"))
 
-    # 1. Who is like Southwest?
+    # 1. Which airlines are like Southwest?
     problem = ShiftProblem.from_frame(few, site="carrier", label="late", target="WN")
     print(problem)
     overlap = problem.diagnose()
@@ -39,13 +39,13 @@ if __name__ == "__main__":
     print(search.risk_)
     print(search.best_params_)
 
-    # 3. What was gained, and what can be told apart?
+    # 3. What did tuning gain, and which trials differ?
     gain = search.default_risk().minus(search.risk_)
     print(f"gain over LightGBM's defaults {gain.value:.3f}, standard error {gain.stderr:.3f}")
     trials = search.trials_.sort_values("risk")
     print(trials[["risk", "stderr", "mean_loss", "tied_with_best"]].head().round(4).to_string())
 
-    # 4. What does it rest on?
+    # 4. Do the assumptions hold?
     print(search.checks())
 
     # 5. Would labels help?

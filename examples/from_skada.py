@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 from shiftune import ShiftProblem, ShiftSearch, spaces
 
 if __name__ == "__main__":
-    # What skada's generators and its pack functions give; y of the target is masked by -1.
+    # Arrays as skada's generators and pack functions return them; the target's y is masked by -1.
     rng = np.random.default_rng(0)
     sample_domain = np.repeat([1, 2, 3, -4], 150)
     centre = np.repeat([[0.0, 0.0], [1.0, 0.5], [-0.5, 1.0], [0.7, 0.9]], 150, axis=0)

@@ -1,4 +1,4 @@
-"""LightGBM on a table with categories: its own, or in a pipeline that encodes them.
+"""LightGBM on a table with categories, read by LightGBM itself or encoded in a pipeline.
 
 Needs LightGBM: pip install 'shiftune[lightgbm]'
 """
@@ -23,7 +23,7 @@ if __name__ == "__main__":
     search.fit(problem)
     print("categories read by LightGBM", search.risk_)
 
-    # Names inside a pipeline begin with those of its steps.
+    # Parameter names in a pipeline begin with the name of the step.
     encode = ColumnTransformer(
         [("ward", OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["ward"])],
         remainder="passthrough",

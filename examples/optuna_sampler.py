@@ -13,7 +13,7 @@ from shiftune.datasets import hospitals
 
 
 def space(trial):
-    """Ask the trial for what the model is given."""
+    """Return the model's parameters, suggested by the trial."""
     names = {"penalised": "lbfgs", "sparse": "liblinear"}
     kind = trial.suggest_categorical("kind", list(names))
     C = trial.suggest_float("C", 1e-3, 10, log=True)

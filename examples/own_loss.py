@@ -1,4 +1,4 @@
-"""A loss of one's own: a readmission nobody was prepared for costs five needless calls."""
+"""A custom loss: a readmission without a call costs as much as five needless calls."""
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -10,7 +10,7 @@ from shiftune.evaluate import Loss
 
 
 def cost(labels, probabilities, classes):
-    """Return the cost of every row, if everybody above a chance of 1 in 6 is called."""
+    """Return the cost of every row if every patient with a risk above 1 in 6 is called."""
     readmitted = labels == "yes"
     called = probabilities[:, list(classes).index("yes")] > 1 / 6
     return np.where(readmitted & ~called, 5.0, np.where(called & ~readmitted, 1.0, 0.0))

@@ -1,4 +1,4 @@
-"""A model of one's own: whatever keeps scikit-learn's conventions can be tuned."""
+"""A custom model: any model that follows scikit-learn's conventions can be tuned."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from shiftune.datasets import hospitals
 
 
 class RatesByGroup(ClassifierMixin, BaseEstimator):
-    """Rate of the second class by group and band of a number, drawn towards that of all rows."""
+    """Rate of the second class by group and band of a number, shrunk towards the overall rate."""
 
     def __init__(self, group="ward", number="age", bands=3, prior_rows=10.0):
         self.group = group
@@ -19,7 +19,7 @@ class RatesByGroup(ClassifierMixin, BaseEstimator):
         self.prior_rows = prior_rows
 
     def fit(self, X, y):
-        """Count."""
+        """Estimate the rate of every group."""
         self.classes_ = np.unique(y)
         inner = np.linspace(0, 1, self.bands + 1)[1:-1]
         self.edges_ = np.quantile(X[self.number], inner)
@@ -32,7 +32,7 @@ class RatesByGroup(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X):
-        """Return the rates, shape (n, 2); that of all rows for groups never seen."""
+        """Return the rates, shape (n, 2); the overall rate for unseen groups."""
         rates = self._cells(X).map(self.rates_).fillna(self.overall_).to_numpy(dtype=float)
         return np.column_stack([1 - rates, rates])
 

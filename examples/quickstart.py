@@ -1,6 +1,6 @@
 """From a table with a site column to a model, its error at the new site, and a report.
 
-The report needs two packages more: pip install 'shiftune[report]'
+The report needs two more packages: pip install 'shiftune[report]'
 """
 
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -12,7 +12,7 @@ from shiftune.datasets import hospitals
 if __name__ == "__main__":
     threadpool_limits(1)  # many small fits in a row are fastest with one thread each
     df = hospitals(150)  # generated; yours comes from pandas.read_csv
-    # A's labels are known here, and kept aside; A of your table has none.
+    # The labels of A are known here, and set aside; in your table A has none.
     problem = ShiftProblem.from_frame(
         df, site="hospital", label="readmitted", target="A", target_labels="oracle"
     )

@@ -1,4 +1,4 @@
-"""A search that is killed, and goes on where it was."""
+"""A search that is killed and then continues where it stopped."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ JOURNAL = Path("study.journal")
 
 
 def search(n_trials):
-    """Search, or go on; trials of earlier runs are counted."""
+    """Start or continue the search; `n_trials` includes the trials of earlier runs."""
     problem = ShiftProblem.from_frame(
         hospitals(150), site="hospital", label="readmitted", target="A", target_labels="oracle"
     )
@@ -35,7 +35,7 @@ if __name__ == "__main__":
     process = subprocess.Popen([sys.executable, __file__, "--begin"])
     while not (JOURNAL.exists() and JOURNAL.read_text().count('"risk_variance"') >= 2):
         time.sleep(0.2)
-    process.kill()  # as hard as it gets
+    process.kill()  # no time to clean up
     process.wait()
 
     result = search(n_trials=6)

@@ -179,7 +179,7 @@ def forgets_the_last_source(losses, weights, names):
         (another_unit, "give the risk times"),
         (same_error_in_any_unit, "give the standard error times"),
         (never_perfect, "without errors"),
-        (too_sure, "standard error is that of the values"),
+        (too_sure, "standard error is the spread of the values"),
         (forgets_the_weights, "true target risk"),
         (upside_down, "true target risk"),
         (upside_down_with_mean_1, "true target risk"),

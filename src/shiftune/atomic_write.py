@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PART = ".part-"
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path` to write to; at the end it takes the place of `path`.
+    """Yield a temporary path beside `path`, and move the file to `path` at the end.
 
     An interrupt is raised before the file is begun.
 

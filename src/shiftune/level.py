@@ -1,4 +1,4 @@
-"""How serious a finding is."""
+"""Levels of a finding: ok, caution, problem."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def complete(names: Sequence[Name], table: Mapping[Name, Entry]) -> dict[Name, E
     {'a': 1, 'b': 2}
     >>> complete(("a",), {"b": 2})
     Traceback (most recent call last):
-    ValueError: names ['a', 'b'] are in one of the list and the table only
+    ValueError: names ['a', 'b'] are in the list or in the table, but not in both
     """
     if odd := sorted(set(names) ^ set(table)):
-        raise ValueError(f"names {odd} are in one of the list and the table only")
+        raise ValueError(f"names {odd} are in the list or in the table, but not in both")
     return {name: table[name] for name in names}

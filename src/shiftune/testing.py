@@ -1,4 +1,4 @@
-"""Checks of the parts that others may write, the same that ours pass.
+"""Conformance checks for density ratios and risk estimators, yours and this package's.
 
 from shiftune.testing import check_density_ratio, check_risk_estimator
 check_density_ratio(MyRatio())
@@ -35,10 +35,10 @@ NAMES = ("B", "C", "D")
 def check_density_ratio(ratio: DensityRatio) -> None:
     """Raise an AssertionError if a density ratio breaks a promise of the interface.
 
-    The promises: weights of the right shapes, finite and not negative; right way up and with a
-    mean near 1 on a moderate shift; the same again under the same seed; the same whatever the
-    order of the sources, the unit of a column, the kind of table; nothing of the user's changed;
-    constant columns harmless; clonable and picklable.
+    The promises: weights of the right shapes, finite and not negative; not inverted, and with a
+    mean near 1 on a moderate shift; the same for the same seed; independent of the order of the
+    sources, the unit of a column, the kind of table and constant columns; inputs unchanged;
+    clonable and picklable.
     """
     sites = gaussian_sites([[0.0, 0.0], [0.5, 0.0], [-0.6, 0.3]])
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def check_density_ratio(ratio: DensityRatio) -> None:
         assert 0.6 < w.mean() < 1.6, f"the mean weight is near 1, got {w.mean():.2f}"
         truth = sites.ratio(source)(X)
         agreement = np.corrcoef(np.argsort(np.argsort(w)), np.argsort(np.argsort(truth)))[0, 1]
-        assert agreement > 0.5, f"the ratio is the right way up, rank correlation {agreement:.2f}"
+        assert agreement > 0.5, f"the ratio is not inverted, got rank correlation {agreement:.2f}"
         assert np.array_equal(fitted.weights_at(X, source=source - 1), w), "weights_at agrees"
 
     for before, after in zip(kept, (target, one, two), strict=True):
@@ -66,15 +66,19 @@ def check_density_ratio(ratio: DensityRatio) -> None:
     _same(weights, swapped, "the order of the sources does not matter")
     units = np.array([1000.0, 0.01])
     scaled = clone(ratio).fit(target * units, [one * units, two * units])
-    _same(weights, scaled.weights([X * units for X in fresh]), "the unit of a column is free")
+    _same(
+        weights, scaled.weights([X * units for X in fresh]), "the unit of a column does not matter"
+    )
     moved = clone(ratio).fit(target + 5.0, [one + 5.0, two + 5.0])
-    _same(weights, moved.weights([X + 5.0 for X in fresh]), "the origin of a column is free")
+    _same(
+        weights, moved.weights([X + 5.0 for X in fresh]), "the origin of a column does not matter"
+    )
     wide = [np.column_stack([X, np.full(len(X), 7.0)]) for X in (target, one, two, *fresh)]
     constant = clone(ratio).fit(wide[0], wide[1:3]).weights(wide[3:])
     _same(weights, constant, "a constant column changes nothing")
     frames = [pd.DataFrame(X, columns=["a", "b"]) for X in (target, one, two, *fresh)]
     framed = clone(ratio).fit(frames[0], frames[1:3]).weights(frames[3:])
-    _same(weights, framed, "data frames and arrays give the same")
+    _same(weights, framed, "data frames and arrays give the same weights")
     loaded = pickle.loads(pickle.dumps(fitted))
     _same(weights, loaded.weights(fresh), "pickling changes nothing", exact=True)
 
@@ -85,17 +89,17 @@ def check_risk_estimator(
     """Raise an AssertionError if a risk estimator breaks a promise of the interface.
 
     The promises: a finite value, a variance and influence values that fit together, names and
-    rows as given; the same again for the same input, which is not changed; the same whatever the
-    order of the sources, and about the same whatever that of the rows; in the unit of the losses;
-    no risk for a model without errors; estimates that can be compared and stored. Over 200 draws
-    of a moderate covariate shift with known ratios, its standard error is that of its values, and
-    their mean is the true target risk up to four Monte Carlo errors.
+    rows as given; the same result for the same input, which is not changed; independent of the
+    order of the sources, and nearly of that of the rows; in the unit of the losses; a risk of 0
+    for a model without errors; estimates that can be compared and stored. Over 200 draws of a
+    moderate covariate shift with known ratios, its standard error matches the spread of its
+    values, and their mean is the true target risk up to four Monte Carlo errors.
 
     Parameters
     ----------
     risk : str, RiskEstimator or function of (losses, weights, names=...)
-        As `ShiftSearch` takes it. It is fitted on the rows of a target and three sources, and gets
-        k arrays of losses, k arrays of weights, k names.
+        As `ShiftSearch` takes it. It is fitted on the rows of a target and three sources, and
+        receives k arrays of losses, k arrays of weights and k names.
     corrects : bool, optional
         Whether the mean over the draws must be the true target risk; default: as the estimator
         declares it (`RiskEstimator.corrects`).
@@ -222,7 +226,7 @@ def _check_orders(risk: RiskEstimator, draw: _Draw) -> None:
     rng = np.random.default_rng(2)
     values = [draw.shuffled(rng).estimated(risk).value for _ in range(20)]
     # Not exactly: the folds of a cross-fitted estimator are made of row numbers, which moves ours
-    # by 0.1 standard errors here. Rows that count by their place move it by some 0.7.
+    # by 0.1 standard errors here. Weighting rows by their position moves it by some 0.7.
     moved = float(np.sqrt(np.mean((np.array(values) - found.value) ** 2)))
     assert moved <= 0.3 * found.stderr, (
         f"the order of the rows hardly matters, but it moves {found.value:.4g} by {moved:.2g}, "
@@ -274,7 +278,8 @@ def _check_truth(risk: RiskEstimator, *, corrects: bool) -> None:
     # variance between sites, 0 here, is estimated, and never below 0.
     largest = 1.5 if draws[0].new_site is None else 2.0
     assert 0.7 * spread < own < largest * spread, (
-        f"the standard error is that of the values, {spread:.3g} over 200 draws, got {own:.3g}"
+        f"the standard error is the spread of the values, {spread:.3g} over 200 draws, got "
+        f"{own:.3g}"
     )
     error = spread / np.sqrt(len(values))
     assert not corrects or abs(values.mean() - TRUE_RISK) <= 4 * error, (

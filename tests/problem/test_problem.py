@@ -276,7 +276,7 @@ BAD = {
     ),
     "no features": (lambda df: df[["hospital", "readmitted"]], {}, "no feature columns"),
     "no frame": (lambda df: df.to_numpy(), {}, "needs a pandas DataFrame"),
-    "bad option": (lambda df: df, {"target_labels": "peek"}, "target_labels is"),
+    "bad option": (lambda df: df, {"target_labels": "peek"}, "target_labels must be"),
 }
 
 
@@ -402,7 +402,7 @@ class TestMoreMistakes:
         [
             ({"features": "age"}, r"did you mean \['age'\]"),
             ({"site": "readmitted"}, "both 'readmitted'"),
-            ({"missing_labels": "ignore"}, "missing_labels is"),
+            ({"missing_labels": "ignore"}, "missing_labels must be"),
         ],
     )
     def test_options(self, hospitals, options, message):

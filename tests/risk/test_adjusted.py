@@ -256,7 +256,7 @@ def test_a_single_labelled_row_is_not_certain():
 @pytest.mark.parametrize(
     ("options", "losses", "said"),
     [
-        ({"prior_r2": 0}, [np.ones(5), np.ones(5)], "prior_r2 lies between"),
+        ({"prior_r2": 0}, [np.ones(5), np.ones(5)], "prior_r2 must lie between"),
         ({"source_pseudo_rows": 0}, [np.ones(5), np.ones(5)], "source_pseudo_rows must be"),
         ({}, [np.ones(5)], "fitted on"),
         ({}, [np.ones(5), np.ones(6)], "fitted on"),

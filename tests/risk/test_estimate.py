@@ -514,7 +514,7 @@ ONE = [np.ones(3), np.ones(3)]
         (ONE, ONE, {"method": "lambda", "lam": [1, 1]}, "sum_j lam_j n_j = 1"),
         (ONE, ONE, {"method": "lambda", "lam": [-1, 2]}, "numbers >= 0"),
         (ONE, ONE, {"names": ["B"]}, "1 names for 2 sources"),
-        (ONE, ONE, {"divergence": "guess"}, "divergence is"),
+        (ONE, ONE, {"divergence": "guess"}, "divergence must be"),
         (
             [np.ones(3), np.ones(1)],
             [np.ones(3), np.ones(1)],

@@ -147,7 +147,7 @@ class TestResults:
     @pytest.mark.parametrize("risk", ["adjusted", "naive", "self_normalised", "oracle"])
     def test_no_regret_bound_outside_the_theorem(self, toy, risk):
         search = make(n_trials=8, risk=risk).fit(toy.problem)
-        with pytest.raises(SettingsError, match=f"lambda-unbiased estimates; '{risk}' is none"):
+        with pytest.raises(SettingsError, match=f"lambda-unbiased estimates; '{risk}' is not one"):
             search.regret_bound()
 
     def test_regret_bound_of_given_lambdas(self, toy):

@@ -1,4 +1,4 @@
-"""Baselines that learn from every source by itself: LI and DistBO."""
+"""Baselines that learn from each source separately: LI and DistBO."""
 
 from shiftune.baselines.distbo import DistBO
 from shiftune.baselines.learned_initialisation import LearnedInitialisation

@@ -23,11 +23,11 @@ NAME = "risks agree"
 
 
 def agreement_check(risk: RiskEstimate) -> Check:
-    """Check whether the sources differ about the chosen model's risk by more than chance.
+    """Check whether the sources' estimates of the chosen model's risk differ significantly.
 
     A caution: they do (Cochran's Q, 5 % level), or fewer than two can be compared, or labelled rows
     of the target contradict the sources. A problem: the sources differ, at least three quarters of
-    the differences (I^2) are not chance, and the interval does not include them.
+    the variation (I^2) are not sampling error, and the interval does not include it.
     """
     check = _among_sources(risk)
     if not risk.labelled_target:
@@ -41,8 +41,8 @@ def agreement_check(risk: RiskEstimate) -> Check:
         check,
         level=Level.PROBLEM if check.level is Level.PROBLEM else Level.CAUTION,
         finding=f"{check.finding} But the labelled rows of {target!r} itself give {own:.4g} and "
-        f"the sources {by_sources:.4g}: more than chance and site-to-site variation explain "
-        f"({chance(p_value)}).",
+        f"the sources {by_sources:.4g}: sampling error and site-to-site variation do not explain "
+        f"the difference ({chance(p_value)}).",
         advice=f"{target!r} is unlike the sources. Trust its own labels and add more; the sources "
         "help little.",
         figures=figures,
@@ -89,13 +89,16 @@ def _among_sources(risk: RiskEstimate) -> Check:
 
 
 def _agreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
-    finding = f"The {found.k} sources agree about the risk up to chance ({chance(found.p_value)})"
+    finding = (
+        f"The {found.k} sources agree about the risk within sampling error "
+        f"({chance(found.p_value)})"
+    )
     if risk.between is None or found.k >= FEWEST_SOURCES:
         return Check(NAME, Level.OK, f"{finding}.", NOTHING_TO_DO, figures)
     return Check(
         NAME,
         Level.CAUTION,
-        f"{finding}, but so few sites hardly show how far another may differ.",
+        f"{finding}, but so few sites hardly show how much a new site may differ.",
         "The true uncertainty may be larger than the interval. More sources, or a few target "
         "labels, would show more.",
         figures,
@@ -104,9 +107,9 @@ def _agreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float])
 
 def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
     finding = (
-        f"The {found.k} sources disagree about the risk by more than chance "
-        f"({chance(found.p_value)}); {percent(found.i_squared)} of their differences are real "
-        "(that is I²)."
+        f"The {found.k} sources disagree about the risk by more than sampling error "
+        f"({chance(found.p_value)}); {percent(found.i_squared)} of the variation between them is "
+        "real (I²)."
     )
     if risk.between is not None:
         return Check(
@@ -115,7 +118,7 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
             f"{finding} The risk varies from site to site by about {figures['tau']:.4g} (standard "
             "deviation); the interval includes this variation.",
             "Target labels narrow the interval, and so does a column that explains the "
-            "differences: see 'same labels'. search.plot_sources() shows who disagrees.",
+            "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
             figures,
         )
     otherwise = (
@@ -130,6 +133,7 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
         f"{finding} By their differences, the risk at a new site may lie anywhere from {low:.4g} "
         f"to {high:.4g}.",
         "Use that range instead of the interval of the risk. Either similar cases have different "
-        f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows who disagrees.",
+        f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
+        "disagree.",
         figures,
     )

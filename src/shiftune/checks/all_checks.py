@@ -35,7 +35,7 @@ def run_checks(result: SearchResult) -> Checks:
     Returns
     -------
     list of Check
-        Printed, it is a text to read.
+        Prints as text.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."

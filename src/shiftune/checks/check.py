@@ -1,4 +1,4 @@
-"""One assumption: a level, a finding and an advice."""
+"""Check of one assumption: a level, a finding and advice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Check:
 
 
 class Checks(list[Check]):
-    """The checks of a result, which print as a text."""
+    """Checks of a result, printed as text."""
 
     def __str__(self) -> str:
         return "\n\n".join(str(check) for check in self)

@@ -68,8 +68,8 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             NAME,
             Level.PROBLEM,
             f"Estimate and choice rest on {heaviest!r} alone.",
-            f"If {heaviest!r} differs from the target in what matters, both are wrong. Add another "
-            "source that overlaps with the target, or label some target rows.",
+            f"If {heaviest!r} differs from the target in a way that matters, both are wrong. Add "
+            "another source that overlaps with the target, or label some target rows.",
             {"largest_share": 1.0, "sources": 1.0},
         )
     choices = _choices(risks, chosen, [str(name) for name in table.index])
@@ -89,7 +89,7 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
         some = listed(choices.worse, MOST_NAMES)
         advice = (
             f"Find out whether {some} or the other sources are more like the target. If in doubt, "
-            "run the search without, and compare best_params_."
+            f"run the search without {some}, and compare best_params_."
         )
         return Check(NAME, Level.PROBLEM, finding, advice, figures)
     if away:
@@ -99,7 +99,7 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
         )
         return Check(NAME, Level.CAUTION, finding, advice, figures)
     if figures["effective_sources"] < NEARER_TO_ONE:
-        advice = f"Make sure that {heaviest!r} is like the target in what the table does not show"
+        advice = f"Make sure that {heaviest!r} is like the target beyond what the table shows"
         if risk.method == "variance_reduced":
             advice += "; risk='unbiased' gives the other sources larger shares"
         finding += f" {heaviest!r} has {percent(share)} of the weight in the estimate."
@@ -149,7 +149,7 @@ def _about_choice(choices: _Choices) -> str:
 
 
 def _one_of(sites: list[str]) -> str:
-    """Name sites of which one at a time is set aside.
+    """Name sites that are left out one at a time.
 
     >>> _one_of(["B"]), _one_of(["B", "C"])
     ("'B'", "'B' and 'C', one at a time,")

@@ -90,7 +90,7 @@ def _small(found: LabelStability, moved: list[str]) -> str:
     most = max(found.gain, 0.0) + 2 * found.gain_stderr
     return (
         f"No evidence that similar cases have different outcomes at different sites ({tested}); "
-        f"knowing the site would hardly reduce the squared error by more than "
+        f"knowing the site is unlikely to reduce the squared error by more than "
         f"{percent(max(most, 0.01))}."
     )
 
@@ -112,7 +112,7 @@ def _large(found: LabelStability, moved: list[str]) -> str:
 def _advice(found: LabelStability, moved: list[str], target: str) -> str:
     sources = [site for site in moved if site != target]
     without = ""
-    # Most are alike, and there is a search without the others.
+    # Only if most sites are alike: the search without the others then has enough sources.
     if 0 < len(sources) <= found.compared / 2:
         without = f"; compare with a search without {listed(sources, MOST_NAMES)}"
     known = "is one of them" if target and target in moved else "may differ as well"

@@ -1,4 +1,4 @@
-"""A generated group of hospitals: other patients at each, and outcomes that differ a little."""
+"""Generated hospitals with different patients and slightly different outcomes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def hospitals(
 ) -> pd.DataFrame:
     r"""Draw patients of eight hospitals, with the outcome of all of them.
 
-    The hospitals differ in who comes (age, severity and laboratory values are shifted by about 0.6
-    standard deviations, wards have other shares), and a little in what becomes of the same
-    patient: the log-odds of a readmission move by a normal amount of standard deviation 0.2. The
+    The hospitals differ in their patients (age, severity and laboratory values are shifted by about
+    0.6 standard deviations, wards have other shares), and slightly in the outcomes of similar
+    patients: the log-odds of a readmission are shifted by a normal amount of sd 0.2. The
     outcome depends on the columns in a way that is neither additive nor linear.
 
     Parameters
@@ -26,11 +26,11 @@ def hospitals(
     n : int
         Patients of every hospital.
     random_state : int
-        Which hospitals there are.
+        Seed of the hospitals.
     only : str, optional
         Draw patients of this hospital alone.
     rows_state : int
-        Which patients come: other numbers draw others at the same hospitals.
+        Seed of the patients: another number draws other patients at the same hospitals.
 
     Returns
     -------

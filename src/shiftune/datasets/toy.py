@@ -35,7 +35,7 @@ class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class ToyProblem:
-    r"""Data of the toy problem and all that is known about it.
+    r"""Data of the toy problem, with its true density ratios and risks.
 
     :math:`x \sim N(\mu_j, 1)`, :math:`y \sim N(0.7 x + 0.3, 1)`; the "model",
     `ConstantPrediction`, predicts the hyperparameter :math:`\theta` whatever x is, with loss

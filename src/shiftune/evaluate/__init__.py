@@ -1,4 +1,4 @@
-"""One trial's models: a plan of fits, and the losses of every source's rows."""
+"""Models of a trial: a plan of fits, and the losses of every source's rows."""
 
 from shiftune.evaluate.fitting import FitPlan, PooledFit, StudyData, TrialLosses
 from shiftune.evaluate.losses import Loss, bounded, loss_named, pinball

@@ -1,4 +1,4 @@
-"""Which models are fitted for one trial, and whose losses they give."""
+"""Plans of fits: the models of a trial, and the rows on which their losses are computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shiftune.problem.site import Features, rows_of
 
 @dataclass(frozen=True, slots=True)
 class StudyData:
-    """What every trial reads: rows to train on, rows to validate on, and what is known of them.
+    """Data that every trial reads: training rows, validation rows, and their sites and weights.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class StudyData:
     weights : k arrays of shape (n_j,), or None where the estimate needs none
     names : k names
     labelled_target : str
-        The name under which the few labelled rows of the target come, if they do.
+        Name of the site with the few labelled rows of the target; empty if there are none.
     prepared : PreparedRows or None
         Rows after the transformers that all trials have in common; see `sharing`. None prepares
         the rows in every fit.
@@ -74,7 +74,7 @@ class StudyData:
 
 @dataclass(frozen=True, slots=True)
 class TrialLosses:
-    """What a plan found out about a trial.
+    """Losses of a trial's models.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class TrialLosses:
 
 
 class FitPlan(Protocol):
-    """Which models a trial fits, and whose losses they give.
+    """Plan of a trial: the models it fits, and the rows on which their losses are computed.
 
     A plan of several fits, such as models that leave sources out, is another class with this
     method; nothing else of the search changes.
@@ -190,7 +190,7 @@ def losses_of(
 
 
 def seeded(model: Any, random_state: int) -> Any:
-    """Return a clone in which every seed that the user left open is set, so that it repeats itself.
+    """Return a clone in which every seed that the user left open is set, so that fits repeat.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> seeded(RandomForestClassifier(), 3).random_state

@@ -1,7 +1,7 @@
 """Pointwise losses: one number per row, never an average.
 
 scikit-learn's metrics divide by the sum of the sample weights, which would turn every weighted
-estimate into a self-normalised one; so the losses are a layer of our own.
+estimate into a self-normalised one, so they cannot be used here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SMALLEST_PROBABILITY = float(np.finfo(float).eps)
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A pointwise loss: what it needs of a model, and one number per row.
+    """Pointwise loss: one number per row, from predictions or probabilities.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Loss:
         Returns shape (n,).
     name : str
     needs : {"predict", "predict_proba"}
-        Which of the model's answers it reads.
+        Method of the model whose output it reads.
     upper : float
         Larger losses are cut to this; the theory needs a bounded loss.
 

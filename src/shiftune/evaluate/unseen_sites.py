@@ -1,4 +1,4 @@
-"""Losses on sites that a model has never seen, as the target will be one."""
+"""Losses on sites that a model has never seen, as it will not have seen the target."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class LeaveSourcesOut:
     def __init__(self, extra_fits: int = 4, unseen: float = 0.5) -> None:
         if not isinstance(extra_fits, int | np.integer) or extra_fits < 0 or extra_fits == 1:
             raise SettingsError(
-                f"extra_fits must be 0 or a whole number >= 2 (one group would leave nobody), got "
-                f"{extra_fits!r}"
+                "extra_fits must be 0 or a whole number >= 2 (without its only group no source is "
+                f"left), got {extra_fits!r}"
             )
         if not 0 <= unseen <= 1:
-            raise SettingsError(f"unseen lies between 0 and 1, got {unseen!r}")
+            raise SettingsError(f"unseen must lie between 0 and 1, got {unseen!r}")
         if extra_fits == 0 and unseen != 0.5:
             raise SettingsError("without extra fits there is nothing to mix: leave unseen at 0.5")
         self.extra_fits = int(extra_fits)

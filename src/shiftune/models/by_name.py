@@ -26,7 +26,7 @@ STEP = "model"
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """Recipe of a model with a name.
+    """Recipe of a model that is available by name.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A classifier that wants classes 0, 1, 2, ..., made to take any."""
+"""Wrapper for classifiers that accept only the classes 0, 1, 2, ..."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.preprocessing import LabelEncoder
 
 
 class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Number the classes for a classifier such as XGBoost's, which takes no text.
+    """Classifier of any classes, around one that needs numbers, such as XGBoost's.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])

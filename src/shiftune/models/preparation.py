@@ -1,4 +1,4 @@
-"""From a user's columns to the numbers that any model can learn from."""
+"""Preparation of a user's columns: numbers that any model can learn from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models in files: without executing code when they are loaded, wherever that is possible."""
+"""Models in files, loaded without executing code wherever possible."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def save_model(model: Any, stem: Path) -> Path:
         content, ending = skops.io.dumps(model), SAFE
         # What cannot be read back is not stored. It is our own, so it may be trusted.
         skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
-    except Exception as error:  # whatever a foreign class does when it is taken apart
+    except Exception as error:  # skops calls methods of foreign classes, which may raise anything
         import cloudpickle
 
         content, ending = cloudpickle.dumps(model), PICKLED
@@ -95,7 +95,7 @@ def load_model(
     trusted : names of types
         Further types to trust, such as "mypackage.MyModel". Their code may run.
     execute_code : bool
-        Loading a .pickle file executes whatever code its maker put there, so it must be allowed.
+        Allow a .pickle file, whose loading executes whatever code its maker put there.
 
     Returns
     -------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ShiftProblem:
-    """Labelled sources and a target without labels; immutable.
+    """Problem of labelled sources and a target without labels; immutable.
 
     `from_frame`, `from_arrays`, `from_sites` and `from_sample_domain` copy and check their input.
 
@@ -37,7 +37,7 @@ class ShiftProblem:
     target : Site
         The rows of the site to tune for, without labels.
     labelled_target : Site or None
-        A few labelled rows of the target: one more source, whose density ratio is 1.
+        A few labelled rows of the target: an additional source, whose density ratio is 1.
     oracle : Site or None
         The target with all its labels, for experiments only: the search never reads it.
     task : {"classification", "regression"}

@@ -1,6 +1,6 @@
-"""The one door into a `ShiftProblem`: sites as the user gave them become checked sites.
+"""Validation of a `ShiftProblem`: sites as the user gave them become checked sites.
 
-Every way in (frames, arrays, lists of sites, skada's form, files) ends in `read_sites`.
+All constructors (frames, arrays, lists of sites, skada's form, files) call `read_sites`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ def read_sites(
     Returns the parts of the problem, and the notes that deserve a warning.
     """
     if target_labels not in ("hide", "use", "oracle"):
-        raise SettingsError(f"target_labels is 'hide', 'use' or 'oracle', got {target_labels!r}")
+        raise SettingsError(
+            f"target_labels must be 'hide', 'use' or 'oracle', got {target_labels!r}"
+        )
     if task not in (None, "classification", "regression"):
-        raise SettingsError(f"task is 'classification' or 'regression', got {task!r}")
+        raise SettingsError(f"task must be 'classification' or 'regression', got {task!r}")
     check_names([site.name for site in sources], target.name)
     few = None if labelled_target is None else GivenSite(FEW, *labelled_target)
     truth, loud = None, []
@@ -102,7 +104,7 @@ def read_sites(
 
 
 def check_names(sources: Sequence[str], target: str) -> None:
-    """Refuse sites without names of their own, and a problem without sources."""
+    """Refuse sites with the same name, and a problem without sources."""
     if not sources:
         raise DataError(
             f"there are no sources; at least one labelled site besides the target {target!r} is "
@@ -134,7 +136,7 @@ def _labelled_rows(target: GivenSite) -> GivenSite:
 def _decide_task(
     labels: dict[str, NDArray[Any]], task: Task | None, label: str
 ) -> tuple[Task, list[str]]:
-    """Tell classes from quantities by the labels of all sites, unless the user did."""
+    """Decide between classes and quantities by the labels of all sites, unless the user did."""
     is_text = {site: y.dtype.kind == "O" for site, y in labels.items()}
     if len(set(is_text.values())) > 1:
         text, number = (next(n for n, yes in is_text.items() if yes is t) for t in (True, False))

@@ -18,7 +18,7 @@ _COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
 
 
 class Site:
-    """A named set of rows that cannot be changed.
+    """Named, immutable set of rows.
 
     Parameters
     ----------

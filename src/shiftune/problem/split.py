@@ -20,7 +20,7 @@ _PART_NAMES = ("density", "train", "validation")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The parts of every source, one `Site` per source in the problem's order.
+    """Parts of every source, one `Site` per source in the problem's order.
 
     The few labelled rows of the target, where there are any, come last in `train` and
     `validation`; `density` has none of them, because their density ratio is known to be 1.

@@ -67,13 +67,15 @@ def split_frame(
     if not isinstance(df, pd.DataFrame):
         raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
     if missing_labels not in ("error", "drop"):
-        raise SettingsError(f"missing_labels is 'error' or 'drop', got {missing_labels!r}")
+        raise SettingsError(f"missing_labels must be 'error' or 'drop', got {missing_labels!r}")
     if isinstance(features, str):
-        raise SettingsError(f"features is a list of columns; did you mean [{features!r}]?")
+        raise SettingsError(f"features must be a list of columns; did you mean [{features!r}]?")
     check_roles(df, site, label, *(features or ()))
     chosen = [c for c in df if c not in (site, label)] if features is None else list(features)
     if taken := [name for name in (site, label) if name in chosen]:
-        raise SettingsError(f"column {taken[0]!r} is the site or the label, so it is no feature")
+        raise SettingsError(
+            f"column {taken[0]!r} is the site or the label, so it cannot be a feature"
+        )
     X, y, groups = df[chosen], df[label], site_names(df[site], f"the site column {site!r}")
     if isinstance(target, pd.DataFrame):
         check_unique(target.columns, "the target's table")

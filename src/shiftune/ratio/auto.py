@@ -1,4 +1,4 @@
-"""The density ratio that chooses, for every source, the estimator that does best held out."""
+"""Density ratio that chooses, for every source, the estimator with the best held-out score."""
 
 from __future__ import annotations
 

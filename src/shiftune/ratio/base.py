@@ -1,4 +1,4 @@
-"""The one small interface of all density ratios."""
+"""Interface of density ratios."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def target_and_sources(X_target: Any, X_sources: Sequence[Any]) -> list[Features
 
 
 class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
-    """How much more frequent a row is at the target than at source j: w_j(x) = p_T(x) / p_j(x).
+    """Density ratio of the target to every source j: w_j(x) = p_T(x) / p_j(x).
 
     A subclass that learns from numbers writes the two methods of `EncodedRatio`; one that reads
     the user's own columns writes `_fit_rows` and `_weights_rows`.
@@ -90,7 +90,7 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
 class EncodedRatio(DensityRatio):
     """A density ratio that is learned from numbers.
 
-    A subclass writes `_fit_encoded` and `_weights_encoded`, which see float arrays; categories,
+    A subclass writes `_fit_encoded` and `_weights_encoded`, which receive float arrays; categories,
     missing values and scales are handled here (see `RowEncoder`).
     """
 

@@ -1,4 +1,4 @@
-"""Which columns are distributed differently at the target, column by column."""
+"""Differences of every column's distribution between the target and each source."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def column_shifts(
     From 0 (alike) to 1 (nothing in common): for numbers and dates the Kolmogorov-Smirnov
     distance, :math:`\sup_t |F_T(t) - F_j(t)|`, with missing values below all others; for
     categories the total variation distance, :math:`\frac12 \sum_c |p_T(c) - p_j(c)|`, over the 20
-    most frequent levels (missing is one) and the rest. Each column is looked at by itself: a shift
-    in how two columns go together is not seen here. Chance alone gives about
+    most frequent levels (missing is one) and the rest. Each column is compared by itself: a shift
+    in the dependence of two columns is not measured. Sampling error alone gives about
     :math:`0.9 \sqrt{1/n_T + 1/n_j}`.
 
     Parameters

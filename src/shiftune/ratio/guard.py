@@ -1,4 +1,4 @@
-"""Limits within which the weights of a source are believed."""
+"""Limits outside of which the weights of a source are not trusted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEGLIGIBLE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    r"""Limits within which a source's weights are believed.
+    r"""Limits outside of which a source is left out, because its weights are not plausible.
 
     The mean of true density ratios over a source's own rows is 1: :math:`E_j[w_j] = 1`. Where
     the source has no rows like the target's, their sample mean is not: the weights are ~0 on
@@ -60,7 +60,7 @@ class Guard:
     prior_rows: float = 80.0
 
     def objection(self, n: int, mean_weight: float, ess: float) -> Verdict | None:
-        """Return why a source is left out; None where it takes part."""
+        """Return why a source is left out; None if it is used."""
         if n < 2:
             return Verdict(Reason.ONE_ROW)
         if not mean_weight >= self.min_mean_weight:

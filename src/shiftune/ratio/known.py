@@ -14,7 +14,7 @@ from shiftune.ratio.base import DensityRatio
 
 
 class KnownRatio(DensityRatio):
-    """Use density ratios the user gives as functions, one per source.
+    """Density ratios given as functions, one per source.
 
     Parameters
     ----------

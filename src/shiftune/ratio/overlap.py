@@ -25,7 +25,7 @@ from shiftune.rows.subsample import subsample
 _NEIGHBOURS = 5
 _SPACING_QUANTILE = 0.99
 _MOST_ROWS = 2_000
-# Share of target rows out of reach that is worth a word, and that leaves only a part covered. (A
+# Share of target rows out of reach that is mentioned, and that leaves only a part covered. (A
 # source distributed like the target leaves up to 4 %.)
 SOME_OUT_OF_REACH = 0.1
 MANY_OUT_OF_REACH = 0.25
@@ -40,9 +40,9 @@ def diagnose(
     guard: Guard | None = None,
     random_state: int = 0,
 ) -> pd.DataFrame:
-    """Measure which sources overlap with the target, before any model is trained.
+    """Measure the overlap of every source with the target, before any model is trained.
 
-    Half of every source's rows is used to estimate the density ratio, the other half to look at
+    Half of each source's rows is used to estimate the density ratio, the other half to evaluate
     the weights.
 
     Returns
@@ -56,7 +56,7 @@ def diagnose(
 def weights_to_look_at(
     problem: ShiftProblem, ratio: str | DensityRatio = "logistic", *, random_state: int = 0
 ) -> tuple[list[NDArray[np.float64]], list[Features]]:
-    """Return the weights that `diagnose` looks at, and the rows they belong to, by source."""
+    """Return the weights that `diagnose` evaluates, and the rows they belong to, by source."""
     split = problem.split((0.5, 0.0, 0.5), random_state=random_state)
     rows = [site.X for site in split.validation[: len(problem.sources)]]
     estimator = clone(ratio_named(ratio, random_state))

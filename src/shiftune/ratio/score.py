@@ -1,4 +1,4 @@
-"""One held-out score for any two density ratios."""
+"""Held-out score by which any density ratios can be compared."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def held_out_scores(
     Parameters
     ----------
     ratio : DensityRatio
-        Cloned for every fold; itself left as it is.
+        Cloned for every fold, and not changed.
     X_target, X_sources
         As in `DensityRatio.fit`.
     n_folds : int

@@ -9,7 +9,7 @@ from shiftune.level import Level
 
 
 class Reason(Enum):
-    """Why a source counts as it does; each reason has a level and a template for its words.
+    """Reason of a verdict, with a level and a template for its words.
 
     With "doubtful: " before it a text has at most 50 characters, which is what pandas shows.
     """
@@ -58,7 +58,7 @@ class Verdict:
 
     @property
     def level(self) -> Level:
-        """How serious it is."""
+        """Level of the reason."""
         return self.reason.level
 
     def __str__(self) -> str:

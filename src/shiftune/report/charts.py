@@ -21,7 +21,7 @@ class Chart:
 
 
 def charts_of(result: SearchResult) -> list[Chart]:
-    """Return the charts that can be drawn of a result; with few trials there are no importances."""
+    """Return the charts of a result; with few trials there are no importances."""
     found = [
         Chart(
             "forest",

@@ -16,7 +16,7 @@ def how_estimated(result: SearchResult) -> str:
     risk, problem, target = result.risk, result.problem, result.target
     estimator, plan = result.settings.risk, result.settings.plan
     if estimator.uses_target_labels:
-        return f"This estimate uses the labels of {target} itself, as experiments can."
+        return f"The estimate uses the labels of {target} itself, as experiments can."
     sentences = []
     if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
         sentences.append(_about_unseen_sites(plan, target, known=bool(problem.labelled_target)))

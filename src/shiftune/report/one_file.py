@@ -1,4 +1,4 @@
-"""Parts of a page that is one file: everything is inside, and no text can become code."""
+"""Parts of a self-contained page, in which no text can become code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def json_in_html(value: Any) -> str:
 
 
 def script_hash(script: str) -> str:
-    """Return the script's name in the page's security policy, which lets no other run."""
+    """Return the script's hash for the page's security policy, which allows no other script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 

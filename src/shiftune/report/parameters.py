@@ -1,4 +1,4 @@
-"""Parameters of the winner, beside the searched ranges and the values that do as well."""
+"""Parameters of the chosen trial, with the searched ranges and the values that are as good."""
 
 from __future__ import annotations
 

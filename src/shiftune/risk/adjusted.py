@@ -54,17 +54,17 @@ class RegressionAdjusted(RiskEstimator):
     ratio is needed, the sources need to cover the target only together, and where nothing is
     learned from the columns it is the mean over the sites.
 
-    The interval is for a new site. It contains the chance of the rows; the variance between the
-    sources, :math:`\tau^2`, of what the adjustment leaves, since the target's own p(y|x) may differ
-    from the sources' as they differ from each other; and what the penalty may have held back of
-    :math:`g^\top \beta`, with g the difference of z between sources and target,
+    The interval is for a new site. It includes the sampling error of the rows; the variance
+    :math:`\tau^2` between the sources that remains after the adjustment, since the target's own
+    p(y|x) may differ from the sources' as they differ from each other; and the possible bias of
+    :math:`g^\top \beta` by the penalty, with g the difference of z between sources and target,
     :math:`\sigma_\beta^2\, \alpha^2 p^2\, \lVert (Z^\top Z + \alpha p I)^{-1} g \rVert^2`, which is
     small where sources and target are alike and large where the estimate extrapolates;
     :math:`\sigma_\beta^2` is that of the prior, or that of the losses if it is larger.
 
     Labelled rows of the target itself enter as its own mean loss, with the share
     :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a study
-    :math:`m_0` is estimated from how far the sites differ (`shiftune.risk.few_labels`).
+    :math:`m_0` is estimated from the differences between sites (`shiftune.risk.few_labels`).
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class RegressionAdjusted(RiskEstimator):
             The rows whose losses will be given, in the same order.
         """
         if not 0 < self.prior_r2 < 1:
-            raise SettingsError(f"prior_r2 lies between 0 and 1, got {self.prior_r2!r}")
+            raise SettingsError(f"prior_r2 must lie between 0 and 1, got {self.prior_r2!r}")
         if not self.source_pseudo_rows > 0:
             raise SettingsError(
                 f"source_pseudo_rows must be above 0, got {self.source_pseudo_rows!r}"
@@ -148,7 +148,7 @@ class RegressionAdjusted(RiskEstimator):
         moved = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
         left = float(np.sum((moved - moved.mean(axis=0)) ** 2))
         self.stretch_ = min((k - 1) / left, MOST_STRETCH) if k > 1 and left > 0 else 1.0
-        # What the penalty holds back, and the chance of the target's rows, as squares of numbers.
+        # Bias of the penalty and sampling error of the target's rows, as squares of numbers.
         held_back = penalty**2 * float(move @ move)
         of_slopes = np.cov(Z_target.T, bias=True).reshape(p, p) / len(Z_target)
         of_slopes = of_slopes + held_back * (Z.T @ Z) / rows / max(p, 1)
@@ -197,7 +197,7 @@ class RegressionAdjusted(RiskEstimator):
         return self._estimated(sample)
 
     def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
-        """Give the target's labelled rows the share that their number and noise earn them."""
+        """Give the target's labelled rows a share that depends on their number and noise."""
         return trusting_labels(risks, self.source_pseudo_rows)
 
     def worth_in_labels(self, risks: Sequence[RiskEstimate]) -> float:

@@ -56,7 +56,7 @@ def estimate(
         Loss of the model on every row of every source.
     weights : k arrays of shape (n_j,), optional
         Density ratios at the same rows. Not read by "naive" and "oracle". Labelled rows of the
-        target itself are one more source with weights 1.
+        target itself are an additional source with weights 1.
     method : str
         - "naive": mean loss over all rows, no correction;
         - "unbiased": :math:`\lambda_j = 1/n`;
@@ -69,7 +69,7 @@ def estimate(
           :math:`1 / (v_j + \tau^2)`; the interval is for a new site;
         - "oracle": `losses` are those on labelled target rows (experiments only).
     guard : bool or Guard
-        Leave out sources whose weights show that they do not overlap with the target, and steady
+        Leave out sources whose weights show that they do not overlap with the target, and shrink
         the divergences of small sources (`Guard.prior_rows`). False gives the published
         estimator exactly. Where no source can be used by itself, the estimate falls back, with an
         `OverlapWarning`: on self-normalised weights if together the sources have

@@ -51,7 +51,7 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X_target : array or DataFrame of shape (n_T, d)
         X_sources : k arrays or DataFrames of shape (n_j, d)
-            The rows whose losses `estimate` will get, in the same order.
+            The rows whose losses `estimate` will receive, in the same order.
         """
         return self
 
@@ -102,7 +102,7 @@ class FunctionRisk(RiskEstimator):
         *,
         names: Sequence[str] | None = None,
     ) -> RiskEstimate:
-        """Return what the function returns, if it is a `RiskEstimate`."""
+        """Return the function's result, which must be a `RiskEstimate`."""
         found = self.function(losses, weights, names=names)
         if not isinstance(found, RiskEstimate):
             raise SettingsError(

@@ -29,9 +29,9 @@ def source_pseudo_rows(risks: Sequence[RiskEstimate], prior: float) -> float:
     the target (with the sources' as a prior of ten rows), T that of the sites' own risks around
     their mean, both of what differs between the models: the mean of m rows has the variance V / m,
     that of the sources, for a new site, T. Labelled rows of the target show its own distance from
-    the sources' estimate; the square of it, less the part of chance in the rows of both and never
-    below 0, is :math:`\hat T_0`, and the target counts as one of the sites. Without labels there is
-    no such term and no 1.
+    the sources' estimate; the square of it, less the sampling error of the rows of both and never
+    below 0, is :math:`\hat T_0`, and the target counts as one of the sites. Without labels that
+    term and the 1 in the denominator are dropped.
 
     All are averaged over the better half of the models, in the order of the prior: differences
     among the worse half do not matter for the choice.
@@ -66,7 +66,7 @@ def source_pseudo_rows(risks: Sequence[RiskEstimate], prior: float) -> float:
 
 
 def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
-    """Give the target's own rows the share that their number and noise earn them.
+    """Give the target's own rows a share that depends on their number and noise.
 
     Estimates without labelled rows of the target are returned as they are.
 
@@ -98,7 +98,7 @@ def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
 
 
 def chance_of_differences(risks: Sequence[RiskEstimate], j: int) -> float:
-    """Variance of source j's estimate by its rows, of what differs between the models."""
+    """Sampling variance of source j's estimates, of what differs between the models."""
     moved = contributions(risks, j)
     return float(np.mean(np.sum((moved - moved.mean(axis=0)) ** 2, axis=1)))
 

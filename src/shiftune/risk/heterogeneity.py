@@ -28,7 +28,7 @@ UNWEIGHTED = ("naive", "adjusted")
 
 @dataclass(frozen=True, slots=True)
 class Heterogeneity:
-    r"""How far k estimates differ by more than their standard errors explain.
+    r"""Differences between k estimates beyond what their standard errors explain.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Heterogeneity:
         Cochran's :math:`Q = \sum_j a_j (m_j - \bar m)^2`, with :math:`a_j = 1/v_j` and
         :math:`\bar m` the mean of the estimates weighted by them.
     expected : float
-        Of Q where all estimate the same: k - 1, and more where variances are estimated from few
-        rows.
+        Expectation of Q if all estimate the same value: k - 1, and more where variances are
+        estimated from few rows.
     p_value : float
-        Of "all estimate the same".
+        Of the hypothesis that all estimate the same value.
     i_squared : float
-        Share of the differences that is not chance, :math:`I^2 = \max(0, 1 - E[Q] / Q)`.
+        Share of the variation that is not sampling error, :math:`I^2 = \max(0, 1 - E[Q] / Q)`.
     tau_squared : float
         Variance between the sources (Paule and Mandel).
     mean, stderr : float
@@ -60,7 +60,7 @@ class Heterogeneity:
     stderr: float
 
     def prediction_interval(self, level: float = 0.95) -> tuple[float, float]:
-        r"""Where one more source's own value would lie.
+        r"""Interval for the true value of a new source.
 
         .. math:: \mu \pm t_{k-1} \sqrt{\tau^2 + \mathrm{se}^2}
 
@@ -132,10 +132,10 @@ def heterogeneity(
 def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     r"""Compare the sources' own estimates, each with its effective rows.
 
-    Compared are the self-normalised risks :math:`m_j / \bar w_j`: weights of a source that are
+    The test compares the self-normalised risks :math:`m_j / \bar w_j`: weights of a source that are
     all too low or too high by a factor do not concern its labels. Where losses are small they
-    also vary less, so a source whose estimate is low by chance would seem sure of it, and Q would
-    be far too large (at 20 sources of 40 rows in a third of all cases, nominally 5 %). The
+    also vary less, so a source whose estimate is low by chance would seem precise, and Q would be
+    far too large (at 20 sources of 40 rows in a third of all cases, nominally 5 %). The
     divergences are therefore shrunk as the guard does it (`Guard.prior_rows`), and taken
     without what normalising saves. With estimated weights the p value then falls below 5 % in at
     most about 5 % of cases (benchmarks/stability.py).

@@ -1,4 +1,4 @@
-"""How far an estimate rests on one source."""
+"""Dependence of an estimate on single sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much each source counts: the weights lambda of the unbiased class."""
+"""Weights lambda of the sources in the unbiased class."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: floa
     if divergence == "cross_fitted":
         return _cross_fitted(sample, prior_rows)
     raise SettingsError(
-        f"divergence is 'plug_in', 'cross_fitted' or 'weights_only', got {divergence!r}"
+        f"divergence must be 'plug_in', 'cross_fitted' or 'weights_only', got {divergence!r}"
     )
 
 
@@ -109,7 +109,7 @@ def shrink_divergences(
     The prior takes the same noise r per unit of squared weight in every source (the mean of
     :math:`\mathrm{Div}_l / \mathrm{mean}_l(w^2)` over all rows). Both are taken of weights with
     mean 1: a source whose weights are all too low would otherwise seem precise. A divergence of
-    0 (one row; a model without a single error there) is not believed at all.
+    0 (one row; a model without a single error there) is replaced by the prior.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ class NewSiteVariance:
     row_effects : array of shape (sum of block_counts,)
         Effect of each row on the estimate of its own source.
     extrapolation : array of shape (r,)
-        Numbers whose squares add up to the variance of the adjustment: by the chance of the
-        target's rows, and by the penalty's bias.
+        Numbers whose squares add up to the variance of the adjustment: the sampling error of the
+        target's rows, and the penalty's bias.
     noise : float
         Further variance of the adjustment, per variance of one row's loss.
     """

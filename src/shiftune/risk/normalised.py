@@ -1,4 +1,4 @@
-"""Estimates from weights that count only relative to each other."""
+"""Estimates from weights that matter only relative to each other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def random_effects(
     counts : array of shape (k,)
         Which sources are used.
     reasons : k verdicts
-        Why the others do not; None for those that do.
+        Why the others are not; None for those that are.
     """
     sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
     estimates = _means(sample, sums)
@@ -112,9 +112,9 @@ def normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
               \psi_{ij} = \mathrm{share}_j\, \frac{p_{ij} (L_{ij} - m_j)}{1 - p_{ij}}
 
     Weights that are all too low or too high by some factor, as they are where a source hardly
-    overlaps, then do no harm: only their ratios within a source count. The influence values are
+    overlaps, then do no harm: only their ratios within a source matter. The influence values are
     those of leaving a row out. Without the 1 - p, a source with nearly all its weight on one row
-    would seem to know the risk exactly, as its mean is that row's loss.
+    would have an estimated variance near 0, as its mean is that row's loss.
     """
     sums = sample.sums(sample.w)
     estimates = _means(sample, sums)

@@ -1,4 +1,4 @@
-"""RiskEstimate: an estimated target risk, its variance and every source's part in it."""
+"""RiskEstimate: an estimated target risk, its variance and every source's contribution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_SOURCE = ("n", "estimates", "divergences", "lam", "mean_weights", "ess", "bl
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with a variance and the degrees of freedom that stand behind it."""
+    """Estimated number, with its variance and the degrees of freedom of the variance."""
 
     value: float
     variance: float
@@ -52,9 +52,9 @@ class Estimate:
 class RiskEstimate(Estimate):
     r"""Estimated target risk, :math:`\hat f = \sum_j \lambda_j \sum_i w_{ij} L_{ij}`.
 
-    The variance takes the weights as given: it is that of the sample of labelled rows, not of
-    the density ratios' own errors. Where `between` is a number, it is that of an estimate for a new
-    site, and includes the differences of p(y|x) between sites.
+    The variance takes the weights as given: it is that of the sample of labelled rows, and does
+    not include errors of the density ratios. Where `between` is a number, the variance is for a
+    new site, and includes the differences of p(y|x) between sites.
 
     Where `method` is "self-normalised" (see `fallback`), each source's weights are divided by their
     mean first: `estimates` and `lam` are of these, `influence` of leaving a row out.
@@ -87,8 +87,8 @@ class RiskEstimate(Estimate):
     block_counts : array of shape (k,)
         Entries of `influence` that belong to each source: n, or fewer once `condensed`.
     new_site : NewSiteVariance or None
-        What the variance counts besides the chance of the rows; None where the estimator takes
-        the sources' true values to be the same.
+        Parts of the variance besides the sampling error of the rows; None where the estimator
+        takes the sources' true values to be the same.
     labelled_target : bool
         Whether the last source is the target itself, with its few labelled rows.
     nonnegative : bool
@@ -124,7 +124,7 @@ class RiskEstimate(Estimate):
 
     @property
     def between(self) -> float | None:
-        """Variance between the sites; None where the estimate does not count it."""
+        """Variance between the sites; None where the estimate does not include it."""
         return None if self.new_site is None else self.new_site.between
 
     @property
@@ -202,7 +202,7 @@ class RiskEstimate(Estimate):
 
     @property
     def row_variance(self) -> float:
-        """Variance by the chance of the rows alone, for comparisons within one study."""
+        """Variance by the sampling error of the rows alone, for comparisons within one study."""
         return float(np.sum(self.influence**2))
 
     def with_shares(self, change: Floats) -> RiskEstimate:

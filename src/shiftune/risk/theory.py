@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
 
-# Methods of `shiftune.risk.estimate` in the class that the theorems are about.
+# Methods of `shiftune.risk.estimate` in the class that the theorems cover.
 LAMBDA_UNBIASED = ("unbiased", "lambda", "variance_reduced")
 
 
@@ -103,7 +103,7 @@ def regret_bound(
     variance_best_estimated: float,
     delta: float = 0.1,
 ) -> float:
-    r"""Upper bound of the regret of the chosen hyperparameters (main theorem).
+    r"""Upper bound on the regret of the chosen hyperparameters (main theorem).
 
     With probability at least :math:`1 - \delta`,
 

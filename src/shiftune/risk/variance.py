@@ -1,4 +1,4 @@
-"""Variance of an estimate: chance of the rows, and differences between the sites."""
+"""Variance of an estimate: sampling error of the rows, and differences between the sites."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]
     Returns
     -------
     float
-        0 for a single site, about which there is nothing to compare.
+        0 for a single site, which cannot be compared with others.
 
     Examples
     --------
@@ -87,8 +87,8 @@ def combined_variance(
 
     .. math:: V = \sum_i \psi_i^2 + \tau^2 \Big(\sum_j s_j^2 + \big(\sum_j s_j\big)^2\Big) + V_0 :
 
-    the chance of the rows, the differences between the sites (the sources, and the new
-    site), and whatever else is known to add (`besides`).
+    the sampling error of the rows, the differences between the sites (the sources, and the new
+    site), and other known parts (`besides`).
 
     Parameters
     ----------

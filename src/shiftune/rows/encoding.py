@@ -28,8 +28,8 @@ class RowEncoder:
 
     - numbers and dates: distance from the target's median, in units of the spread *within* sites,
       the median over the sites of the distance between the 10 % and the 90 % quantile (2.563
-      standard deviations of a Gaussian; the standard deviation where these are equal). Neither
-      one wild value nor one odd site then blows up the scale on which the others are compared.
+      standard deviations of a Gaussian; the standard deviation where these are equal). One
+      extreme value or one unusual site then does not change the scale for all others.
       Columns constant within most sites use the mean of the spreads, columns constant within all
       of them the standard deviation between sites; columns constant everywhere are dropped.
       Values are clipped at 10 units;

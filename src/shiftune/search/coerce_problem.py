@@ -1,4 +1,4 @@
-"""What a user hands to `fit`, as a problem."""
+"""Arguments of `fit` as a problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shiftune.problem import ShiftProblem
 
 
 def coerce_problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> ShiftProblem:
-    """Return the problem, made of the arrays where they are given one by one."""
+    """Return the problem as given, or one made from arrays."""
     if isinstance(X, ShiftProblem):
         if not (y is None and groups is None and X_target is None):
             raise SettingsError("with a ShiftProblem, y, groups and X_target are part of it")

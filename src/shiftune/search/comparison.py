@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Compared(StrEnum):
-    """How another choice compares with the chosen one."""
+    """Result of comparing another choice with the chosen one."""
 
     WORSE = "worse"
     TIED = "tied"
@@ -25,7 +25,7 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another choice than the one that was made.
+    """Alternative to the chosen model.
 
     Attributes
     ----------

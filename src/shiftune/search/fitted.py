@@ -39,8 +39,8 @@ def _has(method: str) -> Callable[[Any], bool]:
 class FittedSearch:
     """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
 
-    Reports and figures are drawn further down the layers, so they are imported when they are asked
-    for. The figures need Plotly (``pip install 'shiftune[report]'``).
+    Reports and figures belong to lower layers, so they are imported when they are called. The
+    figures need Plotly (``pip install 'shiftune[report]'``).
     """
 
     estimator: Any
@@ -85,11 +85,11 @@ class FittedSearch:
         return outcome.risk
 
     def regret_bound(self, delta: float = 0.1) -> float:
-        r"""Upper bound of what the choice costs, with probability :math:`1 - \delta`.
+        r"""Upper bound on the regret of the choice, with probability :math:`1 - \delta`.
 
         The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
         trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
-        chosen trial and the lowest value that the Gaussian process holds possible (mean - 2 sd)
+        chosen trial and the lowest value that is plausible under the Gaussian process (mean - 2 sd)
         anywhere in the space. Infinity where no source overlaps with the target and the estimate
         fell back on another.
 
@@ -104,7 +104,7 @@ class FittedSearch:
         if risk.method not in LAMBDA_UNBIASED:
             raise SettingsError(
                 f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
-                "none: search with risk='unbiased' or risk='variance_reduced'"
+                "not one: search with risk='unbiased' or risk='variance_reduced'"
             )
         return regret_bound(
             max(risk.value - lowest_plausible_value(result.study), 0.0),
@@ -124,7 +124,7 @@ class FittedSearch:
         """Check the assumptions behind the result; see `shiftune.checks.run_checks`.
 
         Overlap, whether p(y|x) differs between sites, whether the sources agree, and whether one of
-        them decides. Takes seconds; ``print(search.checks())`` is a text to read.
+        them dominates. Takes seconds; ``print(search.checks())`` prints them as text.
         """
         return self._result().checks
 
@@ -176,7 +176,7 @@ class FittedSearch:
         return save_report(self._result(), path, settings=settings)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What notebooks show: scikit-learn's diagram before the fit, the answer after it."""
+        """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle and hasattr(self, "best_estimator_"):
             from shiftune.report.notebook import summary
@@ -185,5 +185,5 @@ class FittedSearch:
         return bundle
 
     def _repr_html_(self) -> str | None:
-        """The same, for those who do not ask for bundles; None where the user wants text."""
+        """The same as HTML, for viewers that read no bundles; None where the user wants text."""
         return self._repr_mimebundle_().get("text/html")

@@ -1,4 +1,4 @@
-"""The lock of a journal file, which no process can leave behind."""
+"""Lock of a journal file, which ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STALE_SECONDS = 5
 
 
 class JournalLock(JournalFileOpenLock):
-    """Lock held by the kernel on the journal itself: it ends with its process, however that ends.
+    """Lock of the operating system on the journal itself, released when its process ends.
 
     Where the system or the file system has no such locks, one search at a time is the user's
     promise (Windows: Optuna's lock file).
@@ -45,7 +45,7 @@ class JournalLock(JournalFileOpenLock):
         return True
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if fcntl is None:
             super().release()
         elif self._descriptor is not None:

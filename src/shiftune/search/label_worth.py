@@ -32,14 +32,14 @@ FEWEST_SOURCES = 3
 def label_worth(
     result: SearchResult, counts: int | Sequence[int] = COUNTS, *, level: float = 0.95
 ) -> pd.DataFrame:
-    r"""Estimate what some labelled rows of the target would gain.
+    r"""Estimate the gain from labelling some rows of the target.
 
-    Every source plays the target in turn: the others estimate the risk of each trial there, m of
-    its rows are labelled (drawn 200 times: the source's own value plus the chance of m rows, which
-    is known from the losses), both are combined as in `RegressionAdjusted`, and the trial of
-    lowest value is chosen. Estimates of single sources are shrunk towards their mean by the share
-    of chance in their differences. A rough figure, and rather too low where the target's rows are
-    unlike the sources': what an adjustment misses is not in it.
+    Each source takes the target's role in turn: the others estimate the risk of each trial there,
+    m of its rows are labelled (200 draws: the source's own value plus the sampling error of m
+    rows), both are combined as in `RegressionAdjusted`, and the trial of lowest value is chosen.
+    Estimates of single sources are shrunk towards their mean by the share of sampling error in
+    their differences. The figures are rough, and too low where the target's rows are unlike the
+    sources', because they do not include the error of the adjustment.
 
     Parameters
     ----------
@@ -103,10 +103,10 @@ def _check(risks: Sequence[RiskEstimate], counts: Sequence[int]) -> None:
 
 
 def _true_values(risks: Sequence[RiskEstimate], estimates: Floats, k: int) -> Floats:
-    """Shrink the sources' estimates to their mean, by the share of chance in the differences."""
+    """Shrink the sources' estimates to their mean, by the share of sampling error in them."""
     mean = estimates.mean(axis=1, keepdims=True)
     apart = estimates - mean
-    # Chance and differences that all trials have in common do not bear on the choice.
+    # Errors and differences that all trials have in common do not affect the choice.
     common = apart.mean(axis=0)
     seen = differences_between_sites(estimates)
     chance = float(np.mean([chance_of_differences(risks, j) for j in range(k)]))

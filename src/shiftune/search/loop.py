@@ -1,4 +1,4 @@
-"""The loop: ask, evaluate somewhere, tell; in an order that does not depend on timing."""
+"""Loop of trials: propose, evaluate, record; in an order that does not depend on timing."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Loop:
             return Outcome(None, f"WorkerDied: {why}", 0.0)
         except OutOfTime:
             return Outcome(None, "OutOfTime: it ran longer than trial_timeout", 0.0)
-        except Exception as error:  # what came back could not be read, say
+        except Exception as error:  # for example, an outcome that could not be read
             return Outcome(None, reason(error), 0.0)
         return result
 

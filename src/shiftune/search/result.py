@@ -58,8 +58,8 @@ class SearchResult:
     """Trials of a search, their estimates, and what follows from them.
 
     A fitted `ShiftSearch` has it as `result_`; report, notebook, checks and figures read it. Later
-    changes to the search's parameters do not reach it. What takes longer than a moment is computed
-    on first use and kept.
+    changes to the search's parameters do not affect it. Expensive parts are computed on first use
+    and kept.
 
     Attributes
     ----------
@@ -192,6 +192,8 @@ class SearchResult:
     @cached_property
     def checks(self) -> Checks:
         """Checks of the assumptions; see `shiftune.checks.run_checks`."""
-        from shiftune.checks import run_checks  # one of the conveniences that look down the layers
+        from shiftune.checks import (
+            run_checks,
+        )  # one of the convenience methods that import from a lower layer
 
         return run_checks(self)

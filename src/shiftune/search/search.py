@@ -122,12 +122,12 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     Attributes
     ----------
     best_params_ : dict
-        Of the winning trial; with a define-by-run function, what the trial was asked for.
+        Of the winning trial; with a define-by-run function, the values that the trial suggested.
     best_estimator_ : estimator
         Refitted on all rows of all sources.
     risk_ : RiskEstimate
-        Of the winning trial's model. It was chosen for being low: an honest figure for a model
-        chosen among many is a little higher.
+        Of the winning trial's model. It is the lowest of many estimates, so the true risk tends
+        to be slightly higher.
     trials_ : DataFrame
         One row per trial: state, value, standard error, interval, mean loss without correction
         (the naive estimate), parameters, seconds, whether it ties with the best, the
@@ -219,7 +219,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         KeyboardInterrupt
             After Ctrl-C, as soon as no trial is half recorded; a second Ctrl-C does not wait.
             `trials_`, `study_` and `problem_` have what was finished, `refit` turns it into a
-            model, and with a `storage` the same call goes on where it was.
+            model, and with a `storage` the same call continues where it stopped.
         """
         with interrupts.deferred():
             self._forget()
@@ -256,7 +256,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         return self
 
     def _forget(self) -> None:
-        """Drop what an earlier fit has learned: a fit that is interrupted must not show it."""
+        """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
@@ -378,5 +378,5 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         return type(self)(**params)
 
     def __getstate__(self) -> Any:
-        # Where trials ran is nothing to a fitted search that is loaded elsewhere.
+        # A fitted search that is loaded elsewhere does not need the place where its trials ran.
         return super().__getstate__() | {"executor": None}

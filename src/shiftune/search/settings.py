@@ -37,7 +37,7 @@ def check_model(model: Any) -> None:
 
 
 def hint_about_columns(problem: ShiftProblem) -> str:
-    """Return a hint at columns without numbers, a common reason for trials that fail."""
+    """Return a hint about columns without numbers, a common reason for trials that fail."""
     X = problem.target.X
     if not isinstance(X, pd.DataFrame):
         return ""
@@ -134,13 +134,13 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
         )
     if search.training_weights not in (None, "importance"):
         raise SettingsError(
-            f"training_weights is None or 'importance', got {search.training_weights!r}"
+            f"training_weights must be None or 'importance', got {search.training_weights!r}"
         )
     risk_named(search.risk)
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
         raise SettingsError(
-            f"plan is a plan such as LeaveSourcesOut(0) or PooledFit(), got {plan!r}"
+            f"plan must be a plan such as LeaveSourcesOut(0) or PooledFit(), got {plan!r}"
         )
     shares = search.shares
     if isinstance(shares, Sequence) and settings.needs_ratio and not shares[0] > 0:

@@ -52,7 +52,7 @@ def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
 
 
 def check_names(estimator: Any, names: Iterable[str]) -> None:
-    """Raise a SettingsError for names that are no parameters of the estimator.
+    """Raise a SettingsError for names that are not parameters of the estimator.
 
     >>> from sklearn.svm import SVC
     >>> check_names(SVC(), ["C", "Gama"])

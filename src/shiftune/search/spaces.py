@@ -1,4 +1,4 @@
-"""Ready search spaces: which hyperparameters of a model are worth tuning, and how far.
+"""Ready search spaces: the hyperparameters of a model that are worth tuning, and their ranges.
 
 The ranges are for standardised features. They reach further towards strong regularisation than
 is usual, since what suits the sources best is often too flexible for a target that differs.
@@ -114,7 +114,7 @@ def hist_gradient_boosting(*, prefix: str = "") -> Space:
 def random_forest(*, prefix: str = "") -> Space:
     """Space for RandomForestClassifier and RandomForestRegressor.
 
-    The number of trees is not tuned, since more never hurt but in time. Nor is `max_samples`:
+    The number of trees is not tuned, since more cost only time. Nor is `max_samples`:
     with sample weights it is a share of the rows in some versions of scikit-learn and of the sum
     of the weights in others.
 

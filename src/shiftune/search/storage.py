@@ -1,4 +1,4 @@
-"""Where trials are kept: in memory, in a journal file, or in any Optuna storage."""
+"""Storage of trials: memory, a journal file, or any Optuna storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trial, wherever it runs: parameters in, estimated target risk or a reason out."""
+"""One trial, in any process: from parameters to an estimated target risk or a failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrialContext:
-    """All that a trial needs besides its parameters; goes to every worker once."""
+    """Data and settings that all trials share; sent to every worker once."""
 
     estimator: Any
     data: StudyData
@@ -36,7 +36,7 @@ class TrialContext:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial: a risk, or the reason why there is none.
+    """Outcome of a trial: a risk, or the reason why there is none.
 
     `mean_loss` is the naive estimate, whichever estimator the search uses.
     """

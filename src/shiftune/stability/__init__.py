@@ -1,4 +1,4 @@
-"""Whether the same inputs have the same labels at every site."""
+"""Test whether the same inputs have the same labels at every site."""
 
 from shiftune.stability.labels import LabelStability, NotTested, label_stability
 

@@ -1,4 +1,4 @@
-"""Every site's labels against those of the other sites, at the same inputs."""
+"""Comparison of every site's labels with those of the other sites, at the same inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 # A site with fewer rows, or with fewer like the other sites', is not tested; the guard needs as
 # many effective rows (`shiftune.ratio.Guard`).
 FEWEST_ROWS = 10
-# Slopes are looked at along the predicted label and the leading principal components of the
+# Slopes are tested along the predicted label and the leading principal components of the
 # inputs. Each further direction takes power from the others.
 MOST_DIRECTIONS = 10
 # Directions times classes times sites; the eigenvalues of a matrix of this size take 0.1 s.

@@ -32,9 +32,9 @@ class CrossFitted:
     Attributes
     ----------
     label : array of shape (n, C)
-        Expected label given x; for classes, the chance of each.
+        Expected label given x; for classes, the probability of each.
     site : array of shape (n, k)
-        Chance that a row with these inputs is of each site.
+        Probability of each site for a row with these inputs.
     fold : array of shape (n,)
     """
 

@@ -1,4 +1,4 @@
-"""How much better labels could be predicted by someone who knew the site."""
+"""Gain in predicting labels from knowing the site."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def gain_from_sites(
 
     where :math:`\hat b_s` is a level for every site, then slopes along the leading principal
     components, each by ridge regression on the other folds with a penalty of its own. Negative
-    where knowing the site does not help. A lower bound: what differs between sites in a more
-    curious way is not in it, nor what cannot be learned from so few rows.
+    where knowing the site does not help. A lower bound: it includes neither more complex
+    differences between sites nor differences that cannot be learned from so few rows.
     """
     residual = Y - fits.label
     k = fits.site.shape[1]

@@ -1,4 +1,4 @@
-"""Do the same inputs have the same labels at every site? A test of p(y|x), from labels alone."""
+"""Test whether p(y|x) is the same at every site, from labelled rows alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shiftune.stability.gain import gain_from_sites
 
 Floats = NDArray[np.float64]
 
-# Each class costs a model per fold; the most frequent ones are looked at.
+# Each class costs a model per fold; only the most frequent ones are tested.
 MOST_CLASSES = 12
 
 
@@ -36,7 +36,7 @@ class NotTested(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelStability:
-    """What the test found; see `label_stability`.
+    """Result of the test; see `label_stability`.
 
     Attributes
     ----------

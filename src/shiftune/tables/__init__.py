@@ -1,6 +1,6 @@
 """Tables from files: columns with kinds and formats, and the problem made of them.
 
-Messages name the options of the command line, which is built on this.
+Messages name the options of the command line, which uses this package.
 """
 
 from shiftune.tables.files import read_as_written, read_file

@@ -1,4 +1,4 @@
-"""What a column of a file holds: numbers, categories, dates, or nothing of use to a model."""
+"""Kinds of the columns of a file: numbers, categories, dates, or nothing of use to a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReadColumn:
     used : bool
         Whether it is a feature.
     identifier : bool
-        Whether it only tells cases apart.
+        Whether it only identifies cases.
     remark : str
         What was noticed or done; empty if nothing.
     date_format : str
@@ -133,7 +133,7 @@ def _as_dates(text: ReadColumn, given: pd.Series) -> ReadColumn | None:
 
 
 def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
-    """Read text as numbers where nearly all of it is; 007 is no number."""
+    """Read text as numbers if nearly all of it is numeric; 007 is a code, not a number."""
     numbers = pd.to_numeric(text.series, errors="coerce").astype(float)
     strange = text.series[numbers.isna() & text.series.notna()]
     share = len(strange) / len(given)

@@ -1,4 +1,4 @@
-"""Dates written as text: which format a column uses, and how it is read."""
+"""Dates written as text: format of a column, and how it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that tell rows or cases apart, recognised by their names and their values."""
+"""Identifiers of rows or cases, recognised by the names and values of columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
 
 
 def names_rows(values: pd.Series, kind: ColumnKind, distinct: int) -> bool:
-    """Whether a column tells rows apart and carries nothing else.
+    """Whether a column identifies rows and has no other meaning.
 
     Text that differs in almost every row; whole numbers that do, if they are consecutive or named
     like identifiers (an income in full euros also differs in almost every row).
@@ -49,7 +49,7 @@ def names_rows(values: pd.Series, kind: ColumnKind, distinct: int) -> bool:
 
 
 def may_name_cases(values: pd.Series, kind: ColumnKind, distinct: int) -> bool:
-    """Whether a column may tell cases apart that have several rows each."""
+    """Whether a column may identify cases that have several rows each."""
     if distinct <= MANY_CODES or not named_like_case(str(values.name)):
         return False
     return kind == "category" or (kind == "number" and _whole(values))

@@ -32,7 +32,7 @@ class SiteTable:
     Attributes
     ----------
     problem : ShiftProblem
-        Its notes are about everything but single columns; its rows count those of the table.
+        Its notes concern everything but single columns; its row numbers are those of the table.
     columns : DataFrame
         One row per column besides site and label: kind, distinct, missing, used, identifier,
         remark.
@@ -51,7 +51,7 @@ class SiteTable:
 
     @property
     def identifiers(self) -> list[str]:
-        """Names of the columns that tell cases apart."""
+        """Names of the columns that identify cases."""
         return self.columns.index[self.columns["identifier"]].to_list()
 
     @property
@@ -86,15 +86,15 @@ def site_table(
     df : DataFrame
         One row per case, all sites together.
     site, label : column names
-        Without a label the problem is good for `diagnose` only.
+        Without a label the problem can only be used for `diagnose`.
     target : str
         The site to tune for.
     task : {"classification", "regression"}, optional
         Default: decided by the labels.
     keep, drop : column names
-        Features in any case; no features.
+        Columns that are always features, and columns that never are.
     identifiers : column names
-        No features either; they tell cases apart.
+        Columns that identify cases, and are not features either.
     drop_unlabelled : bool
         Leave out source rows without a label. Otherwise they are an error.
     use_target_labels : bool
@@ -164,17 +164,17 @@ def _check_options(
     drop: Collection[str],
     identifiers: Collection[str],
 ) -> None:
-    """Check that no column is to be two things at once."""
+    """Check that every column has at most one role."""
     for role, taken in roles.items():
         for option, names in (("--keep", keep), ("--drop", drop), ("--id", identifiers)):
             if taken in names:
                 raise SettingsError(f"column {taken!r} is the {role}; leave it out of {option}")
     if both := sorted(set(keep) & {*drop, *identifiers}):
-        raise SettingsError(f"column {both[0]!r} is both to be kept and left out; choose one")
+        raise SettingsError(f"column {both[0]!r} is in --keep, and in --drop or --id; choose one")
 
 
 def _target_name(target: str, groups: NDArray[np.object_]) -> str:
-    """Return the name of the target, which may be asked for as a number."""
+    """Return the name of the target, which may be given as a number."""
     sites = sorted(set(groups))
     name = check_choice(_by_number(sites).get(target, target), sites, "site", DataError)
     check_names([site for site in sites if site != name], name)

@@ -63,7 +63,7 @@ class _Item:
 class Workers:
     """Processes or a cluster that run ``task(context, item)``; each worker gets the context once.
 
-    A worker that dies (killed by the system for its memory, for example) costs what was running.
+    If a worker dies (killed by the system for its memory, for example), running items are lost.
     New workers are started, and the items without a result run again one at a time, so that an
     item that kills its worker does no harm to its neighbours. After three deaths an item is given
     up; at most one of them can be a neighbour's.

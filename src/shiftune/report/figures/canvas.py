@@ -19,7 +19,7 @@ BLUE, GREY, RED = "#3b82d0", "#858b93", "#d1493f"
 
 # Users' names go into the data and not into a template, where %{...} has a meaning.
 HOVER = "%{customdata}<extra></extra>"
-ROW = 26  # pixels that a site needs
+ROW = 26  # height of a site's row in pixels
 
 
 def plotly() -> Any:
