@@ -1,4 +1,4 @@
-"""Where the guard's limits come from: error of the estimated risk over a grid of limits.
+"""Limits of the guard: error of the estimated risk over a grid of limits.
 
     python benchmarks/guard.py [--problems 60]
 

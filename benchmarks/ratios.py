@@ -1,4 +1,4 @@
-"""How `auto` chooses a density ratio, and how the boosted trees are held back.
+"""Rules by which `auto` chooses a density ratio, and regularisation of the boosted trees.
 
     python benchmarks/ratios.py [--seeds 5]
 

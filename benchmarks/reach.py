@@ -1,4 +1,4 @@
-"""How uLSIF's fit betrays a source that is out of reach, and when its guard says so.
+"""Signs in uLSIF's fit that a source is out of reach, and how often its guard detects them.
 
     python benchmarks/reach.py [--seeds 20]
 

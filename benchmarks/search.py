@@ -1,9 +1,9 @@
-"""What ShiftSearch costs besides the fits it is asked for, and what two workers gain.
+"""Overhead of ShiftSearch over the fits themselves, and the gain from two workers.
 
     python benchmarks/search.py [--rows 1000 10000] [--trials 50]
 
 LightGBM on generated classification sites: 30 sources, 10 columns. The search's own 50
-configurations are first fitted and asked bare, on the same rows; the overhead is the search's
+configurations are first fitted and evaluated alone, on the same rows; the overhead is the search's
 time (density ratios, sampler, losses, estimates, storage in memory; without the final refit)
 minus theirs, in CPU seconds. Everything is timed in one run on the same machine.
 """

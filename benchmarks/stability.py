@@ -1,11 +1,11 @@
-"""How often the test of p(y|x) is wrong, how often it finds what moves, and real tables.
+"""Level and power of the test of p(y|x), and its results on real tables.
 
     python benchmarks/stability.py [--runs 100]
 
 Generated sites, N(m_j, S_j) in d dimensions, whose means (and, mostly, spreads) differ: the inputs
 are shifted, p(y|x) is the same (level) or moves (power). Then Cochran's Q of the sources' risks
 where covariate shift holds exactly. Then, where the environment variable SHIFTUNE_DATA names a
-folder with real tables in `sites`, what the test says of them, and of the same inputs and sites
+folder with real tables in `sites`, the result of the test on them, and on the same inputs and sites
 with labels drawn anew from one model for all sites, where it should find nothing.
 """
 
@@ -189,8 +189,8 @@ def real(folder: Path, draws: int) -> None:
     for path in sorted(folder.glob("*.npz")):
         with np.load(path, allow_pickle=False) as table:
             X, y, site = table["X"], table["y"], table["site"]
-        told = json.loads(path.with_suffix(".json").read_text())["task"]
-        task = "regression" if told == "regression" else "classification"
+        stored = json.loads(path.with_suffix(".json").read_text())["task"]
+        task = "regression" if stored == "regression" else "classification"
         found = label_stability(_sites(X, y, site), task=task)
         asked = found.sites["not_tested"] == NotTested.TESTED
         row = {
@@ -203,7 +203,7 @@ def real(folder: Path, draws: int) -> None:
             "control: p < 0.05": "",
             "control: largest gain": "",
         }
-        if told != "multiclass":
+        if stored != "multiclass":
             wrong, gains = 0, []
             for draw in range(draws):
                 again = _labels_of_one_model(X, y, task, np.random.default_rng(draw))

@@ -1,4 +1,4 @@
-"""Time to start two workers, and to go on after one of them was killed.
+"""Time to start two workers, and to continue after one of them was killed.
 
     python benchmarks/workers.py [--rounds 10]
 

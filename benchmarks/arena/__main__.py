@@ -3,7 +3,7 @@
     SHIFTUNE_DATA=FOLDER python benchmarks/arena all --out FOLDER [--seeds 4] [--jobs 2]
 
 Steps, which can also be run one by one: ``losses`` computes the losses of all configurations of
-all cells, ``scores`` lets the estimators judge them, ``ratios`` compares density ratios and
+all cells, ``scores`` lets the estimators evaluate them, ``ratios`` compares density ratios and
 ``training`` weights for training (both with the first seed and family and two targets per data
 set), ``report`` makes tables, pictures and a page. What the folder has is not computed again, so
 each can be stopped and resumed; scores of other code than the present one are left aside.
@@ -11,7 +11,7 @@ each can be stopped and resumed; scores of other code than the present one are l
 seeds 4 and 5 (``--first-seed 4 --seeds 6 --targets 3``), added to see whether the first four were
 lucky, and 3 targets and seeds 0 to 2 for the other families.
 The data sets are read from the folder that SHIFTUNE_DATA names; the peers need the extra ``arena``
-and are left out, with a word, where skada is not installed.
+and are left out, with a message, where skada is not installed.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
                 left_out_answers[i, held] = answers[held]
                 left_out[i, held] = losses[held]
                 others[i, g] = losses[~train]
-        except ValueError:  # a class that is missing in all of a group's training rows, say
+        except ValueError:  # for example, a class that is missing in all of a group's training rows
             failed[i] = True
     keep = ~failed
     return {

@@ -1,4 +1,4 @@
-"""What makes an estimator fit to be the default, and whether it was reached."""
+"""Criteria for the default estimator, and whether they are met."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The estimators that compete, good ideas and failed ones.
 
 Each is a function from a `View` to what it holds of every configuration. Those that the package
-offers are the package's own code; the others are ideas that did not make it, kept so that nobody
-has to try them again in the dark.
+offers are the package's own code; the others are ideas that were no better, kept so that nobody
+has to try them again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEVEL = 0.9
 class Judged:
     """Estimated risks of P configurations, and the 90 % intervals of those that have them.
 
-    Ranks and standardised values (`is_risk` is False) only say which configuration is best.
+    Ranks and standardised values (`is_risk` is False) only show which configuration is best.
     """
 
     risks: np.ndarray
@@ -42,7 +42,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A competitor: its kind, its cost in model fits per trial, and how it judges."""
+    """A competitor: its kind, its cost in model fits per trial, and its function."""
 
     name: str
     group: str
@@ -94,7 +94,7 @@ def plain(values: Callable[[View], np.ndarray]) -> Callable[[View], Judged]:
 
 
 def order(values: Callable[[View], np.ndarray]) -> Callable[[View], Judged]:
-    """Wrap an estimator that puts configurations in order and says nothing of their risks."""
+    """Wrap an estimator that ranks configurations without estimating their risks."""
     return lambda view: Judged(values(view), is_risk=False)
 
 
@@ -126,9 +126,11 @@ def in_agreement(view: View) -> np.ndarray:
     """Weight sites by how well the others' mean predicts their ranking; drop contradicting ones."""
     z = standardised(view.site_means(view.half))
     others = (z.sum(axis=1, keepdims=True) - z) / max(z.shape[1] - 1, 1)
-    say = np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(z.T, others.T, strict=True)])
-    say = np.nan_to_num(say).clip(0)
-    return view.site_means(view.half) @ (say / say.sum()) if say.any() else view.half.mean(axis=1)
+    weight = np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(z.T, others.T, strict=True)])
+    weight = np.nan_to_num(weight).clip(0)
+    if not weight.any():
+        return view.half.mean(axis=1)
+    return view.site_means(view.half) @ (weight / weight.sum())
 
 
 def similar_sites(view: View) -> np.ndarray:
@@ -139,8 +141,8 @@ def similar_sites(view: View) -> np.ndarray:
         for x in (*view.judged_X, view.problem.X_target)
     ]
     distance = np.array([np.mean((s - summary[-1]) ** 2) for s in summary[:-1]])
-    say = np.exp(-distance / (0.5 * np.median(distance) + 1e-12))
-    return view.site_means(view.half) @ (say / say.sum())
+    weight = np.exp(-distance / (0.5 * np.median(distance) + 1e-12))
+    return view.site_means(view.half) @ (weight / weight.sum())
 
 
 def with_the_crowd(view: View) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Score the estimators on cells whose losses are there. Target labels are read here only."""
+"""Score the estimators on cells whose losses are computed. Only this module reads target labels."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def scores(cell: Cell, folder: Path, out: Path, *, peers: bool) -> None:
         if peers:
             from peers import peer_scores
 
-            said = peer_scores(p, arrays)
-            judged |= {(name, "peers", 0): Judged(values) for name, values in said.items()}
+            estimates = peer_scores(p, arrays)
+            judged |= {(name, "peers", 0): Judged(values) for name, values in estimates.items()}
         truth = target.mean(axis=1)
         rows = [
             about(cell, p)
@@ -59,7 +59,7 @@ def file_of(cell: Cell, out: Path, kind: str) -> Path:
 
 
 def about(cell: Cell, p: Problem) -> dict[str, object]:
-    """Say which cell a row of a table is of."""
+    """Return the columns that identify a cell in a table."""
     return {
         "dataset": cell.dataset,
         "kind": p.kind,
@@ -71,7 +71,7 @@ def about(cell: Cell, p: Problem) -> dict[str, object]:
 
 
 def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
-    """Say what an estimator's choice is worth."""
+    """Return the scores of an estimator's choice."""
     chosen = int(np.argmin(found.risks))
     nan = np.full(len(truth), np.nan)
     low, high = (nan if x is None else x for x in (found.low, found.high))
@@ -101,7 +101,7 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
             labelled, truth = target[:, order[:m]], target[:, order[m:]].mean(axis=1)
             own = labelled.mean(axis=1)
             both = zip(sources, labelled, strict=True)
-            said = {
+            estimates = {
                 "naive": naive,
                 "adjusted, no labels": without,
                 "labels alone": own,
@@ -109,17 +109,17 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
             }
             risks = [risk.estimate([*s, row]) for s, row in both]
             trusted = risk.finish(risks)
-            said["adjusted"] = np.array([found.value for found in trusted])
-            said |= {
+            estimates["adjusted"] = np.array([found.value for found in trusted])
+            estimates |= {
                 f"adjusted, sources worth {worth}": (worth * without + m * own) / (worth + m)
                 for worth in (20, 50, 100, 200)
             }
             share = _share_by_distance(without, target[:, order[m:]], m)
-            said["adjusted, distance known"] = (1 - share) * without + share * own
+            estimates["adjusted, distance known"] = (1 - share) * without + share * own
             rows += [
                 {"draw": draw, "labels": m, "estimator": name}
                 | {k: v for k, v in scored(Judged(x), truth).items() if k in KEPT}
-                for name, x in said.items()
+                for name, x in estimates.items()
             ]
     return rows
 
@@ -127,7 +127,7 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
 def _share_by_distance(without: np.ndarray, hidden: np.ndarray, m: int) -> float:
     """Return the share that m labels have if the target's distance to the sources is known.
 
-    It takes the hidden labels, and says how much is lost by estimating the distance. The better
+    It reads the hidden labels, and shows how much is lost by estimating the distance. The better
     half of the configurations counts, as in `shiftune.risk.few_labels`.
     """
     better = np.argsort(hidden.mean(axis=1))[: (len(hidden) + 1) // 2]
@@ -148,7 +148,7 @@ def _write(rows: list[dict[str, object]], path: Path) -> None:
 
 
 def version() -> str:
-    """Digest of the code that judges: scores of other code are not mixed with its own."""
+    """Digest of the evaluating code: scores of other code are not mixed with its own."""
     code = hashlib.sha256()
     package = Path(shiftune.__file__).parent
     for folder in (package / "ratio", package / "risk"):

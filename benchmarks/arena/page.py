@@ -165,9 +165,9 @@ def _coverage(scores: pd.DataFrame, default: str, place: Path) -> str:
         return ""
     drawn = _picture(pictures.intervals(found, LEVEL, LEAST_COVERED, default), place, "coverage")
     both = pd.DataFrame({kind: _texts(table) for kind, table in found.items()})
-    said = "Share of the nominal 90 % intervals that cover, all families; mean over data sets."
+    text = "Share of the nominal 90 % intervals that cover, all families; mean over data sets."
     order = [name for name in dict.fromkeys(scores["estimator"]) if name in both.index]
-    return f"## Intervals\n\n{said}\n\n{pipe_table(both.loc[order].fillna(''))}\n\n{drawn}"
+    return f"## Intervals\n\n{text}\n\n{pipe_table(both.loc[order].fillna(''))}\n\n{drawn}"
 
 
 def _leave_one_out(scores: pd.DataFrame, default: str) -> str:
@@ -283,11 +283,7 @@ def _ratios(ratios: pd.DataFrame, scores: pd.DataFrame) -> str:
 
 
 def _part(frame: pd.DataFrame | None, name: str, section: Callable[[pd.DataFrame], str]) -> str:
-    return (
-        f"There is no {name}.csv, so nothing is said of it here."
-        if frame is None
-        else section(frame)
-    )
+    return f"There is no {name}.csv, so this section is empty." if frame is None else section(frame)
 
 
 def _kinds(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -303,11 +299,11 @@ def _texts(
     high: str = "high",
     digits: int = 2,
 ) -> pd.Series:
-    said = [
+    texts = [
         f"{v:.{digits}f} ({a:.{digits}f} to {b:.{digits}f})" if np.isfinite(v) else ""
         for v, a, b in table[[value, low, high]].to_numpy()
     ]
-    return pd.Series(said, table.index, name=value)
+    return pd.Series(texts, table.index, name=value)
 
 
 def _percent(values: pd.Series) -> pd.Series:

@@ -9,7 +9,7 @@ the target, without its labels. They treat all sources as one.
 
 - *IW*: kernel densities of both (bandwidth 1 in the units of the features) and the score
   ``sum(w L) / sum(w)`` with w = p_T / p_S.
-- *DEV*: w from a logistic regression that tells two thirds of the source rows from the target's;
+- *DEV*: w from a logistic regression that separates two thirds of the source rows from target rows;
   on the other third, ``mean(w L) + eta (mean(w) - 1)`` with eta = -cov(w L, w) / var(w). The
   features are those of the table; from a pipeline skada would take the last transformer's, which
   differ between configurations and are not kept in a cell.

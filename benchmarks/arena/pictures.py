@@ -48,10 +48,10 @@ def forest(table: pd.DataFrame, default: str) -> Figure:
             if row["high"] > high:
                 ax.plot(high, y, ">", color=colour, ms=4, clip_on=False)
             ax.plot(min(row["relative"], high), y, mark, color=colour, ms=size, zorder=3)
-            said = f"{row['relative']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-            said = "1, by definition" if name == NAIVE else said
+            text = f"{row['relative']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+            text = "1, by definition" if name == NAIVE else text
             bold = "bold" if name in (default, PUBLISHED) else "normal"
-            ax.text(1.02, y, said, transform=beside, va="center", size=8.5, weight=bold)
+            ax.text(1.02, y, text, transform=beside, va="center", size=8.5, weight=bold)
         y += 1
     ax.axvline(1, color=BLACK, lw=1, ls="--", zorder=1)
     _ratio_axis(ax, "x", low, high)

@@ -1,7 +1,7 @@
-"""Auto: every source plays the target in turn, and what would have chosen best for them is used.
+"""Auto: each source is treated as the target in turn; the candidate that chooses best is used.
 
-For a source j of group g, the models without g have not seen it, so its own labels tell which of
-them is best there. What the other sources say about j is computed with each candidate: losses of
+For a source j of group g, the models without g have not seen it, so its own labels show which of
+them is best there. Each candidate estimates the risk at j from the other sources: losses of
 the models without g on the other sources' validation rows (known sites), the other sources' losses
 on unseen sites, mixed by a, weighted by w^tau with w the ratio of j to the others.
 """
@@ -67,8 +67,8 @@ def _regrets(view: View) -> dict[tuple[float, float], np.ndarray]:
         known, unseen = others[:, group[j]][:, rows], view.unseen[:, rows]
         for a, tau in found:
             v = w**tau
-            said = ((1 - a) * known + a * unseen) @ v / v.sum()
-            found[a, tau].append(regret(truth, int(np.argmin(said))))
+            estimates = ((1 - a) * known + a * unseen) @ v / v.sum()
+            found[a, tau].append(regret(truth, int(np.argmin(estimates))))
     view.__dict__["_regrets"] = {c: np.array(values) for c, values in found.items()}
     return view.__dict__["_regrets"]
 

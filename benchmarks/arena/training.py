@@ -38,7 +38,7 @@ def training(cell: Cell, out: Path) -> None:
         rows = []
         for name, power in WEIGHTS.items():
             relative = w**power / np.mean(w**power) if np.any(w**power) else np.ones(len(w))
-            truth, said = [], {"naive": [], "adjusted, known sites only": []}
+            truth, estimates = [], {"naive": [], "adjusted, known sites only": []}
             for model in pool(cell.family, p.task, X.shape[1], cell.size, cell.seed):
                 weights = None if power == 0 else relative
                 fitted = fit(clone(model), X[train], y[train], weights)
@@ -46,8 +46,8 @@ def training(cell: Cell, out: Path) -> None:
                 truth.append(own.mean())
                 losses = losses_of(answers_of(fitted, X[~train], classes), y[~train], classes)
                 by_site = [losses[site[~train] == j] for j in sources]
-                said["naive"].append(estimate(by_site, method="naive").value)
-                said["adjusted, known sites only"].append(adjusted.estimate(by_site).value)
+                estimates["naive"].append(estimate(by_site, method="naive").value)
+                estimates["adjusted, known sites only"].append(adjusted.estimate(by_site).value)
             rows += [
                 {
                     "dataset": cell.dataset,
@@ -60,6 +60,6 @@ def training(cell: Cell, out: Path) -> None:
                     "loss": truth[int(np.argmin(values))],
                     "best": min(truth),
                 }
-                for estimator, values in said.items()
+                for estimator, values in estimates.items()
             ]
         pd.DataFrame(rows).to_csv(file_of(cell, out, "training"), index=False)

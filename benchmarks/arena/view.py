@@ -1,4 +1,4 @@
-"""What an estimator may see of a cell: everything but the target's labels."""
+"""View of a cell for estimators: everything but the target's labels."""
 
 from __future__ import annotations
 

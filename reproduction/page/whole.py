@@ -82,8 +82,8 @@ reduced one the weights are λ*_j w, and λ*_j depends on the divergence of w L,
 that is being trained. No learner minimises that directly, and the text gives no scheme. Here every
 trial fits two models: the first with w, the second with λ*_j w, where λ*_j comes from the first
 one's losses on the training rows; the second one's losses on the validation rows are its score.
-That is one step of iterative reweighting, repeats itself exactly, and leaves a source whose weights
-are all 0 without a say, as the estimate does. λ* from the weights alone would need one fit, but it
+That is one step of iterative reweighting, repeats itself exactly, and ignores a source whose
+weights are all 0, as the estimate does. λ* from the weights alone would need one fit, but it
 would not be the paper's divergence, which includes the loss.
 """
 

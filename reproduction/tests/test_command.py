@@ -33,22 +33,22 @@ def test_the_choices_are_those_of_the_experiments():
 
 
 def test_help_names_the_commands(run):
-    said = run("--help").stdout
+    output = run("--help").stdout
     for name in ("example", "toy", "parkinson", "gvhd", "regret", "page"):
-        assert name in said
+        assert name in output
 
 
 def test_example(run):
-    said = run("example").stdout
-    assert "| variance, variance reduced     | 4.20   | 4.21   |" in said
+    output = run("example").stdout
+    assert "| variance, variance reduced     | 4.20   | 4.21   |" in output
 
 
 def test_quick_toy_writes_its_folder_and_goes_on(run, folder):
-    said = run(*QUICK).stdout
-    assert "**guarded** (2 runs)" in said
+    output = run(*QUICK).stdout
+    assert "**guarded** (2 runs)" in output
     written = folder / "paper" / "toy-quick"
     assert len(pd.read_csv(written / "runs.csv")) == 4
-    assert (written / "table.md").read_text() in said + "\n"
+    assert (written / "table.md").read_text() in output + "\n"
     assert "**guarded** (3 runs)" in run(*QUICK, "--seeds", 3).stdout
     assert len(pd.read_csv(written / "runs.csv")) == 6
 
@@ -62,10 +62,10 @@ def test_stopped_and_resumed(run, folder):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    _, output = process.communicate()
     assert process.returncode == 130
-    assert "run the same command again" in said
-    assert "Traceback" not in said
+    assert "run the same command again" in output
+    assert "Traceback" not in output
     kept = len(pd.read_csv(runs))
     assert kept >= 3
     before = pd.read_csv(runs)

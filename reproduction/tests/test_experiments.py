@@ -138,7 +138,7 @@ class TestPatients:
 
 
 def test_without_a_guard_the_estimator_is_the_published_one():
-    """Sources without any weight are skipped and counted; whatever else overlaps or not, speaks."""
+    """Sources without any weight are skipped and counted; all others are used."""
     rng = np.random.default_rng(0)
     losses = [rng.exponential(size=20) for _ in range(3)]
     weights = [np.ones(20), np.zeros(20), np.full(20, 1e-9)]

@@ -99,7 +99,7 @@ def cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def fakes(monkeypatch, rng, server):
-    """Twelve small patients per data set, for which the loaders are told to look."""
+    """Twelve small patients per data set, in the folder that the loaders read."""
     parkinson = [as_published(rng.lognormal(-4, 3, (10 + number, 21)), 5) for number in range(12)]
     gvhd = [np.column_stack([rng.random((20, 7)), np.repeat([1.0, -1.0], 10)]) for _ in range(12)]
     url = server[1]
@@ -164,7 +164,7 @@ def test_lightgbm_accepts_the_names_of_the_columns(fakes, tmp_path):
 
 
 def test_a_careless_parser_s_last_digit_is_no_other_data(fakes, tmp_path):
-    """As in the authors' arrays, which are one unit in the last place off what UCI's text says."""
+    """As in the authors' arrays, which are one unit in the last place off UCI's text."""
     exact = fakes["parkinson"]
     careless = [np.asfortranarray(np.nextafter(table, np.inf)) for table in exact]
     one, other = (

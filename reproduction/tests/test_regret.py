@@ -129,7 +129,7 @@ def test_optuna_is_quiet_and_its_level_untouched(caplog):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"n": 5}, "n must be a whole number"),
         ({"n": 100.0}, "n must be a whole number"),
@@ -142,8 +142,8 @@ def test_optuna_is_quiet_and_its_level_untouched(caplog):
         ({"sampler": "tpe"}, "sampler is one of"),
     ],
 )
-def test_bad_arguments(change, said):
-    with pytest.raises(SettingsError, match=said):
+def test_bad_arguments(change, message):
+    with pytest.raises(SettingsError, match=message):
         regret_run(**({"n": 100, "B": 5, "seed": 0} | change))
 
 

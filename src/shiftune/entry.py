@@ -1,6 +1,6 @@
 """Beginning and end of a command line: Ctrl-C ends it with 130 within seconds, whatever it does.
 
-This module imports next to nothing: an interrupt is heard while the rest is imported.
+This module imports next to nothing, so that it also handles interrupts during all other imports.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def run(load: Callable[[], Callable[[], object]]) -> None:
         if not interrupts.noted() and not isinstance(error, KeyboardInterrupt):
             raise
         if not (isinstance(error, SystemExit) and error.code == STOPPED):
-            say_stopped()
+            print_stopped()
         sys.exit(STOPPED)
 
 
 def keeps_results(yes: bool) -> None:
     """Choose the message after Ctrl-C: whether the same command can continue."""
     global _message
-    _message = "stopped; run the same command again to go on" if yes else "stopped"
+    _message = "stopped; run the same command again to continue" if yes else "stopped"
 
 
-def say_stopped() -> None:
+def print_stopped() -> None:
     """Print the message after Ctrl-C."""
     print(_message, file=sys.stderr)
 

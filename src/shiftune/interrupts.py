@@ -1,4 +1,4 @@
-"""Ctrl-C: noted when it comes, raised where nothing is lost by it.
+"""Deferred Ctrl-C: noted when it comes, raised at the next safe point.
 
 Python raises KeyboardInterrupt wherever the main thread happens to be. In a destructor or a
 callback of compiled code it is printed and dropped; between two steps that belong together it
@@ -27,10 +27,10 @@ _python_handler: Handler = signal.default_int_handler
 def deferred() -> Iterator[None]:
     """Note interrupts inside the block, and raise KeyboardInterrupt at the next `check`.
 
-    The end of the block is a safe point, too: an interrupt is never lost, also where the block
-    ends with another error. Blocks inside blocks share one note. Where no handler can be set (in
-    threads other than the main one), or where interrupts are ignored or handled by another
-    language, nothing changes.
+    The end of the block is a safe point, too: an interrupt is never lost, even if the block ends
+    with another error. Nested blocks share one note. Where no handler can be set (in threads other
+    than the main one), or where interrupts are ignored or handled by another language, nothing
+    changes.
 
     >>> try:
     ...     with deferred():

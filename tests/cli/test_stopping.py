@@ -16,7 +16,7 @@ from shiftune.cli.folder import ResultFolder
 
 CHILD = Path(__file__).with_name("interrupted_command.py")
 ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
-GO_ON = "run the same command again to go on"
+GO_ON = "run the same command again to continue"
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals to a group")
 

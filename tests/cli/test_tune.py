@@ -286,7 +286,7 @@ def test_without_the_packages_of_the_report(visits, folder, tune, monkeypatch):
     monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     said = tune("visits.csv", "--out", "run").output
-    assert "no report: it needs more packages" in said
+    assert "no report, because packages are missing" in said
     assert (folder / "run" / "best.json").exists()
     assert not (folder / "run" / "report.html").exists()
 

@@ -89,13 +89,13 @@ def try_on_sources(
     budget = shared_budget(n_trials, len(split.train), np.random.default_rng(random_state))
     searches = [
         (
-            _context(model, loss, train, judged),
+            _context(model, loss, train, validation),
             space,
             trials,
             # Each source has its own random stream; otherwise all would try the same first points.
             sampler_named(sampler, _stream(random_state, j)),
         )
-        for j, (train, judged, trials) in enumerate(
+        for j, (train, validation, trials) in enumerate(
             zip(split.train, split.validation, budget, strict=True)
         )
     ]
@@ -114,16 +114,16 @@ def _stream(random_state: int, j: int) -> int:
     return int(np.random.SeedSequence([random_state, j]).generate_state(1)[0])
 
 
-def _context(model: Any, loss: Loss, train: Site, judged: Site) -> TrialContext:
+def _context(model: Any, loss: Loss, train: Site, validation: Site) -> TrialContext:
     data = StudyData(
         X_train=train.X,
         y_train=train.labels,
         train_sites=np.repeat(train.name, len(train)),
         training_weights=None,
-        X_validation=judged.X,
-        y_validation=(judged.labels,),
+        X_validation=validation.X,
+        y_validation=(validation.labels,),
         weights=None,
-        names=(judged.name,),
+        names=(validation.name,),
     )
     return TrialContext(model, data, loss, risk_named("naive"), PooledFit())
 

@@ -1,4 +1,4 @@
-"""The application, and how its commands end."""
+"""Application of the command line: registers commands, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 class Explaining(TyperGroup):
-    """Group of commands: mistakes end with a message and exit code 2, Ctrl-C with 130."""
+    """Group of commands: errors in the input end with a message and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -32,7 +32,7 @@ class Explaining(TyperGroup):
             typer.echo(f"shiftune: {error}", err=True)
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
-            entry.say_stopped()
+            entry.print_stopped()
             raise typer.Exit(entry.STOPPED) from None
 
 

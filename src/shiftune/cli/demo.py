@@ -36,7 +36,7 @@ def demo(
     problem = demo_problem()
     names = ", ".join(problem.names)
     console.print(
-        f"Eight generated hospitals, and the question who will be readmitted. {TARGET} has "
+        f"Eight generated hospitals; the task is to predict readmissions. {TARGET} has "
         f"{len(problem.target)} patients without labels; {names} have "
         f"{len(problem.sources[0])} each, with labels."
     )

@@ -1,4 +1,4 @@
-"""Folder of a result: its files, written as a whole or not at all, and whose they are."""
+"""Folder of a result: check that it belongs to the job, and write its files atomically."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ResultFolder:
         return not there
 
     def begin(self, job: TuneJob, command: str) -> None:
-        """Note a run, its command and versions; creates the folder if needed."""
+        """Record a run with its command and versions; create the folder if needed."""
         there = (self.path / SETTINGS).exists()
         run = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
         with _explained(self.path):
@@ -103,13 +103,13 @@ class ResultFolder:
     def _check_same(self, job: TuneJob) -> None:
         settings = self.settings()
         earlier, now = self.options(job.options.data).saved(), job.options.saved()
-        # Where the options read the same file in another way, other data is no news.
+        # Options that read the same file differently imply other data, which is not reported again.
         if all(earlier[name] == now[name] for name in named(TuneOptions, Role.DATA)):
             earlier, now = earlier | {"data": settings["data"]}, now | {"data": job.fingerprint}
         check_same(earlier, now, str(self.path), ELSEWHERE, hidden=("space", "data"))
 
     def settings(self) -> dict[str, Any]:
-        """Return what `begin` has written."""
+        """Return the content of settings.json."""
         return self._read_json(SETTINGS, {"file", "data", "options", "runs"})
 
     def options(self, table: Path) -> TuneOptions:

@@ -1,4 +1,4 @@
-"""`shiftune models`: models that have a name, with their search spaces."""
+"""`shiftune models`: models by name, with their search spaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def models(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the models that have a name, with their search spaces.
+    """List the models by name, with their search spaces.
 
     For example:
 

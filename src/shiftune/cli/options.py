@@ -17,7 +17,7 @@ READING, SEARCHING, RUNNING = "Table", "Search", "Run"
 
 
 class Role(Enum):
-    """What an option decides; `SEARCH` where a field names none."""
+    """Part of a run that an option decides; `SEARCH` where a field names none."""
 
     DATA = auto()
     """The rows, columns and labels that are read: an argument of `shiftune.tables.site_table`."""
@@ -102,7 +102,9 @@ Target = Annotated[
     typer.Option(metavar="SITE", help="Site to tune for; needs no labels.", show_default=False),
     Role.DATA,
 ]
-Keep = Annotated[list[str], _columns(text="Use this column even if it seems useless."), Role.DATA]
+Keep = Annotated[
+    list[str], _columns(text="Use this column even if it would be left out."), Role.DATA
+]
 Drop = Annotated[list[str], _columns(text="Leave this column out."), Role.DATA]
 Identifiers = Annotated[
     list[str],
@@ -156,7 +158,7 @@ class DiagnoseOptions:
     target: Target
     label: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Label; not compared.", show_default=False),
+        typer.Option(metavar="COLUMN", help="Label, not compared.", show_default=False),
         Role.DATA,
     ] = None
     keep: Keep = field(default_factory=list)
@@ -171,7 +173,7 @@ class DiagnoseOptions:
 class TuneOptions:
     """Options of `shiftune tune`.
 
-    A new option is one more field here, and its use. Settings that are saved, compared with those
+    A new option is a field here, and its use. Settings that are saved, compared with those
     of an earlier run and read back follow from the fields and their roles.
     """
 
@@ -183,7 +185,7 @@ class TuneOptions:
         typer.Option(metavar="COLUMN", help="Column to predict.", show_default=False),
         Role.DATA,
     ]
-    model: Annotated[str, _name("model", names.MODELS, "Model to tune, of those below.")]
+    model: Annotated[str, _name("model", names.MODELS, "Model to tune; names below.")]
     trials: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Number of trials, those of earlier runs included."),
@@ -225,7 +227,7 @@ class TuneOptions:
         bool,
         typer.Option(
             "--use-target-labels",
-            help="Evaluate and train with the labels that the target has.",
+            help="Also evaluate and train with the labels that rows of the target have.",
             rich_help_panel=READING,
         ),
         Role.DATA,

@@ -1,4 +1,4 @@
-"""`shiftune report`: the report of a result, written again."""
+"""`shiftune report`: rewrite the report of a result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report(
         typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
     ] = None,
 ) -> None:
-    """Write report.html of a result again, and the other files.
+    """Rewrite report.html of a result, and the other files.
 
     For example:
 

@@ -68,7 +68,7 @@ def tune(options: TuneOptions) -> None:
     _show(folder, best, job)
 
 
-NO_REPORT = "no report: it needs more packages, pip install 'shiftune[report]'"
+NO_REPORT = "no report, because packages are missing: pip install 'shiftune[report]'"
 
 
 def _default_folder(options: TuneOptions) -> Path:

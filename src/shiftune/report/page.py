@@ -1,4 +1,4 @@
-"""Report as one HTML file: the question, the answer and how far to trust it."""
+"""Report as one HTML file: the question, the answer and how reliable it is."""
 
 from __future__ import annotations
 

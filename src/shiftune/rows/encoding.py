@@ -93,13 +93,13 @@ class RowEncoder:
         self.missing_ = np.any([np.isnan(X).any(axis=0) for X in numbers], axis=0)
 
     def _encoded(self, numbers: Floats, levels: NDArray[np.object_]) -> Floats:
-        gone = np.isnan(numbers[:, self.missing_])
+        missing = np.isnan(numbers[:, self.missing_])
         Z = (numbers[:, self.kept_] - self.center_[self.kept_]) / self.scale_[self.kept_]
         # Also values missing in a column that had no gaps in fit: the centre is the best guess.
         Z = np.nan_to_num(Z, copy=False, nan=0.0)
         Z = np.clip(Z, -MOST_UNITS_FROM_TARGET, MOST_UNITS_FROM_TARGET)
-        if gone.shape[1]:
-            Z = np.hstack([Z, gone])
+        if missing.shape[1]:
+            Z = np.hstack([Z, missing])
         if self.levels_ is not None:
             Z = np.hstack([Z, self.levels_.transform(levels)])
         return np.asarray(Z)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("shiftune")
 
 
-class Asked(NamedTuple):
+class Proposed(NamedTuple):
     """A trial under way."""
 
     trial: Trial
@@ -56,7 +56,7 @@ class Loop:
         self.workers = workers
         self.check = check
         self.exhausted = False
-        self.under_way: deque[Asked] = deque()
+        self.under_way: deque[Proposed] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
         # are workers, so that one slow trial does not leave the others without work.
         workers_at_start = max(workers.capacity - 1, 0)
@@ -65,7 +65,7 @@ class Loop:
     def run(self, n_trials: int, timeout: float | None, progress: Progress) -> None:
         """Run until the study has `n_trials` finished trials or the time is over.
 
-        An interrupt is raised before a trial is asked for and while one is waited for, never
+        An interrupt is raised before a trial is proposed and while one is waited for, never
         while one is recorded.
         """
         end = None if timeout is None else time.monotonic() + timeout
@@ -80,10 +80,10 @@ class Loop:
                 if end is not None and time.monotonic() >= end:
                     break
                 interrupts.check()
-                asked = self._adopt(orphans.popleft()) if orphans else self._ask()
-                self.under_way.append(asked)
-                if not asked.rejected:
-                    self.workers.submit(asked.trial.number, asked.params)
+                proposed = self._adopt(orphans.popleft()) if orphans else self._ask()
+                self.under_way.append(proposed)
+                if not proposed.rejected:
+                    self.workers.submit(proposed.trial.number, proposed.params)
             if not self.under_way:
                 return
             outcome = self._outcome(self.under_way[0])
@@ -99,41 +99,41 @@ class Loop:
         while self.under_way:
             self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
 
-    def _ask(self) -> Asked:
+    def _ask(self) -> Proposed:
         if callable(self.space):
             return self._defined_by_run(self.study.ask())
         trial = self.study.ask(fixed_distributions=dict(self.space))
         return self._checked(trial, dict(trial.params))
 
-    def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Asked:
+    def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
         trial = Trial(self.study, orphan._trial_id)
         if callable(self.space):
             return self._defined_by_run(trial)
         params = {name: trial._suggest(name, values) for name, values in self.space.items()}
         return self._checked(trial, params)
 
-    def _defined_by_run(self, trial: Trial) -> Asked:
+    def _defined_by_run(self, trial: Trial) -> Proposed:
         """Ask the user's function; a combination that it rejects is a trial that failed."""
         try:
             return self._checked(trial, dict(self.space(trial)))
         except ProblemError:
             raise
         except Exception as error:
-            return Asked(trial, {}, reason(error))
+            return Proposed(trial, {}, reason(error))
 
-    def _checked(self, trial: Trial, params: dict[str, Any]) -> Asked:
+    def _checked(self, trial: Trial, params: dict[str, Any]) -> Proposed:
         try:
             self.check(params)
         except ProblemError as error:
             self._tell(trial, Outcome(None, reason(error), 0.0))
             raise
-        return Asked(trial, params)
+        return Proposed(trial, params)
 
-    def _outcome(self, asked: Asked) -> Outcome:
-        if asked.rejected:
-            return Outcome(None, f"rejected by the space: {asked.rejected}", 0.0)
+    def _outcome(self, proposed: Proposed) -> Outcome:
+        if proposed.rejected:
+            return Outcome(None, f"rejected by the space: {proposed.rejected}", 0.0)
         try:
-            result: Outcome = self.workers.result(asked.trial.number)
+            result: Outcome = self.workers.result(proposed.trial.number)
         except WorkerDied:
             why = "every worker that ran it died; it may need more memory than there is"
             return Outcome(None, f"WorkerDied: {why}", 0.0)
