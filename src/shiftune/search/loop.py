@@ -36,7 +36,7 @@ class Proposed(NamedTuple):
 class Loop:
     """Keep workers busy with trials until enough are finished.
 
-    Results are recorded in the order in which the trials were asked for: the next proposal sees
+    Results are recorded in the order in which the trials were proposed: the next proposal sees
     the same history whichever trial is faster, and a run with several workers can be repeated bit
     for bit (with any sampler whose proposals depend on its seed and the history alone).
 
