@@ -40,7 +40,7 @@ def flat(done):
         (["--seed", "-1"], "--seed"),
         (["--keep", "aeg"], "did you mean 'age'?"),
         (["--drop", "ward"], "column 'ward' is the site"),
-        (["--keep", "age", "--drop", "age"], "both to be kept and left out"),
+        (["--keep", "age", "--drop", "age"], "is in --keep, and in --drop or --id"),
         (["--label", "ward"], "site and label are both 'ward'"),
         (["--space", "no.toml"], "no.toml cannot be read"),
         (["--drop", "age", "--drop", "smoker", "--drop", "bmi"], "no column is left"),
