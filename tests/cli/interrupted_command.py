@@ -2,39 +2,72 @@
 
 usage: python interrupted_command.py MOMENT HOW ARGUMENT...
 
-MOMENT is the first call of a function ("loop.py:Loop.run"), a later one ("loop.py:Loop.run:3"), or
-the number of a call of any Python function, counted from the first line of the command. "count"
-prints how many there are. HOW is "once"; "stuck", if the process then stays in a call that no
-signal ends, as compiled code can; or "twice", if a second Ctrl-C comes there.
+MOMENT is the import of a module ("typer"), the first call of a function
+("shiftune.search.loop:Loop.run"), a later one ("shiftune.search.loop:Loop.run:3"), or the number of
+a call of any Python function, counted from the first line of the command; "count" prints how many
+there are. HOW is "once"; "stuck", if the process then stays in a call that no signal ends, as
+compiled code can; or "twice", if a second Ctrl-C comes there.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 import time
+from importlib.machinery import PathFinder
 
 FOREVER = 3600.0
 
 
-def at(moment, act):
-    """Call `act` when the moment comes."""
+class Moment:
+    """Finder of modules that interrupts when a module is imported, or one of its functions runs."""
+
+    def __init__(self, module, function="", nth="1"):
+        self.module, self.function, self.nth = module, function, int(nth)
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.module:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        execute = spec.loader.exec_module
+
+        def then_watch(module):
+            if not self.function:
+                interrupt()
+            execute(module)
+            if self.function:
+                self.watch(module)
+
+        spec.loader.exec_module = then_watch
+        return spec
+
+    def watch(self, module):
+        *owners, name = self.function.split(".")
+        owner = functools.reduce(getattr, owners, module)
+        function = getattr(owner, name)
+
+        @functools.wraps(function)
+        def watched(*args, **options):
+            self.nth -= 1
+            if not self.nth:
+                interrupt()
+            return function(*args, **options)
+
+        setattr(owner, name, watched)
+
+
+def count_calls(last):
+    """Interrupt at a call of any Python function; return a function that counts them."""
     calls = 0
-    where, name, nth = "", "", moment
-    if not moment.isdecimal():
-        where, name, nth = (*moment.split(":"), "1")[:3]
 
     def watch(frame, event, _):
         nonlocal calls
-        if event != "call":
-            return
-        code = frame.f_code
-        if not name or (code.co_qualname == name and code.co_filename.endswith(where)):
-            calls += 1
-            if calls == int(nth):
-                sys.setprofile(None)
-                act()
+        calls += event == "call"
+        if calls == last:
+            sys.setprofile(None)
+            interrupt()
 
     sys.setprofile(watch)
     return lambda: calls
@@ -61,12 +94,15 @@ if __name__ == "__main__":
     from shiftune.__main__ import main
 
     if MOMENT == "count":
-        counted = at(str(10**12), interrupt)
+        counted = count_calls(-1)
         try:
             main()
         finally:
             sys.setprofile(None)
             print("calls", counted(), file=sys.stderr)
+    elif MOMENT.isdecimal():
+        count_calls(int(MOMENT))
+        main()
     else:
-        at(MOMENT, interrupt)
+        sys.meta_path.insert(0, Moment(*MOMENT.split(":")))
         main()

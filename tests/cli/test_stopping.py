@@ -58,12 +58,12 @@ def session_of(leader):
 
 # Each costs the start of a process; sweep_interrupts.py tries many more.
 MOMENTS = [
-    ("typer/__init__.py:<module>", 1),
-    ("tables/files.py:read_file", 1),
-    ("search/loop.py:Loop._tell:2", 1),
-    ("search/loop.py:Loop._outcome:2", 2),
-    ("cli/folder.py:_predictions", 1),
-    ("report/page.py:page", 1),
+    ("typer", 1),
+    ("shiftune.tables.files:read_file", 1),
+    ("shiftune.search.loop:Loop._tell:2", 1),
+    ("shiftune.search.loop:Loop._outcome:2", 2),
+    ("shiftune.cli.folder:_predictions", 1),
+    ("shiftune.report.page:page", 1),
 ]
 
 
@@ -86,16 +86,15 @@ def test_the_same_command_completes_the_result(table, tune, moment, jobs):
 @pytest.mark.parametrize("how", ["stuck", "twice"])
 def test_compiled_code_does_not_hold_it_up(table, how):
     arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--out", "run"]
-    assert GO_ON in interrupted("evaluate/fitting.py:fit:4", *arguments, how=how)
+    assert GO_ON in interrupted("shiftune.evaluate.fitting:fit:4", *arguments, how=how)
     assert (table / "run" / "study.journal").exists()
 
 
 @pytest.mark.parametrize(
     ("moment", "arguments"),
     [
-        ("search/trial.py:run_trial", ["demo", "--trials", "1"]),
-        ("ratio/overlap.py:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
-        ("cli/screen.py:show_models", ["models"]),
+        ("shiftune.search.trial:run_trial", ["demo", "--trials", "1"]),
+        ("shiftune.ratio.overlap:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
     ],
 )
 def test_other_commands_end_after_one(table, moment, arguments):
@@ -132,7 +131,14 @@ def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, m
 
 def test_a_result_of_the_trials_so_far(table, run):
     interrupted(
-        "search/loop.py:Loop._tell:3", "tune", "visits.csv", *ASKED, "--trials", 50, "--out", "run"
+        "shiftune.search.loop:Loop._tell:3",
+        "tune",
+        "visits.csv",
+        *ASKED,
+        "--trials",
+        50,
+        "--out",
+        "run",
     )
     assert "report.html" in run("report", "run").output
     assert json.loads((table / "run" / "best.json").read_text())["trials"] == 3
