@@ -11,7 +11,7 @@ from shiftune.cli.app import command, command_line
 from shiftune.cli.options import Jobs
 
 
-@command(rich_help_panel="Your data")
+@command()
 def demo(
     trials: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of trials with each risk estimator.")

@@ -10,7 +10,7 @@ from shiftune.cli.app import command
 from shiftune.cli.options import DiagnoseOptions, Role, taking, values_of
 
 
-@command(rich_help_panel="Your data")
+@command()
 @taking(DiagnoseOptions)
 def diagnose(options: DiagnoseOptions) -> None:
     """Compare the sites with the target, before any model is trained.

@@ -13,7 +13,7 @@ from shiftune.cli.options import Json
 from shiftune.spelling import check_choice
 
 
-@command(rich_help_panel="Your data")
+@command()
 def models(
     name: Annotated[
         str | None,

@@ -260,7 +260,7 @@ class TuneOptions:
         bool,
         typer.Option(
             "--fast",
-            help="Fit one model per trial instead of five, for about a third of the gain.",
+            help="Fit one model per trial instead of five; keeps a third of the gain over naive.",
             rich_help_panel=SEARCHING,
         ),
     ] = False

@@ -12,7 +12,7 @@ from shiftune.cli.tune import NO_REPORT
 from shiftune.errors import DataError, MissingPackageError, StorageError
 
 
-@command(rich_help_panel="Your data")
+@command()
 def report(
     folder: Annotated[
         Path,
@@ -25,7 +25,7 @@ def report(
         typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
     ] = None,
 ) -> None:
-    """Rewrite report.html of a result, and the other files.
+    """Rewrite the report and the other files of a result.
 
     For example:
 

@@ -30,7 +30,7 @@ NAMES = "\n\n".join(
 )
 
 
-@command(epilog=NAMES, rich_help_panel="Your data")
+@command(epilog=NAMES)
 @taking(TuneOptions)
 def tune(options: TuneOptions) -> None:
     """Find the best hyperparameters for a site without labels, and estimate the error there.
@@ -42,7 +42,7 @@ def tune(options: TuneOptions) -> None:
     All other sites are sources, which need labels. The target's own labels are ignored, unless
     --use-target-labels is given. Identifiers and constant columns are left out, with a note.
 
-    DIR gets [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (one line per
+    DIR receives [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (one line per
     target row: its identifiers, its position in the file counted from 0, the prediction),
     [bold]trials.csv[/], the model (for [bold]shiftune.load_model[/]), settings.json and
     study.journal (for optuna-dashboard). Ctrl-C stops the search; the same command continues it,
