@@ -483,7 +483,7 @@ BAD = {
     "unknown risk": ({"risk": "best"}, "no risk estimator 'best'"),
     "unknown loss": ({"loss": "mse"}, "no loss 'mse'"),
     "unknown ratio": ({"ratio": "kliep"}, "no density ratio 'kliep'"),
-    "unknown weighting": ({"training_weights": "some"}, "training_weights is"),
+    "unknown weighting": ({"training_weights": "some"}, "training_weights must be"),
 }
 
 
