@@ -11,6 +11,8 @@ from shiftune.workers import in_worker
 from shiftune.workers.pools import ExecutorFactory, Pool
 
 SCATTER_ATTEMPTS = 3
+# A cluster that has lost its last worker may take this long to start another.
+SECONDS_FOR_A_WORKER = 300
 
 
 class DaskPool(Pool):
@@ -45,12 +47,13 @@ class DaskPool(Pool):
         # takes long, and finds the lost object under the same name again.
         client = self._executor._client
         for left in reversed(range(SCATTER_ATTEMPTS)):
+            client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
             try:
                 (self._scattered,) = client.scatter([self._context], broadcast=True, hash=False)
-            except (OSError, KeyError):  # a worker died while it was receiving (distributed 2026.8)
+            except (OSError, KeyError, ValueError):
+                # A worker died while it was receiving, or was the last one (distributed 2026.8).
                 if not left:
                     raise
-                client.wait_for_workers(1, timeout=60)
             else:
                 return
 
