@@ -7,7 +7,7 @@ from tests.checks.estimates import NAMES, adjusted, estimated
 
 from shiftune.checks.influence import influence_check
 from shiftune.risk import estimate
-from shiftune.search.selection import winner
+from shiftune.search.comparison import winner
 
 
 def pairs(rng, extra):

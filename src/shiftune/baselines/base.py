@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -13,7 +14,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from optuna.samplers import BaseSampler
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
-from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from shiftune import interrupts
@@ -21,15 +21,16 @@ from shiftune.baselines.source_trials import SourceTrials, try_on_sources
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.problem import ShiftProblem, pooled
-from shiftune.search.coerce_problem import coerce_problem
-from shiftune.search.settings import check_numbers, loss_for
+from shiftune.search.fitted import RefittedModel
+from shiftune.search.settings import check_numbers, coerce_problem, loss_for
 from shiftune.search.space import check as check_space
 
 # Shares of each source for density ratios (none), training and validation.
 SHARES = (0.0, 0.7, 0.3)
 
 
-class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose hyperparameters for the target from separate trials on each source.
 
     Subclasses implement `_choose`. These methods use at most the target's rows, never a label, and
@@ -61,26 +62,15 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         reason of a failure.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        space: Mapping[str, Any],
-        *,
-        loss: Any = None,
-        n_trials: int = 50,
-        sampler: str | BaseSampler = "gp_lcb",
-        n_jobs: int = 1,
-        progress: bool | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.space = space
-        self.loss = loss
-        self.n_trials = n_trials
-        self.sampler = sampler
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
+    estimator: Any
+    space: Mapping[str, Any]
+    _: KW_ONLY
+    loss: Any = None
+    n_trials: int = 50
+    sampler: str | BaseSampler = "gp_lcb"
+    n_jobs: int = 1
+    progress: bool | None = None
+    random_state: int = 0
 
     def fit(
         self,
@@ -141,16 +131,6 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _choose(self, trials: SourceTrials, problem: ShiftProblem) -> NDArray[np.float64]:
         """Return the configuration for the target, a row (C,) of the space's unit cube."""
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the refitted model."""
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.predict(X))
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the refitted model."""
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.predict_proba(X))
 
 
 def check_counts(search: SourceTransfer, *names: str) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from optuna.samplers import BaseSampler
 from threadpoolctl import threadpool_limits
 
 from shiftune.baselines.base import SourceTransfer, check_counts
@@ -31,6 +29,7 @@ Array = NDArray[np.float64]
 MOST_ROWS = 500
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DistBO(SourceTransfer):
     r"""Transfer by distributional embeddings, DistBO (Law et al. 2019 [1]_), with p(x).
 
@@ -79,38 +78,11 @@ class DistBO(SourceTransfer):
     (2,)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        space: Mapping[str, Any],
-        *,
-        loss: Any = None,
-        n_trials: int = 50,
-        sampler: str | BaseSampler = "gp_lcb",
-        beta: float = 2.0,
-        hidden_units: int = 20,
-        dimensions: int = 10,
-        max_iter: int = 200,
-        n_starts: int = 4,
-        n_jobs: int = 1,
-        progress: bool | None = None,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator,
-            space,
-            loss=loss,
-            n_trials=n_trials,
-            sampler=sampler,
-            n_jobs=n_jobs,
-            progress=progress,
-            random_state=random_state,
-        )
-        self.beta = beta
-        self.hidden_units = hidden_units
-        self.dimensions = dimensions
-        self.max_iter = max_iter
-        self.n_starts = n_starts
+    beta: float = 2.0
+    hidden_units: int = 20
+    dimensions: int = 10
+    max_iter: int = 200
+    n_starts: int = 4
 
     def _check(self) -> None:
         if not isinstance(self.beta, Real) or not 0 <= self.beta < np.inf:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.samplers import BaseSampler
 from threadpoolctl import threadpool_limits
 
 from shiftune.baselines.base import SourceTransfer, check_counts
@@ -22,6 +20,7 @@ from shiftune.search.gp.trial_history import standardise
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LearnedInitialisation(SourceTransfer):
     r"""Learning initialisation, LI (Wistuba et al. 2015 [1]_).
 
@@ -61,34 +60,9 @@ class LearnedInitialisation(SourceTransfer):
     [6, 6]
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        space: Mapping[str, Any],
-        *,
-        loss: Any = None,
-        n_trials: int = 50,
-        sampler: str | BaseSampler = "gp_lcb",
-        learning_rate: float = 1e-3,
-        n_epochs: int = 1000,
-        n_starts: int = 10,
-        n_jobs: int = 1,
-        progress: bool | None = None,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator,
-            space,
-            loss=loss,
-            n_trials=n_trials,
-            sampler=sampler,
-            n_jobs=n_jobs,
-            progress=progress,
-            random_state=random_state,
-        )
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.n_starts = n_starts
+    learning_rate: float = 1e-3
+    n_epochs: int = 1000
+    n_starts: int = 10
 
     def _check(self) -> None:
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate < np.inf:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from shiftune.checks.check import (
-    MOST_NAMES,
-    NOTHING_TO_DO,
-    SIGNIFICANT,
-    Check,
-    percent,
-)
+from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, percent
 from shiftune.level import Level
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.selection import paired_difference, winner
+from shiftune.search.comparison import paired_difference, winner
 from shiftune.wording import listed
 
 # Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
@@ -26,22 +20,6 @@ from shiftune.wording import listed
 NEARER_TO_ONE = 1.5
 
 NAME = "no source decides alone"
-
-
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    """Sources without which another trial would be chosen.
-
-    Attributes
-    ----------
-    other : list of names
-        All of them.
-    worse : list of names
-        Those without which the chosen trial is worse than that other one.
-    """
-
-    other: list[str]
-    worse: list[str]
 
 
 def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
@@ -72,7 +50,7 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             "another source that overlaps with the target, or label some target rows.",
             {"largest_share": 1.0, "sources": 1.0},
         )
-    choices = _choices(risks, chosen, [str(name) for name in table.index])
+    other, worse = _choices(risks, chosen, [str(name) for name in table.index])
     low, high = risk.interval()
     away = [str(s) for s in table.index[(table["without"] < low) | (table["without"] > high)]]
     figures = {
@@ -81,12 +59,12 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
         "largest_change": float(table["change"].abs().max()),
         "largest_change_in_stderr": float(np.nan_to_num(table["change_in_stderr"].abs().max())),
         "sources": float(len(table)),
-        "sources_that_change_the_choice": float(len(choices.other)),
-        "sources_that_decide_the_choice": float(len(choices.worse)),
+        "sources_that_change_the_choice": float(len(other)),
+        "sources_that_decide_the_choice": float(len(worse)),
     }
-    finding = f"{_about_estimate(risk, table, outside=bool(away))}. {_about_choice(choices)}."
-    if choices.worse:
-        some = listed(choices.worse, MOST_NAMES)
+    finding = f"{_about_estimate(risk, table, outside=bool(away))}. {_about_choice(other, worse)}."
+    if worse:
+        some = listed(worse, MOST_NAMES)
         advice = (
             f"Find out whether {some} or the other sources are more like the target. If in doubt, "
             f"run the search without {some}, and compare best_params_."
@@ -107,18 +85,22 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
     return Check(NAME, Level.OK, finding, NOTHING_TO_DO, figures)
 
 
-def _choices(risks: Sequence[RiskEstimate], chosen: int, sources: list[str]) -> _Choices:
+def _choices(
+    risks: Sequence[RiskEstimate], chosen: int, sources: list[str]
+) -> tuple[list[str], list[str]]:
+    """Sources without which another trial wins; those of them without which the chosen is worse."""
     # The rival is the best of all other trials, once for every source.
     level = 1 - SIGNIFICANT / (len(sources) * max(len(risks) - 1, 1))
-    found = _Choices([], [])
+    other: list[str] = []
+    worse: list[str] = []
     for site in sources:
         rest = [_without(r, site) for r in risks]
         rival = rest[winner(rest)]
         if rival is not rest[chosen]:
-            found.other.append(site)
+            other.append(site)
             if paired_difference(rest[chosen], rival).interval(level)[0] > 0:
-                found.worse.append(site)
-    return found
+                worse.append(site)
+    return other, worse
 
 
 def _about_estimate(risk: RiskEstimate, table: pd.DataFrame, *, outside: bool) -> str:
@@ -134,15 +116,15 @@ def _about_estimate(risk: RiskEstimate, table: pd.DataFrame, *, outside: bool) -
     return text
 
 
-def _about_choice(choices: _Choices) -> str:
-    if choices.worse:
+def _about_choice(other: list[str], worse: list[str]) -> str:
+    if worse:
         return (
-            f"Without {_one_of(choices.worse)} other parameters would be chosen, and by the "
+            f"Without {_one_of(worse)} other parameters would be chosen, and by the "
             "remaining sources the chosen ones are worse than those"
         )
-    if choices.other:
+    if other:
         return (
-            f"Without {_one_of(choices.other)} other parameters would be chosen, but they cannot "
+            f"Without {_one_of(other)} other parameters would be chosen, but they cannot "
             "be distinguished from the chosen ones"
         )
     return "No single source changes the choice of parameters"

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shiftune.checks.check import (
-    MOST_NAMES,
-    NOTHING_TO_DO,
-    SIGNIFICANT,
-    Check,
-    chance,
-    percent,
-)
+from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance, percent
 from shiftune.level import Level
 from shiftune.wording import listed
 

@@ -214,7 +214,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
 def _more_labels(console: Console, best: dict[str, Any]) -> None:
     import pandas as pd
 
-    from shiftune.report.labels_in_words import worth_in_words
+    from shiftune.report.explanations import worth_in_words
 
     worth = pd.DataFrame(best["label_worth"]).set_index("labels")
     gain = worth_in_words(worth, best["target"])

@@ -1,12 +1,7 @@
 """Models by name, with columns of any kind as input; space files; models in files."""
 
 from shiftune.models.by_name import MODELS, KnownModel, ReadyModel, ready_model
-from shiftune.models.space_file import (
-    read_space,
-    space_as_toml,
-    space_entries,
-    space_from_entries,
-)
+from shiftune.models.space_file import read_space, space_as_toml, space_entries, space_from_entries
 from shiftune.models.storing import load_model, save_model
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ DEPARTURE = 2.0
 FEWEST_ROWS = 10
 
 
+@dataclass(eq=False, repr=False)
 class AutoRatio(DensityRatio):
     """Choose among density ratios by their held-out least-squares score, source by source.
 
@@ -60,18 +62,11 @@ class AutoRatio(DensityRatio):
     ['logistic']
     """
 
-    def __init__(
-        self,
-        candidates: Mapping[str, DensityRatio] | None = None,
-        *,
-        n_folds: int = 5,
-        max_rows: int = 5_000,
-        random_state: int = 0,
-    ) -> None:
-        self.candidates = candidates
-        self.n_folds = n_folds
-        self.max_rows = max_rows
-        self.random_state = random_state
+    candidates: Mapping[str, DensityRatio] | None = None
+    _: KW_ONLY
+    n_folds: int = 5
+    max_rows: int = 5_000
+    random_state: int = 0
 
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
         """Hand the user's rows to the candidates, each of which encodes them in its way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ MOST_ODDS = 1e9
 ROWS_PER_COLUMN = 150
 
 
+@dataclass(eq=False, repr=False)
 class ClassifierRatio(EncodedRatio):
     r"""Density ratio from the odds of a probabilistic classifier, one classifier per source.
 
@@ -49,12 +51,10 @@ class ClassifierRatio(EncodedRatio):
     True
     """
 
-    def __init__(
-        self, estimator: Any = "logistic", *, max_rows: int = 20_000, random_state: int = 0
-    ) -> None:
-        self.estimator = estimator
-        self.max_rows = max_rows
-        self.random_state = random_state
+    estimator: Any = "logistic"
+    _: KW_ONLY
+    max_rows: int = 20_000
+    random_state: int = 0
 
     # One thread: the fits are small, and threads that wait for a busy core cost far more than
     # they gain.

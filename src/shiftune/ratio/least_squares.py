@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ class KernelSums:
         return H / n, h / n
 
 
+@dataclass(eq=False, repr=False)
 class RULSIF(EncodedRatio):
     r"""Relative least-squares density ratio (Yamada et al. 2011), for all sources at once.
 
@@ -107,26 +109,15 @@ class RULSIF(EncodedRatio):
     (True, True)
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        bandwidths: Sequence[float] | None = None,
-        penalties: Sequence[float] | None = None,
-        n_centers: int = 100,
-        n_folds: int = 5,
-        scale: bool = True,
-        guard: bool = True,
-        random_state: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.bandwidths = bandwidths
-        self.penalties = penalties
-        self.n_centers = n_centers
-        self.n_folds = n_folds
-        self.scale = scale
-        self.guard = guard
-        self.random_state = random_state
+    alpha: float = 0.1
+    _: KW_ONLY
+    bandwidths: Sequence[float] | None = None
+    penalties: Sequence[float] | None = None
+    n_centers: int = 100
+    n_folds: int = 5
+    scale: bool = True
+    guard: bool = True
+    random_state: int = 0
 
     def _learn_encoding(self, tables: list[Features]) -> list[Floats]:
         return super()._learn_encoding(tables) if self.scale else list(map(self._encoded, tables))
@@ -195,6 +186,7 @@ class RULSIF(EncodedRatio):
         return KernelSums(H, h, np.bincount(fold, minlength=folds))
 
 
+@dataclass(eq=False, repr=False)
 class ULSIF(RULSIF):
     r"""Unconstrained least-squares density ratio (Kanamori et al. 2009), all sources at once.
 
@@ -214,27 +206,7 @@ class ULSIF(RULSIF):
     1.0
     """
 
-    def __init__(
-        self,
-        *,
-        bandwidths: Sequence[float] | None = None,
-        penalties: Sequence[float] | None = None,
-        n_centers: int = 100,
-        n_folds: int = 5,
-        scale: bool = True,
-        guard: bool = True,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            alpha=0.0,
-            bandwidths=bandwidths,
-            penalties=penalties,
-            n_centers=n_centers,
-            n_folds=n_folds,
-            scale=scale,
-            guard=guard,
-            random_state=random_state,
-        )
+    alpha: float = field(default=0.0, init=False)
 
 
 def _best_of_grid(

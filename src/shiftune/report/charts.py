@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shiftune.report import figures
-from shiftune.report.tables import parameter_names
+from shiftune.report.figures.trials import parameter_names
 from shiftune.search.result import SearchResult
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +17,12 @@ from shiftune.checks import Check
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
+from shiftune.report.explanations import assumptions, how_estimated, worth_in_words
 from shiftune.report.figures.canvas import plotly
-from shiftune.report.labels_in_words import worth_in_words
-from shiftune.report.method import assumptions, how_estimated
-from shiftune.report.one_file import json_in_html, plotly_js, resource, script_hash
 from shiftune.report.parameters import parameters
 from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
 from shiftune.search.result import SearchResult
-from shiftune.wording import (
-    count,
-    figures,
-    loss_in_words,
-    number,
-    with_interval,
-    written_like,
-)
+from shiftune.wording import count, figures, loss_in_words, number, with_interval, written_like
 
 MOST_TIED = 10
 
@@ -81,7 +76,7 @@ def page(
     plotly()
     jinja2, markup = _jinja()
     charts = charts_of(result)
-    program, library = resource("report.js"), plotly_js()
+    program, library = _resource("report.js"), _plotly_js()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("shiftune.report"),
         autoescape=True,
@@ -110,11 +105,11 @@ def page(
             },
             exact_parameters=repr(result.best_params),
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
-            style=markup(resource("report.css")),
+            style=markup(_resource("report.css")),
             program=markup(program),
             library=markup(library),
-            data=markup(json_in_html(specifications)),
-            hashes=[script_hash(library), script_hash(program)],
+            data=markup(_json_in_html(specifications)),
+            hashes=[_script_hash(library), _script_hash(program)],
         )
     )
 
@@ -234,3 +229,36 @@ def _jinja() -> tuple[Any, Any]:
             "the report needs Jinja2; pip install 'shiftune[report]'"
         ) from error
     return jinja2, Markup
+
+
+# ---------------------------------------------------------------- one file, without foreign code
+
+
+def _json_in_html(value: Any) -> str:
+    r"""Write JSON so that nothing in it can end the element that holds it.
+
+    >>> _json_in_html({"site": "</script>"})
+    '{"site": "\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _script_hash(script: str) -> str:
+    """Return the script's hash for the page's security policy, which allows no other script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _resource(name: str) -> str:
+    """Return a file that lies beside the page's template."""
+    return (files("shiftune.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _plotly_js() -> str:
+    """Return the library that draws the charts."""
+    from plotly.offline import get_plotlyjs
+
+    # As a browser reads it: the hash is that of the text with line ends made one.
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")

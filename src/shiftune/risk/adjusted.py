@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
-from shiftune.risk.estimator import RiskEstimator
+from shiftune.risk.estimator import Arrays, RiskEstimator
 from shiftune.risk.few_labels import PRIOR_ROWS, source_pseudo_rows, trusting_labels
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
@@ -106,14 +106,7 @@ class RegressionAdjusted(RiskEstimator):
         return LeaveSourcesOut()
 
     def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
-        """Learn how the validation rows differ from the target's.
-
-        Parameters
-        ----------
-        X_target : array or DataFrame of shape (n_T, d)
-        X_sources : k arrays or DataFrames of shape (n_j, d)
-            The rows whose losses will be given, in the same order.
-        """
+        """Learn how the sources' rows, whose losses will be given, differ from the target's."""
         if not 0 < self.prior_r2 < 1:
             raise SettingsError(f"prior_r2 must lie between 0 and 1, got {self.prior_r2!r}")
         if not self.source_pseudo_rows > 0:
@@ -171,20 +164,9 @@ class RegressionAdjusted(RiskEstimator):
             )
 
     def estimate(
-        self,
-        losses: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike] | None = None,
-        *,
-        names: Sequence[str] | None = None,
+        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
     ) -> RiskEstimate:
-        """Estimate the target risk.
-
-        Parameters
-        ----------
-        losses : k arrays of shape (n_j,), and one more if rows of the target have labels
-        weights : not used
-        names : their names, optional
-        """
+        """Estimate the target risk of one model; weights are not used."""
         if not hasattr(self, "Z_"):
             raise SettingsError("this RegressionAdjusted is not fitted; call fit first")
         sample = read_sample(losses, None, names)

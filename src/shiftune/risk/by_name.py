@@ -3,56 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
 
-from numpy.typing import ArrayLike
-
+from shiftune.errors import SettingsError
 from shiftune.names import RISKS, RiskName, complete
 from shiftune.risk.adjusted import RegressionAdjusted
 from shiftune.risk.estimate import Method, estimate
-from shiftune.risk.estimator import FunctionRisk, RiskEstimator
+from shiftune.risk.estimator import Arrays, RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.spelling import check_choice
 
 
-class WeightedRisk(RiskEstimator):
+@dataclass(eq=False, repr=False)
+class MethodRisk(RiskEstimator):
     """Method of `shiftune.risk.estimate` that weights losses by density ratios, with its defaults.
 
-    >>> WeightedRisk("unbiased").estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
+    >>> MethodRisk("unbiased").estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
     2.0
     """
 
-    def __init__(self, method: Method = "variance_reduced") -> None:
-        self.method = method
+    method: Method = "variance_reduced"
 
     def estimate(
-        self,
-        losses: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike] | None = None,
-        *,
-        names: Sequence[str] | None = None,
+        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
     ) -> RiskEstimate:
         """Estimate the target risk of one model."""
         return estimate(losses, weights, self.method, names=names)
 
 
-class NaiveRisk(RiskEstimator):
-    """Mean loss over the rows of all sources, without correction."""
+@dataclass(eq=False, repr=False)
+class NaiveRisk(MethodRisk):
+    """Mean loss over the rows of all sources, without correction; weights are not read."""
 
     method: Method = "naive"
     needs_ratio = False
     corrects = False
 
-    def estimate(
-        self,
-        losses: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike] | None = None,
-        *,
-        names: Sequence[str] | None = None,
-    ) -> RiskEstimate:
-        """Return the mean loss; weights are not read."""
-        return estimate(losses, None, self.method, names=names)
 
-
+@dataclass(eq=False, repr=False)
 class OracleRisk(NaiveRisk):
     """Mean loss over the target's rows, whose labels were kept aside (experiments only)."""
 
@@ -60,15 +49,43 @@ class OracleRisk(NaiveRisk):
     uses_target_labels = True
 
 
+class FunctionRisk(RiskEstimator):
+    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`.
+
+    >>> from shiftune.risk import estimate
+    >>> FunctionRisk(estimate).estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
+    2.0
+    """
+
+    def __init__(self, function: Callable[..., RiskEstimate]) -> None:
+        self.function = function
+
+    def estimate(
+        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
+    ) -> RiskEstimate:
+        """Return the function's result, which must be a `RiskEstimate`."""
+        found = self.function(losses, weights, names=names)
+        if not isinstance(found, RiskEstimate):
+            raise SettingsError(
+                f"risk must return a RiskEstimate, got {type(found).__name__}; build it with "
+                "shiftune.risk.estimate"
+            )
+        return found
+
+    def __sklearn_clone__(self) -> Self:
+        # A function learns nothing, and what it holds may not be copyable.
+        return self
+
+
 ESTIMATORS: dict[RiskName, RiskEstimator] = complete(
     RISKS,
     {
         "adjusted": RegressionAdjusted(),
         "naive": NaiveRisk(),
-        "unbiased": WeightedRisk("unbiased"),
-        "variance_reduced": WeightedRisk("variance_reduced"),
-        "self_normalised": WeightedRisk("self_normalised"),
-        "random_effects": WeightedRisk("random_effects"),
+        "unbiased": MethodRisk("unbiased"),
+        "variance_reduced": MethodRisk("variance_reduced"),
+        "self_normalised": MethodRisk("self_normalised"),
+        "random_effects": MethodRisk("random_effects"),
         "oracle": OracleRisk(),
     },
 )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from shiftune.errors import SettingsError
 from shiftune.evaluate.fitting import FitPlan, PooledFit
 from shiftune.risk.result import RiskEstimate
+
+# One array per source.
+Arrays = Sequence[ArrayLike]
 
 
 class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
@@ -57,11 +59,7 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def estimate(
-        self,
-        losses: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike] | None = None,
-        *,
-        names: Sequence[str] | None = None,
+        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
     ) -> RiskEstimate:
         """Estimate the target risk of one model.
 
@@ -82,35 +80,3 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         None where the estimator has no model of how far sites differ.
         """
         return None
-
-
-class FunctionRisk(RiskEstimator):
-    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`.
-
-    >>> from shiftune.risk import estimate
-    >>> FunctionRisk(estimate).estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
-    2.0
-    """
-
-    def __init__(self, function: Callable[..., RiskEstimate]) -> None:
-        self.function = function
-
-    def estimate(
-        self,
-        losses: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike] | None = None,
-        *,
-        names: Sequence[str] | None = None,
-    ) -> RiskEstimate:
-        """Return the function's result, which must be a `RiskEstimate`."""
-        found = self.function(losses, weights, names=names)
-        if not isinstance(found, RiskEstimate):
-            raise SettingsError(
-                f"risk must return a RiskEstimate, got {type(found).__name__}; build it with "
-                "shiftune.risk.estimate"
-            )
-        return found
-
-    def __sklearn_clone__(self) -> Self:
-        # A function learns nothing, and what it holds may not be copyable.
-        return self

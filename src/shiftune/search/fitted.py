@@ -29,45 +29,48 @@ class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N8
 
 
 def _has(method: str) -> Callable[[Any], bool]:
-    def check(search: FittedSearch) -> bool:
+    def check(search: RefittedModel) -> bool:
         getattr(search.estimator, method)  # raises an AttributeError where it is missing
         return True
 
     return check
 
 
-class FittedSearch:
+class RefittedModel:
+    """Predictions of the model that a search has refitted."""
+
+    estimator: Any
+    best_estimator_: Any
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "best_estimator_"):
+            raise NotFitted(f"this {type(self).__name__} has not been fitted; call fit first")
+
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the refitted model."""
+        self._check_fitted()
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with the refitted model."""
+        self._check_fitted()
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+
+class FittedSearch(RefittedModel):
     """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
 
     Reports and figures belong to lower layers, so they are imported when they are called. The
     figures need Plotly (``pip install 'shiftune[report]'``).
     """
 
-    estimator: Any
-    best_estimator_: Any
     result_: SearchResult
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "best_estimator_"):
-            raise NotFitted("this ShiftSearch has not been fitted; call fit first")
 
     def _result(self) -> SearchResult:
         self._check_fitted()
         return self.result_
-
-    # ---------------------------------------------------------------- predictions
-
-    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the refitted winner."""
-        self._check_fitted()
-        return np.asarray(self.best_estimator_.predict(X))
-
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the refitted winner."""
-        self._check_fitted()
-        return np.asarray(self.best_estimator_.predict_proba(X))
 
     # ---------------------------------------------------------------- figures as data
 

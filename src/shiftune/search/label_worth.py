@@ -12,11 +12,7 @@ from scipy.special import stdtrit
 
 from shiftune.errors import SettingsError
 from shiftune.risk import RiskEstimate
-from shiftune.risk.few_labels import (
-    chance_of_differences,
-    contributions,
-    differences_between_sites,
-)
+from shiftune.risk.few_labels import chance_of_differences, contributions, differences_between_sites
 from shiftune.risk.variance import squares_by_source
 
 if TYPE_CHECKING:

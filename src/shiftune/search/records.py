@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 
 from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.selection import tied_with_best
+from shiftune.search.comparison import tied_with_best
 
 # User attributes of a trial.
 RISK = "risk"

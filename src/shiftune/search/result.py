@@ -21,10 +21,10 @@ from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
+from shiftune.search.comparison import winner
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.label_worth import COUNTS, label_worth
 from shiftune.search.records import finished_trials
-from shiftune.search.selection import winner
 from shiftune.search.trial import Outcome, run_trial
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -24,7 +25,6 @@ from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.coerce_problem import coerce_problem
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
@@ -35,6 +35,7 @@ from shiftune.search.samplers import sampler_named
 from shiftune.search.settings import (
     check_model,
     check_settings,
+    coerce_problem,
     hint_about_columns,
     loss_for,
 )
@@ -58,6 +59,7 @@ OPTIONS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
@@ -154,44 +156,24 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     {'COMPLETE': 8}
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        space: Any,
-        *,
-        loss: str | Loss | Callable[..., Any] | None = None,
-        risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted",
-        ratio: str | DensityRatio = "logistic",
-        sampler: str | BaseSampler = "gp_lcb",
-        n_trials: int = 50,
-        timeout: float | None = None,
-        trial_timeout: float | None = None,
-        n_jobs: int = 1,
-        executor: Callable[[], Executor] | None = None,
-        storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None,
-        shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None,
-        training_weights: str | None = None,
-        plan: FitPlan | None = None,
-        progress: bool | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.space = space
-        self.loss = loss
-        self.risk = risk
-        self.ratio = ratio
-        self.sampler = sampler
-        self.n_trials = n_trials
-        self.timeout = timeout
-        self.trial_timeout = trial_timeout
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.storage = storage
-        self.shares = shares
-        self.training_weights = training_weights
-        self.plan = plan
-        self.progress = progress
-        self.random_state = random_state
+    estimator: Any
+    space: Any
+    _: KW_ONLY
+    loss: str | Loss | Callable[..., Any] | None = None
+    risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted"
+    ratio: str | DensityRatio = "logistic"
+    sampler: str | BaseSampler = "gp_lcb"
+    n_trials: int = 50
+    timeout: float | None = None
+    trial_timeout: float | None = None
+    n_jobs: int = 1
+    executor: Callable[[], Executor] | None = None
+    storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
+    shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
+    training_weights: str | None = None
+    plan: FitPlan | None = None
+    progress: bool | None = None
+    random_state: int = 0
 
     # ---------------------------------------------------------------- fitting
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shiftune.ratio.overlap import is_doubtful
 from shiftune.report.figures.canvas import (
@@ -23,22 +24,21 @@ from shiftune.report.figures.canvas import (
     name_rows,
     rows_of_table,
 )
-from shiftune.report.tables import (
-    forest_scale,
-    weight_quantiles,
-)
 from shiftune.risk.result import RiskEstimate
 from shiftune.wording import number, with_interval
 
 if TYPE_CHECKING:
     from shiftune.search.result import Overlap
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
 MOST_COLUMNS = 10
 MOST_SITES_ACROSS = 10
 SMALLEST_WEIGHT = 1e-3
 
 
-def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
+def forest(risk: RiskEstimate, level: float = 0.95) -> Figure:
     """Plot every source's estimate of the target risk, and the combined estimate.
 
     The area of a square is the source's share. Sources that were left out are grey, with arrows
@@ -51,10 +51,6 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
     level : float
         Of the intervals.
 
-    Returns
-    -------
-    plotly.graph_objects.Figure
-
     Examples
     --------
     >>> from shiftune.risk import estimate
@@ -64,7 +60,7 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
     """
     interval = risk.interval(level)
     table = risk.sources_with_intervals(level)[::-1]
-    left, right = forest_scale(table, interval)
+    left, right = _forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
     out = ((table["left_out"] != "") & (table["share"] == 0)).to_numpy()
@@ -119,7 +115,7 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Any:
     return figure
 
 
-def weights(overlap: Overlap) -> Any:
+def weights(overlap: Overlap) -> Figure:
     """Plot the distribution of every source's weights, and its effective share of rows.
 
     Boxes hold the middle half of a source's rows, whiskers 90 % of them; the diamond is the mean
@@ -130,13 +126,9 @@ def weights(overlap: Overlap) -> Any:
     overlap : Overlap
         ``search.result_.overlap``. Where the risk is estimated without weights, they are those of
         ``problem.diagnose()``.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     names = list(overlap.weights)[::-1]
-    spread = weight_quantiles([overlap.weights[name] for name in names], names, SMALLEST_WEIGHT)
+    spread = _weight_quantiles({name: overlap.weights[name] for name in names})
     table = overlap.table.loc[names]
     out = is_doubtful(table)
     place = np.arange(1, len(names) + 1)
@@ -197,7 +189,7 @@ def weights(overlap: Overlap) -> Any:
     return figure
 
 
-def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
+def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
     """Plot the columns whose distribution differs most between the sources and the target.
 
     Parameters
@@ -206,10 +198,6 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
         Of `shiftune.ratio.column_shifts`; ``search.result_.shifts``.
     most : int
         Number of columns to show.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     shown = table.iloc[:most]
     # The longer list goes down the page; a phone has no room for 30 sites side by side.
@@ -243,6 +231,29 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Any:
     )
     figure.update_yaxes(range=[-0.5, len(grid) - 0.5])
     return figure
+
+
+def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of a forest plot's axis, without margin.
+
+    A source that was left out may be far off; the scale is that of the others.
+    """
+    out = sources["left_out"] != ""
+    used = sources if out.all() else sources[~out]
+    return min(interval[0], used["low"].min()), max(interval[1], used["high"].max())
+
+
+def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+    """Mean and quantiles of every source's weights, which a logarithmic axis can show."""
+    rows = {
+        name: [
+            max(float(w.mean()), SMALLEST_WEIGHT),
+            *np.quantile(np.maximum(w, SMALLEST_WEIGHT), [0.05, 0.25, 0.5, 0.75, 0.95]),
+        ]
+        for name, w in weights.items()
+    }
+    columns = ["mean", "q05", "q25", "q50", "q75", "q95"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def _about_source(site: str, row: Mapping[str, Any]) -> str:

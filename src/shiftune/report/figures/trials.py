@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -31,13 +31,15 @@ from shiftune.report.figures.canvas import (
     name_rows,
     rows_of_table,
 )
-from shiftune.report.tables import completed, needs_log_scale, parameter_names
 from shiftune.search.records import finished_trials
 from shiftune.search.result import SearchResult
 from shiftune.wording import number, short_names, shortened, with_interval
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
-def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
+
+def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
     """Plot the estimated risk of every trial with its interval, and the best so far.
 
     Trials that cannot be distinguished from the best are blue, the chosen one has a ring; failed
@@ -49,12 +51,8 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
         `ShiftSearch.trials_`.
     chosen : int, optional
         Number of the trial that won, `ShiftSearch.best_index_`.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
-    good = completed(trials, chosen)
+    good = _completed(trials, chosen)
     figure = canvas(height=380)
     for tied, name, color in ((False, "worse", GREY), (True, "tied with the best", BLUE)):
         rows = good[good["tied_with_best"] == tied]
@@ -101,24 +99,20 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Any:
         # An axis of their own, so that they lie at the bottom whatever the scale of the risk.
         figure.update_layout(yaxis2={"overlaying": "y", "range": [-0.03, 1], "visible": False})
     figure.update_xaxes(title="trial")
-    log = needs_log_scale(good["risk"])
+    log = _needs_log_scale(good["risk"])
     figure.update_yaxes(
         title="estimated target risk", type="log" if log else "linear", selector={"anchor": "x"}
     )
     return figure
 
 
-def importances(shares: Mapping[str, float]) -> Any:
+def importances(shares: Mapping[str, float]) -> Figure:
     """Plot the share of every parameter in the differences between trials (functional ANOVA).
 
     Parameters
     ----------
     shares : mapping from parameter names to shares
         ``search.result_.importances``.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     if not shares:
         raise SettingsError(
@@ -141,14 +135,9 @@ def importances(shares: Mapping[str, float]) -> Any:
     return figure
 
 
-def parameter_slice(result: SearchResult, name: str) -> Any:
-    """Plot the risk of every trial against one of the parameters.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-    """
-    good = completed(result.trials, result.chosen)
+def parameter_slice(result: SearchResult, name: str) -> Figure:
+    """Plot the risk of every trial against one of the parameters."""
+    good = _completed(result.trials, result.chosen)
     column = f"param_{name}"
     if name not in result.distributions:
         names = parameter_names(good)
@@ -187,11 +176,32 @@ def parameter_slice(result: SearchResult, name: str) -> Any:
         )
     elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
         figure.update_xaxes(**log_axis(distribution.low, distribution.high, most_decades=4))
-    log = needs_log_scale(have["risk"])
+    log = _needs_log_scale(have["risk"])
     figure.update_xaxes(title=label(short_names(parameter_names(good))[name], 36))
     figure.update_yaxes(title="estimated risk", type="log" if log else "linear")
     figure.update_layout(showlegend=False)
     return figure
+
+
+def parameter_names(trials: pd.DataFrame) -> list[str]:
+    """Return the parameters that any trial has."""
+    return [str(c).removeprefix("param_") for c in trials if str(c).startswith("param_")]
+
+
+def _completed(trials: pd.DataFrame, chosen: int | None) -> pd.DataFrame:
+    """Return the trials that have a risk, in their order; `chosen` must be one of them."""
+    good = trials[trials["state"] == "COMPLETE"].sort_index()
+    if chosen is not None and chosen not in good.index:
+        raise SettingsError(
+            f"chosen must be the number of a completed trial, got {chosen!r}; a fitted search has "
+            "it as best_index_"
+        )
+    return good
+
+
+def _needs_log_scale(risks: pd.Series) -> bool:
+    """Whether a few very bad trials would hide the differences between the others."""
+    return bool(risks.min() > 0 and risks.max() > 10 * risks.min())
 
 
 def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.float64]:
