@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import FrameType
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
-
-    Handler = Callable[[int, FrameType | None], object]
+Handler = Callable[[int, FrameType | None], object]
 
 _noted = 0
 _python_handler: Handler = signal.default_int_handler

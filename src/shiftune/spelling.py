@@ -50,8 +50,6 @@ def check_choice(
 ) -> Choice:
     """Return `name` if it is one of the choices, else raise an error with the nearest spelling.
 
-    Examples
-    --------
     >>> check_choice("ridge", ["ridge", "svm"], "model")
     'ridge'
     >>> check_choice("rigde", ["ridge", "svm"], "model")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
 from optuna.trial import TrialState
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import PooledFit, StudyData
+from shiftune.evaluate.losses import Loss
+from shiftune.problem import Site, Split
 from shiftune.risk import risk_named
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.gp.unit_cube import UnitCube
@@ -19,16 +25,6 @@ from shiftune.search.samplers import sampler_named
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Outcome, TrialContext, run_trial
 from shiftune.workers import Workers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from optuna.distributions import BaseDistribution
-    from optuna.samplers import BaseSampler
-
-    from shiftune.evaluate.losses import Loss
-    from shiftune.problem import Site, Split
 
 
 @dataclass(frozen=True, slots=True)

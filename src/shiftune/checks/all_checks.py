@@ -17,7 +17,7 @@ from shiftune.stability import LabelStability, label_stability
 
 
 def run_checks(result: SearchResult) -> Checks:
-    """Check the assumptions behind the result of a search.
+    """Check the assumptions behind a result; printed, the checks are a text to read.
 
     - "overlap": do the sources cover the target?
     - "same labels": is p(y|x) the same at all labelled sites?
@@ -26,16 +26,6 @@ def run_checks(result: SearchResult) -> Checks:
       (`shiftune.risk.heterogeneity_of`);
     - "no source decides alone": estimate and choice without each source
       (`shiftune.risk.without_source`).
-
-    Parameters
-    ----------
-    result : SearchResult
-        ``search.result_``; a fitted search also has the checks as ``search.checks()``.
-
-    Returns
-    -------
-    list of Check
-        Prints as text.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from shiftune import __version__, entry
 from shiftune.errors import ProblemError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MISTAKE = 2
 Command = TypeVar("Command", bound="Callable[..., Any]")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shiftune.atomic_write import PART, atomic_write
+from shiftune.cli.job import TuneJob
 from shiftune.cli.options import Role, TuneOptions, named
 from shiftune.cli.records import records, risk_record
 from shiftune.errors import DataWarning, StorageError
@@ -21,15 +26,6 @@ from shiftune.resuming import check_format, check_same
 from shiftune.search.records import finished_trials
 from shiftune.search.storage import trials_in
 from shiftune.wording import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from shiftune.cli.job import TuneJob
 
 JOURNAL = "study.journal"
 SETTINGS, BEST, TRIALS, PREDICTIONS, REPORT, MODEL = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,11 @@ from shiftune.cli.options import Role, TuneOptions, values_of
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, ready_model, space_entries, space_from_entries
-from shiftune.problem import PAPER_SHARES
+from shiftune.problem import PAPER_SHARES, ShiftProblem
 from shiftune.search import ShiftSearch
 from shiftune.search.settings import check_settings, loss_for
 from shiftune.spelling import check_choice
 from shiftune.tables import SiteTable, read_as_written, read_file, site_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shiftune.problem import ShiftProblem
 
 
 @dataclass(frozen=True)

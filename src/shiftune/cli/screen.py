@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,17 +16,12 @@ from rich.text import Text
 from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
+from shiftune.tables import SiteTable
 from shiftune.wording import figures, listed, loss_in_words, number, written_like
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    import pandas as pd
-
     from shiftune.cli.options import TuneOptions
     from shiftune.demo import Answer
-    from shiftune.tables import SiteTable
 
 # Longer lists are cut off.
 MOST_COLUMNS = 25

@@ -79,8 +79,6 @@ class ToyProblem:
         rest is a Gaussian's fourth moment. Finite for every shift, but enormous for large ones:
         the factor is 7 at a shift of 1.4, and 8103 at 3.
 
-        Examples
-        --------
         >>> toy = toy_problem(1.0)
         >>> toy.divergences(toy.best_theta).round(2)
         array([ 3.34, 13.28])

@@ -21,8 +21,6 @@ class PreparedRows:
     What the transformers of a pipeline learn depends on the training rows alone. Trials that tune
     only the last step therefore train on the same prepared rows, to the last digit.
 
-    Examples
-    --------
     >>> rows = PreparedRows()
     >>> for trial in range(3):
     ...     Z, = rows.get("all sites", lambda: print("prepared") or (np.zeros((2, 1)),))

@@ -18,12 +18,6 @@ from shiftune.tables import Schema
 class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Scikit-learn transformer that reads the columns of a schema; missing categories are text.
 
-    Parameters
-    ----------
-    schema : Schema
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> reader = ColumnReader(Schema({"age": "number", "sex": "category"}))
     >>> reader.fit_transform(pd.DataFrame({"sex": ["f", None], "age": ["50", "unknown"]}))

@@ -38,12 +38,12 @@ class Site:
     (2, False)
     """
 
-    __slots__ = ("_X", "_name", "_rows", "_y")
+    __slots__ = ("_X", "name", "rows", "y")
 
-    _name: str
+    name: str
+    y: NDArray[Any] | None
+    rows: NDArray[np.intp]
     _X: Features
-    _y: NDArray[Any] | None
-    _rows: NDArray[np.intp]
 
     def __init__(
         self,
@@ -57,15 +57,10 @@ class Site:
         if y is not None and len(y) != len(X):
             raise DataError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
         fixed = object.__setattr__
-        fixed(self, "_name", name)
+        fixed(self, "name", name)
         fixed(self, "_X", _copied(X))
-        fixed(self, "_y", None if y is None else _read_only(y))
-        fixed(self, "_rows", _read_only(np.arange(len(X)) if rows is None else rows))
-
-    @property
-    def name(self) -> str:
-        """Name of the site in the user's table."""
-        return self._name
+        fixed(self, "y", None if y is None else _read_only(y))
+        fixed(self, "rows", _read_only(np.arange(len(X)) if rows is None else rows))
 
     @property
     def X(self) -> Features:
@@ -75,27 +70,17 @@ class Site:
         return self._X
 
     @property
-    def y(self) -> NDArray[Any] | None:
-        """The labels, or None."""
-        return self._y
-
-    @property
     def labels(self) -> NDArray[Any]:
         """The labels; an error for a site without labels."""
-        if self._y is None:
-            raise DataError(f"site {self._name!r} has no labels")
-        return self._y
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """Row numbers in the table the site came from."""
-        return self._rows
+        if self.y is None:
+            raise DataError(f"site {self.name!r} has no labels")
+        return self.y
 
     def take(self, positions: NDArray[np.intp]) -> Site:
         """Return the same site with only the rows at these positions."""
         X = self._X.iloc[positions] if isinstance(self._X, pd.DataFrame) else self._X[positions]
-        y = None if self._y is None else self._y[positions]
-        return Site(self._name, X, y, self._rows[positions])
+        y = None if self.y is None else self.y[positions]
+        return Site(self.name, X, y, self.rows[positions])
 
     def __len__(self) -> int:
         return len(self._X)
@@ -104,11 +89,11 @@ class Site:
         raise AttributeError(f"a Site cannot be changed (tried to set {key!r})")
 
     def __reduce__(self) -> tuple[type[Site], tuple[Any, ...]]:
-        return Site, (self._name, self._X, self._y, self._rows)
+        return Site, (self.name, self._X, self.y, self.rows)
 
     def __repr__(self) -> str:
-        labels = "no labels" if self._y is None else "labelled"
-        return f"<Site {self._name!r}: {len(self)} rows, {labels}>"
+        labels = "no labels" if self.y is None else "labelled"
+        return f"<Site {self.name!r}: {len(self)} rows, {labels}>"
 
 
 def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:

@@ -1,7 +1,7 @@
 """Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
 
 from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
-from shiftune.ratio.base import DensityRatio, EncodedRatio
+from shiftune.ratio.base import DensityRatio, EncodedRatio, site_weights
 from shiftune.ratio.classifier import ClassifierRatio
 from shiftune.ratio.column_shift import column_shifts
 from shiftune.ratio.guard import Guard, effective_rows
@@ -9,7 +9,6 @@ from shiftune.ratio.known import KnownRatio
 from shiftune.ratio.least_squares import RULSIF, ULSIF
 from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
 from shiftune.ratio.score import held_out_scores
-from shiftune.ratio.site_weights import site_weights
 
 __all__ = [
     "RULSIF",

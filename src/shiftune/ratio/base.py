@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem.columns import align, as_features
-from shiftune.problem.site import Features
+from shiftune.problem.site import Features, Site
 from shiftune.rows.encoding import RowEncoder
 
 # With fewer target rows the weights are meaningless, however plausible they look.
@@ -126,3 +126,21 @@ class EncodedRatio(DensityRatio):
 
     def _encoded(self, X: Features) -> NDArray[np.float64]:
         return self._encoder_.transform(X)
+
+
+def site_weights(ratio: DensityRatio, sites: Sequence[Site]) -> list[NDArray[np.float64]]:
+    """Return the density ratios at the rows of every site, one array per site.
+
+    Parameters
+    ----------
+    ratio : DensityRatio
+        Fitted on the target and the k sources.
+    sites : sequence of Site
+        A part of a `Split`: the k sources in the order of `fit`, then, where there are any, the
+        labelled rows of the target, whose density ratio is 1.
+    """
+    k = ratio.n_sources_
+    return [
+        *ratio.weights([site.X for site in sites[:k]]),
+        *(np.ones(len(site)) for site in sites[k:]),
+    ]

@@ -197,8 +197,6 @@ class ULSIF(RULSIF):
     The settings of the paper's released code are
     ``ULSIF(bandwidths=..., penalties=..., scale=False, guard=False)`` with the grids it names.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> target, source = rng.normal(0, 1, (500, 1)), rng.normal(0.5, 1, (500, 1))
     >>> (w,) = ULSIF().fit(target, [source]).weights([source])

@@ -47,10 +47,6 @@ def save_report(
         Names and texts that a reader needs to repeat the search: the command, the data file.
         Default: the search's own parameters. The current versions are added where they are not
         among them.
-
-    Returns
-    -------
-    Path
     """
     where = Path(path)
     if where.is_dir():

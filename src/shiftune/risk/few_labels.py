@@ -68,13 +68,8 @@ def source_pseudo_rows(risks: Sequence[RiskEstimate], prior: float) -> float:
 def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEstimate]:
     """Give the target's own rows a share that depends on their number and noise.
 
+    `risks` are those of all trials of a study, computed with the value `prior` of :math:`m_0`.
     Estimates without labelled rows of the target are returned as they are.
-
-    Parameters
-    ----------
-    risks : the estimates of all trials of a study
-    prior : float
-        Value of :math:`m_0` with which they were computed.
     """
     if not risks or not all(risk.labelled_target for risk in risks):
         return list(risks)

@@ -38,8 +38,6 @@ class RowEncoder:
       (missing is a level), one for all others. Two different levels are then as far apart as
       two typical numbers.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> site = pd.DataFrame({"age": [30.0, None, 50.0], "sex": ["f", "m", "f"]})
     >>> RowEncoder().fit([site]).transform(site).round(2)

@@ -16,7 +16,7 @@ from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
 from shiftune.evaluate.losses import Loss
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.ratio import DensityRatio
-from shiftune.ratio.site_weights import site_weights
+from shiftune.ratio.base import site_weights
 from shiftune.risk import RiskEstimator, risk_named
 from shiftune.search.trial import TrialContext
 

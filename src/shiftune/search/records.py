@@ -51,13 +51,7 @@ def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, 
 def table(
     trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate]
 ) -> pd.DataFrame:
-    """Return one row per trial.
-
-    Parameters
-    ----------
-    trials : the finished trials
-    risks : the estimated risks of those that have one, by their numbers
-    """
+    """Return one row per finished trial; `risks` has the estimates by the trials' numbers."""
     marks = tied_with_best(list(risks.values())) if risks else ()
     tied = {number for number, mark in zip(risks, marks, strict=True) if mark}
     rows = []

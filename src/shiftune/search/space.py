@@ -17,13 +17,6 @@ Space = dict[str, BaseDistribution]
 def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
     """Raise a SettingsError unless the space fits the estimator.
 
-    Parameters
-    ----------
-    space : mapping from parameter names to Optuna distributions
-    estimator : scikit-learn-compatible estimator or pipeline, an instance
-
-    Examples
-    --------
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
     >>> from shiftune.search.spaces import svm

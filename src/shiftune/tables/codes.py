@@ -1,9 +1,12 @@
-"""Codes that look like numbers: digits with a leading zero, as in identifiers and postcodes."""
+"""Codes that look like numbers, such as 007 in identifiers, and numbers that may be codes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
 
 CODE = re.compile(r"0[0-9]+")
 
@@ -29,3 +32,14 @@ def without_zeros(code: str) -> str:
     ('7', '0', 'A01')
     """
     return str(int(code)) if code.isascii() and code.isdigit() else code
+
+
+def are_whole(numbers: pd.Series) -> bool:
+    """Whether all are whole numbers small enough for floats to be exact.
+
+    Pandas stores whole numbers as floats where some are missing.
+
+    >>> are_whole(pd.Series([17.0, 3.0])), are_whole(pd.Series([0.5])), are_whole(pd.Series([1e20]))
+    (True, False, False)
+    """
+    return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)

@@ -14,8 +14,7 @@ from pandas.api import types
 
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.spelling import alike
-from shiftune.tables.codes import has_codes
-from shiftune.tables.whole_numbers import are_whole
+from shiftune.tables.codes import are_whole, has_codes
 
 ARROW: dict[str, Callable[..., pd.DataFrame]] = {
     ".parquet": pd.read_parquet,

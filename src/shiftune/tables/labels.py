@@ -10,8 +10,7 @@ from pandas.api import types
 from shiftune.errors import DataError
 from shiftune.names import Task
 from shiftune.problem.labels import MOST_CLASSES, task_of
-from shiftune.tables.codes import first_code
-from shiftune.tables.whole_numbers import are_whole
+from shiftune.tables.codes import are_whole, first_code
 from shiftune.wording import listed
 
 QUANTITY = "if it is a quantity, use --task regression"

@@ -11,9 +11,8 @@ from pandas.api import types
 
 from shiftune.errors import DataError
 from shiftune.problem.columns import ColumnKind, days_in, kind_of
-from shiftune.tables.codes import without_zeros
+from shiftune.tables.codes import are_whole, without_zeros
 from shiftune.tables.dates import parse_dates
-from shiftune.tables.whole_numbers import are_whole
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,6 @@ def write_context(folder: str, context: Any) -> None:
     Classes that exist in this process only (those of a notebook, for example) are included, which
     ``joblib.dump`` alone cannot do.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_context(folder, {"age": np.arange(3.0)})
@@ -109,8 +107,6 @@ def run(context: Any, payload: bytes, time_limit: float | None = None) -> bytes:
     Items and outcomes travel as bytes: what cannot be packed or unpacked is then the error of one
     item. A pool that pickles by itself is broken by an exception class that cannot be unpickled.
 
-    Examples
-    --------
     >>> import operator
     >>> unpack(run(10, pack_item(operator.add, 5)))
     15

@@ -28,10 +28,9 @@ from shiftune.risk.result import RiskEstimate
 from shiftune.wording import number, with_interval
 
 if TYPE_CHECKING:
-    from shiftune.search.result import Overlap
-
-if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from shiftune.search.result import Overlap
 
 MOST_COLUMNS = 10
 MOST_SITES_ACROSS = 10
@@ -45,14 +44,6 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Figure:
     where they lie off the scale. The interval of a source is from Student's t with one degree of
     freedom less than it has effective rows (at least 1).
 
-    Parameters
-    ----------
-    risk : RiskEstimate
-    level : float
-        Of the intervals.
-
-    Examples
-    --------
     >>> from shiftune.risk import estimate
     >>> risk = estimate([[1.0, 2.0, 3.0], [2.0, 2.5]], method="naive", names=["B", "<b>"])
     >>> forest(risk).layout.yaxis.ticktext

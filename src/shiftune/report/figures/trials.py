@@ -107,13 +107,7 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
 
 
 def importances(shares: Mapping[str, float]) -> Figure:
-    """Plot the share of every parameter in the differences between trials (functional ANOVA).
-
-    Parameters
-    ----------
-    shares : mapping from parameter names to shares
-        ``search.result_.importances``.
-    """
+    """Plot the share of every parameter in the differences between trials (functional ANOVA)."""
     if not shares:
         raise SettingsError(
             "importances need at least 10 completed trials that differ and two parameters that "

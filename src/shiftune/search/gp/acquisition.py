@@ -29,8 +29,6 @@ LARGEST_GRID = 2048
 class Visited:
     """Rows that need no second visit, compared at six decimals.
 
-    Examples
-    --------
     >>> Visited(np.array([[0.5, 1.0]])).fresh(np.array([[0.5, 1.0], [0.5, 0.0]])).tolist()
     [False, True]
     """

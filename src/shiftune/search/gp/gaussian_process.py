@@ -60,8 +60,6 @@ class Hyperparameters:
 def matern52(r2: Array) -> tuple[Array, Array]:
     """``k = (1 + s + s^2/3) exp(-s)`` with ``s = sqrt(5 r2)``, and ``dk/dr2``, any shape.
 
-    Examples
-    --------
     >>> k, slope = matern52(np.array([0.0, 1.0]))
     >>> k.round(4).tolist(), slope.round(4).tolist()
     ([1.0, 0.524], [-0.8333, -0.2882])

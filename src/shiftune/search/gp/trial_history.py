@@ -119,8 +119,6 @@ def _signed_value(trial: FrozenTrial, sign: float) -> float | None:
 def reported_variance(trial: FrozenTrial) -> float:
     """Return the trial's `VARIANCE_KEY` attribute; 0 if it is missing or not a variance.
 
-    Examples
-    --------
     >>> from optuna.trial import create_trial
     >>> reported_variance(create_trial(value=1.0, user_attrs={"risk_variance": 0.25}))
     0.25
@@ -156,8 +154,6 @@ def tame(y: Array, variances: Array, stopped: NDArray[np.bool_]) -> Array:
       deviations keep the fence away from mere noise: cutting the high values of a noisy region
       and not the low ones makes the region look good (regret 0.12 instead of 0.07, 40 seeds).
 
-    Examples
-    --------
     >>> y = np.array([1.0, 2.0, 3.0, 1e6, np.inf])
     >>> tame(y, np.zeros(5), np.zeros(5, dtype=bool)).tolist()
     [1.0, 2.0, 3.0, 5.0, 5.0]
@@ -181,8 +177,6 @@ def standardise(y: Array, variances: Array) -> tuple[Array, Array, float, float]
     The weights are ``1 / (s^2 + variance)``, found in two rounds from the unweighted s: a very
     uncertain value moves neither m nor s. Without variances, m and s are the usual ones.
 
-    Examples
-    --------
     >>> y, v, m, s = standardise(np.array([1.0, 3.0]), np.array([0.0, 0.0]))
     >>> y.tolist(), m, s
     ([-1.0, 1.0], 2.0, 1.0)

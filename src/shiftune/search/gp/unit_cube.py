@@ -167,8 +167,6 @@ class ChoiceAxis:
 def axis_of(distribution: BaseDistribution) -> NumericAxis | ChoiceAxis:
     """Return the axis for an Optuna distribution.
 
-    Examples
-    --------
     >>> from optuna.distributions import IntDistribution
     >>> axis_of(IntDistribution(1, 4)).encode([1, 4]).ravel().tolist()
     [0.125, 0.875]
@@ -185,11 +183,6 @@ def axis_of(distribution: BaseDistribution) -> NumericAxis | ChoiceAxis:
 
 class UnitCube:
     """The P parameters of a search space as C columns, with conversion in both directions.
-
-    Parameters
-    ----------
-    space
-        Optuna distributions by parameter name.
 
     Attributes
     ----------
