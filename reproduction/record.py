@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from shiftune.atomic_write import atomic_write
 from shiftune.errors import DataWarning, StorageError
 from shiftune.provenance import made_with
 from shiftune.resuming import check_same
@@ -109,14 +110,6 @@ def append_run(path: Path, run: Run) -> None:
         file.write(line.getvalue())
 
 
-def drop_torn_line(path: Path) -> None:
-    """Remove a last line that was not written to its end."""
-    if path.exists():
-        text = path.read_text(errors="replace")
-        if not text.endswith("\n"):
-            path.write_text(text[: text.rfind("\n") + 1])
-
-
 def note(folder: Path, options: dict[str, Any], command: str) -> None:
     """Record options, command, code and versions of a call; refuse to mix different options.
 
@@ -150,7 +143,8 @@ def note(folder: Path, options: dict[str, Any], command: str) -> None:
     if call not in noted["made"]:
         noted["made"].append(call)
     try:
-        path.write_text(json.dumps(noted, indent=2) + "\n")
+        with atomic_write(path) as part:
+            part.write_text(json.dumps(noted, indent=2) + "\n")
     except OSError as error:
         raise StorageError(
             f"cannot write {path} ({error.strerror}); choose another folder"

@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
-from reproduction.record import RUNS, Run, append_run, drop_torn_line, note, read_runs
+from reproduction.record import RUNS, Run, append_run, note, read_runs
 from reproduction.settings import SETTINGS
 from shiftune import interrupts
+from shiftune.atomic_write import drop_torn_line
 from shiftune.errors import StorageError
 from shiftune.search.trial import reason
 from shiftune.workers import Workers
@@ -64,7 +65,8 @@ def run_all(
     experiment.prepare()
     note(folder, experiment.options, command)
     path = folder / RUNS
-    drop_torn_line(path)
+    if path.exists():
+        drop_torn_line(path)
     earlier = read_runs(path)
     strangers = set(earlier["experiment"]) - {experiment.name}
     if strangers:

@@ -15,6 +15,7 @@ from reproduction.record import RUNS, TABLE, note
 from reproduction.regret.picture import figure
 from reproduction.regret.study import regret_study
 from reproduction.regret.tables import coverage_table, shrinkage_table
+from shiftune.atomic_write import atomic_write
 from shiftune.errors import StorageError
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def reproduce_regret(
             study(ns[:2], c=POOR_OVERLAP, methods=("variance_reduced",), ratios=("logistic",)),
         ]
         frame = pd.concat(parts, ignore_index=True)
-        frame.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.12g")
+        earlier = path.read_text() if path.exists() else ""
+        added = frame.to_csv(header=not earlier, index=False, float_format="%.12g")
+        with atomic_write(path) as part:  # half a block would count as done
+            part.write_text(earlier + added)
     frame = read_study(path)
     frame = frame[frame["seed"].isin(list(seeds))]
     (folder / TABLE).write_text(regret_tables(frame) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ import optuna
 from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+from shiftune.atomic_write import drop_torn_line
 from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.resuming import check_format, check_same
 from shiftune.search.journal_lock import JournalLock
@@ -26,6 +27,7 @@ IDENTITY = "shiftune_identity"
 FORMAT_NUMBER = "shiftune_format"
 # Number of the form in which trials are recorded.
 FORMAT = 1
+JOURNAL_BEGINS = b'{"op_code"'
 
 
 def open_study(
@@ -93,16 +95,10 @@ def _quiet_optuna() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line that was not written to its end: one torn record spoils a journal."""
-    with path.open("rb+") as file:
-        content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if content.startswith(b'{"op_code"') and whole < len(content):
-            logging.getLogger("shiftune").warning(
-                "the last record of %s was not written to its end and is dropped", path
-            )
-            file.truncate(whole)
+def _is_journal(path: Path) -> bool:
+    """Whether a file begins as Optuna's journals do; other files are left as they are."""
+    with path.open("rb") as file:
+        return file.read(len(JOURNAL_BEGINS)) == JOURNAL_BEGINS
 
 
 def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseStorage | None:
@@ -124,7 +120,10 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a"):
             pass
-        _drop_torn_line(path)
+        if _is_journal(path) and drop_torn_line(path):
+            logging.getLogger("shiftune").warning(
+                "the last record of %s was not written to its end and is dropped", path
+            )
         # A search that was killed has left it, with a version that used Optuna's own locks.
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
     except OSError as error:
