@@ -8,7 +8,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test coverage test-oldest test-matrix lint format hooks docs build check-wheel \
+.PHONY: demo test test-oldest test-matrix lint format hooks docs build check-wheel \
 	release-check bench paper clean
 .DEFAULT_GOAL := test
 
@@ -22,12 +22,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/shiftune demo
 
+# `make test COVERAGE=--cov` also measures the share of the package's lines that the tests run.
+COVERAGE :=
 test: $(READY)
-	$(ONE_THREAD) $(BIN)/python $(PYTEST)
-
-# The same tests, with the share of the package's lines that they run.
-coverage: $(READY)
-	$(ONE_THREAD) $(BIN)/python $(PYTEST) --cov --cov-report=term
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) $(COVERAGE)
 
 # The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
 # versions have warnings of their own, so warnings are no errors here.

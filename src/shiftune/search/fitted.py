@@ -41,10 +41,18 @@ class RefittedModel:
 
     estimator: Any
     best_estimator_: Any
+    trials_: pd.DataFrame
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "best_estimator_"):
-            raise NotFitted(f"this {type(self).__name__} has not been fitted; call fit first")
+        if hasattr(self, "best_estimator_"):
+            return
+        name = type(self).__name__
+        if len(getattr(self, "trials_", ())):
+            raise NotFitted(
+                f"the fit of this {name} was stopped after {len(self.trials_)} trials; refit() "
+                "turns them into a model"
+            )
+        raise NotFitted(f"this {name} has not been fitted; call fit first")
 
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
