@@ -17,7 +17,7 @@ from shiftune.stability import LabelStability, label_stability
 
 
 def run_checks(result: SearchResult) -> Checks:
-    """Check the assumptions behind a result; printed, the checks are a text to read.
+    """Check the assumptions behind a result; they print as text.
 
     - "overlap": do the sources cover the target?
     - "same labels": is p(y|x) the same at all labelled sites?
