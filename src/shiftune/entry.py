@@ -67,6 +67,8 @@ def _watch() -> None:
     While modules are imported there is nothing to wait for. Python's handlers run between two
     lines of Python; the byte that announces the signal is written at once.
     """
+    if not hasattr(os, "set_blocking"):  # Windows before Python 3.12
+        return
     announced, announce = os.pipe()
     os.set_blocking(announce, False)
     signal.set_wakeup_fd(announce, warn_on_full_buffer=False)

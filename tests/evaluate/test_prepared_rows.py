@@ -11,9 +11,10 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.evaluate import prepared_rows
@@ -137,6 +138,39 @@ def test_kinds_of_rows():
     np.testing.assert_array_equal(again[1].toarray(), np.eye(2))
     pd.testing.assert_frame_equal(again[2], frame)
     assert pickle.loads(pickle.dumps(kept)).get("key", lambda: (np.zeros(1),))[0].shape == (1,)
+
+
+@pytest.mark.parametrize("kind", [np.ndarray.tolist, pd.Series])
+def test_rows_of_other_kinds_are_prepared_in_every_fit(sites, kind):
+    def first_column(X):
+        return kind(X["a"].to_numpy())
+
+    model = Pipeline([("first", FunctionTransformer(first_column)), ("ridge", OfOneColumn())])
+    search = searched(sites, model)
+    assert (search.trials_["state"] == "COMPLETE").all()
+
+
+class OfOneColumn(Ridge):
+    """A model whose rows are numbers."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(np.reshape(X, (-1, 1)), y, sample_weight)
+
+    def predict(self, X):
+        return super().predict(np.reshape(X, (-1, 1)))
+
+
+class Wrapping(PooledFit):
+    """A plan that fits the model inside another."""
+
+    def losses(self, model, data, loss):
+        return super().losses(TransformedTargetRegressor(model), data, loss)
+
+
+def test_plan_that_wraps_the_model(sites):
+    model = of(StandardScaler(), Ridge())
+    wrapped, plain = (searched(sites, model, plan=plan) for plan in (Wrapping(), PooledFit()))
+    assert wrapped.trials_["risk"].tolist() == plain.trials_["risk"].tolist()
 
 
 def test_sparse_rows(sites, monkeypatch):

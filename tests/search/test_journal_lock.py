@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from optuna.distributions import FloatDistribution
@@ -13,6 +14,7 @@ from sklearn.linear_model import Ridge
 from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch
 from shiftune.search.journal_lock import JournalLock
+from shiftune.search.storage import trials_in
 
 # The writer is killed while it holds the lock, in the middle of its records.
 KILLED = """
@@ -106,3 +108,31 @@ def test_it_excludes_others_until_it_is_released(folder):
     assert not is_free()
     lock.release()
     assert is_free()
+
+
+def test_a_line_that_is_being_written_is_not_torn(problem, folder):
+    """Whoever opens a journal (`shiftune report`, say) waits until its writer has finished."""
+    pytest.importorskip("fcntl", reason="locks of the kernel")
+    path = folder / "run" / "study.journal"
+    trials(problem, path)
+    whole = path.read_bytes()
+    record = whole[whole[:-1].rfind(b"\n") + 1 :]
+    path.write_bytes(whole[: -len(record)])
+    with ThreadPoolExecutor(1) as reader:
+        with JournalLock(path), path.open("ab", buffering=0) as file:
+            file.write(record[:10])
+            opened = reader.submit(trials_in, path)
+            with pytest.raises(TimeoutError):
+                opened.result(timeout=0.2)
+            file.write(record[10:])
+        assert len(opened.result()) == 6
+    assert path.read_bytes().startswith(whole)
+
+
+def test_a_lock_that_was_not_released_does_not_block_its_owner(folder):
+    path = folder / "run" / "study.journal"
+    path.touch()
+    lock = JournalLock(path)
+    assert lock.acquire()
+    assert lock.acquire()
+    lock.release()

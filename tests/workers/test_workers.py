@@ -540,7 +540,7 @@ def test_close_with_kill_does_not_wait(name, notes, temporary):
     diary = Diary(notes)
     with backend(name) as (arguments, _):
         workers = Workers(tasks.act, diary, **arguments)
-        for key in range(4):
+        for key in range(20):  # more than the queue of the processes holds
             workers.submit(key, Job(key, until=NEVER))
         diary.wait_for("began*", 2)
         pids = diary.pids("began*")

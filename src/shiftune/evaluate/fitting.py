@@ -92,7 +92,8 @@ class FitPlan(Protocol):
     """Plan of a trial: the models it fits, and the rows on which their losses are computed.
 
     A plan of several fits, such as models that leave sources out, is another class with this
-    method; nothing else of the search changes.
+    method; nothing else of the search changes. A plan that changes a pipeline's transformers fits
+    on ``data.sharing(None)``: the rows of other trials were prepared by those of `model`.
     """
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
@@ -136,7 +137,7 @@ def losses_of_fit(
     if sources is not None:
         rows = np.isin(np.repeat(data.names, [len(own) for own in data.y_validation]), sources)
         X, y = rows_of(X, rows), y[rows]
-    if data.prepared is not None:
+    if data.prepared is not None and isinstance(model, Pipeline):  # not where a plan has wrapped it
         transformers, model = model[:-1], model[-1]
         X_train, X = data.prepared.get(
             (data.left_out, None if sources is None else tuple(sources)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -29,7 +30,7 @@ class PreparedRows:
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[Any, ...]] = {}
-        self._bytes = 0
+        self._bytes = 0.0
 
     def get(self, key: Hashable, prepare: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return what `prepare` returned for this key, copied: a model may overwrite its input."""
@@ -64,9 +65,11 @@ def tunes_last_step(model: Any, params: Mapping[str, Any]) -> bool:
     return all(name.startswith(last) for name in params)
 
 
-def _bytes_of(rows: Any) -> int:
+def _bytes_of(rows: Any) -> float:
     if isinstance(rows, pd.DataFrame):
-        return int(rows.memory_usage(deep=True).sum())
+        return float(rows.memory_usage(deep=True).sum())
     if isinstance(rows, np.ndarray):
-        return int(rows.nbytes)
-    return 16 * int(rows.nnz)  # a sparse matrix: values and their places
+        return float(rows.nbytes)
+    if hasattr(rows, "nnz"):  # sparse
+        return 16.0 * int(rows.nnz)  # values and their places
+    return math.inf  # lists, tables of other libraries: nobody knows, so they are not kept

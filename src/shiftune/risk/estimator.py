@@ -71,7 +71,11 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
 
     def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
-        """Revise the estimates of all trials at the end of a study; by default unchanged."""
+        """Revise the estimates of all trials at the end of a study; by default unchanged.
+
+        Called on the estimator as the user gave it, which has not been fitted: a study that is
+        continued or read again has the estimates alone.
+        """
         return list(risks)
 
     def worth_in_labels(self, risks: Sequence[RiskEstimate]) -> float | None:

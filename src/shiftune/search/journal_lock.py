@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO, Self
 
 from optuna.storages.journal import JournalFileOpenLock
 
@@ -33,21 +33,29 @@ class JournalLock(JournalFileOpenLock):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), grace_period=STALE_SECONDS)
         self._path = path
-        self._descriptor: int | None = None
+        self._file: BinaryIO | None = None
 
     def acquire(self) -> bool:
         """Wait for the lock and take it."""
         if fcntl is None:
             return super().acquire()
-        self._descriptor = os.open(self._path, os.O_RDWR)
+        self.release()  # one that an interrupt has kept from being released
+        self._file = self._path.open("rb+")
         with suppress(OSError):  # network file systems may have no locks
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
         return True
 
     def release(self) -> None:
         """Release the lock."""
         if fcntl is None:
             super().release()
-        elif self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        elif self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()

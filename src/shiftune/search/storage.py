@@ -120,12 +120,13 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a"):
             pass
-        if _is_journal(path) and drop_torn_line(path):
-            logging.getLogger("shiftune").warning(
-                "the last record of %s was not written to its end and is dropped", path
-            )
         # A search that was killed has left it, with a version that used Optuna's own locks.
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
+        with JournalLock(path):  # a line that another process is writing is not torn
+            if _is_journal(path) and drop_torn_line(path):
+                logging.getLogger("shiftune").warning(
+                    "the last record of %s was not written to its end and is dropped", path
+                )
     except OSError as error:
         raise StorageError(
             f"the storage {text!r} cannot be written ({error.strerror}); give another path"

@@ -19,6 +19,7 @@ from typing import Any
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
+from joblib.externals.loky.backend.utils import kill_process_tree
 
 from shiftune import interrupts
 from shiftune.workers import in_worker
@@ -50,6 +51,15 @@ class Pool(ABC):
 
     def is_overdue(self, name: str) -> bool:
         """Whether the item has exceeded its time so far that its worker has to be killed."""
+        return False
+
+    @property
+    def kills(self) -> bool:
+        """Whether ``close(kill=True)`` ends the items that run or wait in its queue.
+
+        If so, they must not be cancelled before: a process pool whose workers die fails at items
+        that were cancelled (before Python 3.12).
+        """
         return False
 
     @abstractmethod
@@ -105,6 +115,17 @@ class FilePool(Pool):
             in_worker.run_with_file, self._folder, name, payload, self._time_limit
         )
 
+    @property
+    def kills(self) -> bool:
+        """Whether the executor has processes, which can be killed."""
+        return bool(self._processes)
+
+    @property
+    def _processes(self) -> dict[int, Any]:
+        # Executors have no public way to kill their processes before Python 3.14.
+        found = getattr(self._executor, "_processes", None)
+        return found if isinstance(found, dict) else {}
+
     def rebuild(self) -> None:
         """Replace the executor; the file stays."""
         self._end(kill=True)
@@ -119,9 +140,7 @@ class FilePool(Pool):
             self._remove()
 
     def _end(self, *, kill: bool) -> None:
-        # Executors have no public way to kill their processes before Python 3.14.
-        processes = getattr(self._executor, "_processes", None)
-        processes = list(processes.values()) if isinstance(processes, dict) else []
+        processes = list(self._processes.values())
         self._executor.shutdown(wait=not kill)
         if kill:
             for process in processes:
@@ -174,8 +193,11 @@ class LokyPool(FilePool):
         return time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
 
     def _end(self, *, kill: bool) -> None:
-        # Loky's own way also ends processes that the tasks have started.
-        self._executor.shutdown(wait=True, kill_workers=kill)  # type: ignore[call-arg]
+        # Not loky's kill_workers: with items that no worker has taken yet it fails, before or after
+        # it has killed them. It knows how to end where workers have died.
+        for process in list(self._processes.values()) if kill else []:
+            kill_process_tree(process)  # also the processes that tasks have started
+        self._executor.shutdown(wait=True)
 
 
 def _share_of_cores(n_workers: int) -> dict[str, str]:

@@ -195,7 +195,7 @@ class Workers:
         waiting = enumerate(items)
         flying: list[int] = []
         while True:
-            for key, item in islice(waiting, self.capacity - len(flying)):
+            for key, item in islice(waiting, max(self.capacity - len(flying), 0)):
                 self.submit(key, item)
                 flying.append(key)
             if not flying:
@@ -225,7 +225,7 @@ class Workers:
         self._closed = True
         if self._pool is not None:
             try:
-                for future in self._flying():
+                for future in () if kill and self._pool.kills else self._flying():
                     future.cancel()
                 self._pool.close(kill=kill)
             except BaseException:
