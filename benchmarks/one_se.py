@@ -22,7 +22,7 @@ from optuna.distributions import IntDistribution
 from sklearn.metrics import log_loss, mean_squared_error
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.search import spaces
+from shiftune.models import spaces
 from shiftune.search.comparison import paired_difference
 from shiftune.search.records import finished_trials, risk_of
 

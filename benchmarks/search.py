@@ -19,8 +19,9 @@ import numpy as np
 from sklearn.base import clone
 
 from shiftune import ShiftProblem
+from shiftune.models import spaces
 from shiftune.problem import PAPER_SHARES, pooled
-from shiftune.search import ShiftSearch, spaces
+from shiftune.search import ShiftSearch
 
 SOURCES, COLUMNS = 30, 10
 

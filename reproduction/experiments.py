@@ -21,8 +21,9 @@ from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.evaluate.losses import loss_named
+from shiftune.models import spaces
 from shiftune.problem import ShiftProblem, Site
-from shiftune.search import ShiftSearch, spaces
+from shiftune.search import ShiftSearch
 
 if TYPE_CHECKING:
     from pathlib import Path

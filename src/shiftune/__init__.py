@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shiftune.evaluate import LeaveSourcesOut, PooledFit
-    from shiftune.models import load_model
+    from shiftune.models import load_model, spaces
     from shiftune.problem import ShiftProblem
-    from shiftune.search import ShiftSearch, spaces
+    from shiftune.search import ShiftSearch
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,7 +27,7 @@ _HOMES = {
     "ShiftProblem": "shiftune.problem",
     "ShiftSearch": "shiftune.search",
     "load_model": "shiftune.models",
-    "spaces": "shiftune.search",
+    "spaces": "shiftune.models",
 }
 
 

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits
 from shiftune.datasets import hospitals
 from shiftune.errors import OverlapWarning
 from shiftune.models import ready_model
+from shiftune.models.space import Space
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import ColumnKind
 from shiftune.search import ShiftSearch
-from shiftune.search.space import Space
 
 TARGET = "A"
 # From no correction to the default; the oracle tunes with the hidden labels of the target.

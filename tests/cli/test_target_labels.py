@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.models import ready_model
-from shiftune.search import spaces
+from shiftune.models import ready_model, spaces
 
 USE = "--use-target-labels"
 

@@ -14,8 +14,7 @@ from optuna.distributions import FloatDistribution
 
 from shiftune import LeaveSourcesOut, ShiftProblem, ShiftSearch, load_model
 from shiftune.cli.folder import ResultFolder
-from shiftune.models import MODELS, read_space, ready_model
-from shiftune.search import spaces
+from shiftune.models import MODELS, read_space, ready_model, spaces
 
 
 def read(path):

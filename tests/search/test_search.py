@@ -34,8 +34,9 @@ from shiftune import ShiftProblem
 from shiftune.datasets import toy_problem
 from shiftune.errors import OverlapWarning, ProblemError, SettingsError
 from shiftune.evaluate import TrialLosses
+from shiftune.models import spaces
 from shiftune.risk import estimate
-from shiftune.search import GPLCBSampler, ShiftSearch, spaces
+from shiftune.search import GPLCBSampler, ShiftSearch
 from shiftune.search.gp.bound import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}

@@ -20,10 +20,10 @@ from shiftune import interrupts
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
+from shiftune.models.space import check as check_space
 from shiftune.problem import ShiftProblem, pooled
 from shiftune.search.fitted import RefittedModel
 from shiftune.search.settings import check_numbers, coerce_problem, loss_for
-from shiftune.search.space import check as check_space
 
 # Shares of each source for density ratios (none), training and validation.
 SHARES = (0.0, 0.7, 0.3)

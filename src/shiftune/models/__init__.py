@@ -1,5 +1,6 @@
-"""Models by name, with columns of any kind as input; space files; models in files."""
+"""Models by name, with columns of any kind as input; search spaces; models in files."""
 
+from shiftune.models import spaces
 from shiftune.models.by_name import MODELS, KnownModel, ReadyModel, ready_model
 from shiftune.models.space_file import read_space, space_as_toml, space_entries, space_from_entries
 from shiftune.models.storing import load_model, save_model
@@ -15,4 +16,5 @@ __all__ = [
     "space_as_toml",
     "space_entries",
     "space_from_entries",
+    "spaces",
 ]

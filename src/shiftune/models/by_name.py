@@ -12,12 +12,12 @@ from sklearn.pipeline import Pipeline
 
 from shiftune import names
 from shiftune.errors import MissingPackageError, SettingsError
+from shiftune.models import spaces
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
+from shiftune.models.space import Space
 from shiftune.names import ModelName, Task, complete
 from shiftune.problem.columns import ColumnKind
-from shiftune.search import spaces
-from shiftune.search.space import Space
 from shiftune.spelling import check_choice
 from shiftune.tables import Schema
 

@@ -22,7 +22,7 @@ from optuna.distributions import (
 )
 
 from shiftune.errors import SettingsError
-from shiftune.search.space import Space, check_names
+from shiftune.models.space import Space, check_names
 from shiftune.spelling import hint
 
 KEYS = ("low", "high", "log", "step")

@@ -1,11 +1,9 @@
 """The search: trial -> fit -> losses -> estimated target risk -> next trial."""
 
-from shiftune.search import spaces
 from shiftune.search.gp import GPLCBSampler
 from shiftune.search.search import ShiftSearch
 
 __all__ = [
     "GPLCBSampler",
     "ShiftSearch",
-    "spaces",
 ]

@@ -20,6 +20,7 @@ from shiftune import interrupts
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.evaluate.losses import Loss
+from shiftune.models.space import check_names
 from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
@@ -39,7 +40,6 @@ from shiftune.search.settings import (
     hint_about_columns,
     loss_for,
 )
-from shiftune.search.space import check_names
 from shiftune.search.storage import open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers
@@ -74,7 +74,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     ----------
     estimator : scikit-learn estimator or pipeline
     space : mapping from parameter names to Optuna distributions, or function
-        See `shiftune.search.spaces` for ready ones. A function takes an Optuna trial and returns
+        See `shiftune.models.spaces` for ready ones. A function takes an Optuna trial and returns
         the parameters (define-by-run).
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.

@@ -14,13 +14,13 @@ from sklearn.base import is_regressor
 from shiftune.errors import DataError, ProblemError, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
+from shiftune.models.space import check as check_space
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.samplers import sampler_named
-from shiftune.search.space import check as check_space
 from shiftune.wording import listed
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
-from shiftune.search import spaces
-from shiftune.search.space import check, check_names
+from shiftune.models import spaces
+from shiftune.models.space import check, check_names
 
 READY = {
     make.__name__: make

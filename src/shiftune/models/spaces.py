@@ -14,7 +14,7 @@ from optuna.distributions import (
 )
 
 from shiftune.errors import SettingsError
-from shiftune.search.space import Space
+from shiftune.models.space import Space
 
 
 def svm(*, prefix: str = "") -> Space:

@@ -19,7 +19,7 @@ def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
-    >>> from shiftune.search.spaces import svm
+    >>> from shiftune.models.spaces import svm
     >>> check(svm(), SVC())
     >>> check(svm(), make_pipeline(SVC()))
     Traceback (most recent call last):
