@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
+from shiftune.cli.folder import ResultFolder
 from shiftune.models import storing
+from shiftune.search.journal_lock import only_search
 
 
 @pytest.fixture
@@ -147,6 +150,22 @@ def test_a_damaged_folder(table, tune, run):
     assert "cannot be read" in flat(run("report", "run", code=2))
     (table / "run" / "settings.json").write_text("{}")
     assert "is damaged" in flat(tune("visits.csv", "--out", "run", code=2))
+
+
+def test_the_files_of_another_search_are_left_alone(table, tune, monkeypatch):
+    """Another run of the same command has begun its search a moment earlier."""
+    pytest.importorskip("fcntl", reason="locks of the kernel")
+    journal = table / "run" / "study.journal"
+    with ExitStack() as other:
+
+        def begin(self, *args, begin=ResultFolder.begin):
+            begin(self, *args)
+            other.enter_context(only_search(journal))
+
+        monkeypatch.setattr(ResultFolder, "begin", begin)
+        message = flat(tune("visits.csv", "--out", "run", code=2))
+        assert "another search is using the journal" in message
+        assert (table / "run" / "settings.json").exists()
 
 
 def test_no_permission(table, tune, monkeypatch):

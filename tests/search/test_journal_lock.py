@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,8 +14,9 @@ from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
 from shiftune.datasets import toy_problem
+from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
-from shiftune.search.journal_lock import JournalLock
+from shiftune.search.journal_lock import JournalLock, only_search
 from shiftune.search.storage import trials_in
 
 # The writer is killed while it holds the lock, in the middle of its records.
@@ -46,11 +49,12 @@ def problem():
     return toy_problem(1.0, n=100, random_state=1).problem
 
 
-def trials(problem, storage):
+def trials(problem, storage, model=None):
     space = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
     search = ShiftSearch(
-        Ridge(), space, n_trials=6, risk="naive", sampler="random", storage=storage, progress=False
-    )
+        model or Ridge(), space, n_trials=6, risk="naive", sampler="random", storage=storage,
+        progress=False,
+    )  # fmt: skip
     return search.fit(problem).trials_["param_alpha"].to_list()
 
 
@@ -136,3 +140,60 @@ def test_a_lock_that_was_not_released_does_not_block_its_owner(folder):
     assert lock.acquire()
     assert lock.acquire()
     lock.release()
+
+
+class Meeting(Ridge):
+    """A model whose fit waits until another search has been refused."""
+
+    inside, refused = threading.Event(), threading.Event()
+
+    def fit(self, *args, **options):
+        self.inside.set()
+        assert self.refused.wait(60)
+        return super().fit(*args, **options)
+
+
+@pytest.mark.parametrize("again", ["run/study.journal", "run/../run/study.journal"])
+def test_two_searches_at_once(problem, folder, again):
+    pytest.importorskip("fcntl", reason="locks of the kernel")
+    Meeting.inside.clear(), Meeting.refused.clear()
+    with ThreadPoolExecutor(1) as first:
+        running = first.submit(trials, problem, "run/study.journal", Meeting())
+        try:
+            assert Meeting.inside.wait(60)
+            with pytest.raises(StorageError, match=r"another search is using .*wait until"):
+                trials(problem, again)
+            assert trials_in(folder / "run" / "study.journal") == []  # reading is allowed
+        finally:
+            Meeting.refused.set()
+        assert running.result() == trials(problem, None)
+    assert [path.name for path in (folder / "run").iterdir()] == ["study.journal"]
+    assert trials(problem, again, Meeting()) == running.result()
+
+
+def test_a_process_that_was_forked_does_not_keep_the_journal(folder):
+    pytest.importorskip("fcntl", reason="locks of the kernel")
+    path = folder / "run" / "study.journal"
+    reading, writing = os.pipe()
+    with only_search(path):
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            os.read(reading, 1)  # until the parent ends or closes it
+            os._exit(0)
+    try:
+        with only_search(path):
+            pass
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+        os.close(reading)
+
+
+def test_an_opened_journal_does_not_grow(problem, folder):
+    path = folder / "run" / "study.journal"
+    trials(problem, path)
+    before = path.read_bytes()
+    assert len(trials_in(path)) == 6
+    trials(problem, path)
+    assert path.read_bytes() == before

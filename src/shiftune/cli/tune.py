@@ -12,7 +12,7 @@ import typer
 from shiftune import entry, names
 from shiftune.cli.app import command, command_line
 from shiftune.cli.options import RISKS, TuneOptions, taking
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, StorageError
 
 if TYPE_CHECKING:
     from shiftune.cli.folder import ResultFolder
@@ -83,6 +83,8 @@ def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:
     with notes_for_warnings():
         try:
             search.fit(job.table.problem)
+        except StorageError:  # the folder may be that of another run of the same command
+            raise
         except ProblemError:
             if new:
                 folder.discard()

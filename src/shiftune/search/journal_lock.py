@@ -1,12 +1,16 @@
-"""Lock of a journal file, which ends with the process that holds it."""
+"""Locks of a journal file, which end with the process that holds them."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from optuna.storages.journal import JournalFileOpenLock
+
+from shiftune.errors import StorageError
 
 try:
     import fcntl
@@ -59,3 +63,68 @@ class JournalLock(JournalFileOpenLock):
 
     def __exit__(self, *error: object) -> None:
         self.release()
+
+
+@contextmanager
+def only_search(journal: Path) -> Iterator[None]:
+    """Refuse a second search on the same journal inside the block.
+
+    The lock is on a file beside the journal, which others may read meanwhile. Without locks of the
+    system or the file system nothing is refused; see `JournalLock`.
+    """
+    if fcntl is None:
+        yield
+        return
+    path = journal.with_name(f".{journal.name}.searching")
+    try:
+        file = _locked(path)
+    except OSError as error:
+        raise StorageError(
+            f"no file can be written beside the journal {str(journal)!r} ({error.strerror}); give "
+            "another storage"
+        ) from error
+    if file is None:
+        raise StorageError(
+            f"another search is using the journal {str(journal)!r}; wait until it ends, or give "
+            "another storage"
+        )
+    _held.add(file)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        _held.discard(file)
+        file.close()
+
+
+def _locked(path: Path) -> BinaryIO | None:
+    """Open a file and lock it; None if another search has locked it."""
+    while True:
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        except OSError:  # no locks
+            return file
+        # Whoever had the lock may have removed the file after it was opened here.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()
+
+
+# A lock lasts until every process that inherited its file has closed it. Workers that a user's
+# executor has forked may live longer than the search.
+_held: set[BinaryIO] = set()
+
+
+def _close_inherited() -> None:
+    for file in _held:
+        file.close()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)

@@ -26,6 +26,7 @@ from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
+from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
@@ -40,7 +41,7 @@ from shiftune.search.settings import (
     hint_about_columns,
     loss_for,
 )
-from shiftune.search.storage import open_study
+from shiftune.search.storage import only_search_of, open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers
 
@@ -102,7 +103,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.
     storage : path, Optuna URL or Optuna storage, optional
         A path is a journal file. A run that was killed continues where it stopped; other data or
-        other settings are refused. One search at a time can use it.
+        other settings are refused, and so is a second search at the same time. (With other
+        storages, one search at a time is the user's promise.)
     shares : three numbers, or a function from the problem to a `Split`, optional
         Of every source for density ratio, training and validation. Default: the paper's
         .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
@@ -206,12 +208,15 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         with interrupts.deferred():
             self._forget()
             check_model(self.estimator)
-            self._open(coerce_problem(X, y, groups, X_target, self.estimator))
-            try:
-                self._run_trials()
-            except KeyboardInterrupt:
-                self._read_trials()
-                raise
+            problem = coerce_problem(X, y, groups, X_target, self.estimator)
+            loss, settings = loss_for(self, problem), check_settings(self)
+            with only_search_of(self.storage):
+                self._open(problem, loss, settings)
+                try:
+                    self._run_trials()
+                except KeyboardInterrupt:
+                    self._read_trials()
+                    raise
             return self.refit()
 
     def refit(self) -> Self:
@@ -242,10 +247,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _open(self, problem: ShiftProblem) -> None:
-        """Check the settings and open the study."""
-        loss = loss_for(self, problem)
-        settings = check_settings(self)
+    def _open(self, problem: ShiftProblem, loss: Loss, settings: EvaluationSettings) -> None:
         study = open_study(self.storage, identity(self, settings, problem, loss, self._new_ratio()))
         self.problem_, self.loss_, self.settings_, self.study_ = problem, loss, settings, study
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 from shiftune.atomic_write import drop_torn_line
 from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.resuming import check_format, check_same
-from shiftune.search.journal_lock import JournalLock
+from shiftune.search.journal_lock import JournalLock, only_search
 from shiftune.search.records import finished_trials
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ FORMAT_NUMBER = "shiftune_format"
 # Number of the form in which trials are recorded.
 FORMAT = 1
 JOURNAL_BEGINS = b'{"op_code"'
+# Loggers of Optuna's storages, which announce every new study.
+ANNOUNCING = (
+    "optuna.storages._in_memory",
+    "optuna.storages.journal._storage",
+    "optuna.storages._rdb.storage",
+)
 
 
 def open_study(
@@ -65,34 +72,52 @@ def trials_in(journal: Path) -> list[optuna.trial.FrozenTrial]:
     return finished_trials(_study(journal)) if journal.exists() else []
 
 
+@contextmanager
+def only_search_of(storage: str | os.PathLike[str] | BaseStorage | None) -> Iterator[None]:
+    """Refuse a second search inside the block, if the storage is a journal file."""
+    path = _journal(storage)
+    with nullcontext() if path is None else only_search(path.resolve()):
+        yield
+
+
 def _study(storage: str | os.PathLike[str] | BaseStorage | None) -> optuna.Study:
-    with _quiet_optuna():
-        try:
-            return optuna.create_study(
-                storage=_opened(storage),
-                study_name=STUDY_NAME,
-                direction="minimize",
-                load_if_exists=True,
-            )
-        except ProblemError:
-            raise
-        except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
-            raise StorageError(
-                f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
-                f"Optuna storage ({type(error).__name__}: {error}); give another"
-            ) from error
+    try:
+        opened = optuna.storages.get_storage(_opened(storage))
+        try:  # creating a study that exists would add a record to a journal
+            return optuna.load_study(study_name=STUDY_NAME, storage=opened)
+        except KeyError:
+            with _quiet_optuna():
+                return optuna.create_study(
+                    storage=opened,
+                    study_name=STUDY_NAME,
+                    direction="minimize",
+                    load_if_exists=True,
+                )
+    except ProblemError:
+        raise
+    except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
+        raise StorageError(
+            f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
+            f"Optuna storage ({type(error).__name__}: {error}); give another"
+        ) from error
 
 
 @contextmanager
 def _quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from announcing the study on the terminal."""
-    logger = logging.getLogger("optuna")
-    level = logger.level
-    logger.setLevel(max(level, logging.WARNING))
+    """Keep Optuna from announcing a new study on the terminal; other threads are not affected."""
+    thread = threading.get_ident()
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno > logging.INFO
+
+    loggers = [logging.getLogger(name) for name in ANNOUNCING]
+    for logger in loggers:
+        logger.addFilter(is_shown)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger in loggers:
+            logger.removeFilter(is_shown)
 
 
 def _is_journal(path: Path) -> bool:
@@ -101,23 +126,32 @@ def _is_journal(path: Path) -> bool:
         return file.read(len(JOURNAL_BEGINS)) == JOURNAL_BEGINS
 
 
-def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseStorage | None:
+def _journal(storage: str | os.PathLike[str] | BaseStorage | None) -> Path | None:
+    """Return the path of a journal, in a folder that exists; None for other storages."""
     if storage is None or isinstance(storage, BaseStorage):
-        return storage
+        return None
     if not isinstance(storage, str | os.PathLike):
         raise SettingsError(
             f"storage is a path, an Optuna storage or its URL, got {type(storage).__name__}"
         )
     text = os.fspath(storage)
     if "://" in text:
-        return text
+        return None
     path = Path(text).absolute()
     if path.is_dir():
         raise StorageError(f"the storage {text!r} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
         raise StorageError(f"the storage {text!r} is no ordinary file; give another path")
-    try:
+    with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseStorage | None:
+    path = _journal(storage)
+    if path is None:
+        return storage  # type: ignore[return-value]  # paths are journals
+    with _explained(path):
         with path.open("a"):
             pass
         # A search that was killed has left it, with a version that used Optuna's own locks.
@@ -127,8 +161,15 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
                 logging.getLogger("shiftune").warning(
                     "the last record of %s was not written to its end and is dropped", path
                 )
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn errors of the file system into a StorageError that names the journal."""
+    try:
+        yield
     except OSError as error:
         raise StorageError(
-            f"the storage {text!r} cannot be written ({error.strerror}); give another path"
+            f"the storage {str(path)!r} cannot be written ({error.strerror}); give another path"
         ) from error
-    return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
