@@ -11,7 +11,8 @@ each can be stopped and resumed; scores of other code than the present one are l
 seeds 4 and 5 (``--first-seed 4 --seeds 6 --targets 3``), added to see whether the first four were
 lucky, and 3 targets and seeds 0 to 2 for the other families.
 The data sets are read from the folder that SHIFTUNE_DATA names; the peers need the extra ``arena``
-and are left out, with a message, where skada is not installed.
+and are left out, with a message, where skada is not installed. ``automl.py`` runs AutoML packages
+on the same problems, in an environment of their own.
 """
 
 from __future__ import annotations
