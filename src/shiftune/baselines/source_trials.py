@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ def _search_source(
         for _ in range(n_trials):
             trial = study.ask(fixed_distributions=dict(space))
             outcome = run_trial(context, trial.params)
-            outcomes.append((dict(trial.params), outcome))
+            outcomes.append((dict(trial.params), replace(outcome, answers=None)))
             if outcome.risk is None:
                 study.tell(trial, state=TrialState.FAIL)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from shiftune import interrupts
 from shiftune.errors import SettingsError
+from shiftune.evaluate.answers import Answers, Predictions, answers_of, in_all_classes
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.problem.site import Features, rows_of
@@ -35,6 +36,8 @@ class StudyData:
     names : k names
     labelled_target : str
         Name of the site with the few labelled rows of the target; empty if there are none.
+    classes : array of shape (C,) or None
+        Labels of the training and validation rows, sorted; None where predictions are values.
     prepared : PreparedRows or None
         Rows after the transformers that all trials have in common; see `sharing`. None prepares
         the rows in every fit.
@@ -51,6 +54,7 @@ class StudyData:
     weights: tuple[NDArray[np.float64], ...] | None
     names: tuple[str, ...]
     labelled_target: str = ""
+    classes: NDArray[Any] | None = None
     # Not set by the constructor, so that `dataclasses.replace` never carries them to other rows.
     prepared: PreparedRows | None = field(default=None, init=False)
     left_out: tuple[str, ...] = field(default=(), init=False)
@@ -71,6 +75,14 @@ class StudyData:
         """The site of every training row of a source."""
         return np.asarray(self.train_sites[self.train_sites != self.labelled_target])
 
+    def validation_rows(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Mark the validation rows of these sites, shape (n,)."""
+        return np.isin(np.repeat(self.names, [len(own) for own in self.y_validation]), names)
+
+    def by_site(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Split values of all validation rows, shape (n,), into one array per site."""
+        return np.split(values, np.cumsum([len(own) for own in self.y_validation])[:-1])
+
 
 @dataclass(frozen=True, slots=True)
 class TrialLosses:
@@ -82,10 +94,13 @@ class TrialLosses:
         The losses from which the target risk is estimated.
     naive : float
         Mean loss of the trial's first model over the validation rows of the sites it has seen.
+    answers : Answers or None
+        Predictions on the same rows, end to end; None for a plan that keeps none.
     """
 
     by_source: list[NDArray[np.float64]]
     naive: float
+    answers: Answers | None = None
 
 
 class FitPlan(Protocol):
@@ -108,19 +123,40 @@ class PooledFit:
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the losses of the one model."""
-        losses = losses_of_fit(model, data, loss)
-        ends = np.cumsum([len(y) for y in data.y_validation])[:-1]
-        return TrialLosses(np.split(losses, ends), float(losses.mean()))
+        losses, own = evaluate_fit(model, data, loss)
+        answers = None if own is None else Answers(own, own)
+        return TrialLosses(data.by_site(losses), float(losses.mean()), answers)
 
 
-def losses_of_fit(
+class Evaluated(NamedTuple):
+    """Losses of one model, shape (n,), and its answers to the same rows, if they can be kept."""
+
+    losses: NDArray[np.float64]
+    answers: Predictions | None
+
+    def at(self, rows: NDArray[np.bool_]) -> Evaluated:
+        """Return losses and answers of some of the rows."""
+        return Evaluated(self.losses[rows], None if self.answers is None else self.answers[rows])
+
+    def with_rows(self, rows: NDArray[np.bool_], other: Evaluated) -> Evaluated:
+        """Return a copy that has another model's losses and answers in some of the rows."""
+        losses = self.losses.copy()
+        losses[rows] = other.losses
+        if self.answers is None or other.answers is None:
+            return Evaluated(losses, None)
+        answers = self.answers.copy()
+        answers[rows] = other.answers
+        return Evaluated(losses, answers)
+
+
+def evaluate_fit(
     model: Any,
     data: StudyData,
     loss: Loss,
     sources: Sequence[str] | None = None,
-    unknown: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Fit a model on the training rows; return its losses on validation rows, shape (n,).
+    unknown: Evaluated | None = None,
+) -> Evaluated:
+    """Fit a model on the training rows; evaluate it on validation rows.
 
     Parameters
     ----------
@@ -130,12 +166,12 @@ def losses_of_fit(
     loss : Loss
     sources : names, optional
         Sources whose validation rows are predicted; default: all.
-    unknown : array of shape (n,), optional
-        See `losses_of`.
+    unknown : Evaluated, optional
+        What rows of a class get that the model has never seen; without it they are an error.
     """
     X_train, X, y = data.X_train, data.X_validation, np.concatenate(data.y_validation)
     if sources is not None:
-        rows = np.isin(np.repeat(data.names, [len(own) for own in data.y_validation]), sources)
+        rows = data.validation_rows(sources)
         X, y = rows_of(X, rows), y[rows]
     if data.prepared is not None and isinstance(model, Pipeline):  # not where a plan has wrapped it
         transformers, model = model[:-1], model[-1]
@@ -147,7 +183,7 @@ def losses_of_fit(
             ),
         )
     fitted = fit(model, X_train, data.y_train, data.training_weights)
-    return losses_of(fitted, X, y, loss, unknown)
+    return _evaluated(fitted, X, y, loss, data.classes, unknown)
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
@@ -167,27 +203,38 @@ def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return np.asarray(weights / weights.mean()) if weights.any() else None
 
 
-def losses_of(
+def losses_of(fitted: Any, X: Features, y: NDArray[Any], loss: Loss) -> NDArray[np.float64]:
+    """Return the losses of a fitted model, shape (n,)."""
+    return _evaluated(fitted, X, y, loss, None, None).losses
+
+
+def _evaluated(
     fitted: Any,
     X: Features,
     y: NDArray[Any],
     loss: Loss,
-    unknown: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Return the losses of a fitted model, shape (n,).
-
-    Rows of a class that the model has never seen get the values of `unknown`; without these they
-    are an error.
-    """
-    answers = np.asarray(getattr(fitted, loss.needs)(X))
+    classes: NDArray[Any] | None,
+    unknown: Evaluated | None,
+) -> Evaluated:
+    predicted = np.asarray(getattr(fitted, loss.needs)(X))
     if loss.needs != "predict_proba":
-        return loss(y, answers, None)
+        losses = loss(y, predicted, None)
+        return Evaluated(losses, answers_of(predicted, classes))
+    own = columns = np.asarray(fitted.classes_)
+    seen = np.isin(y, own)
+    answers = None
+    if classes is not None and (P := in_all_classes(predicted, own, classes)) is not None:
+        answers = P.astype(np.float32)
+        if len(own) < len(classes) and (unknown is not None or seen.all()):
+            # Brier's loss depends on the number of classes, so it must be that of the problem.
+            predicted, columns = P, classes
     if unknown is None:
-        return loss(y, answers, fitted.classes_)
-    seen = np.isin(y, fitted.classes_)
-    losses = unknown.copy()
-    losses[seen] = loss(y[seen], answers[seen], fitted.classes_)
-    return losses
+        return Evaluated(loss(y, predicted, columns), answers)
+    losses = unknown.losses.copy()
+    losses[seen] = loss(y[seen], predicted[seen], columns)
+    if answers is not None and unknown.answers is not None:
+        answers[~seen] = unknown.answers[~seen]
+    return Evaluated(losses, answers)
 
 
 def seeded(model: Any, random_state: int) -> Any:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import SettingsError
-from shiftune.evaluate.fitting import PooledFit, StudyData, TrialLosses, losses_of_fit, relative
+from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.fitting import PooledFit, StudyData, TrialLosses, evaluate_fit, relative
 from shiftune.evaluate.losses import Loss
 from shiftune.problem.site import rows_of
 
@@ -85,22 +86,21 @@ class LeaveSourcesOut:
         """Return the mixed losses."""
         if self.extra_fits == 0:
             return self._of_one_model(model, data, loss)
-        pooled = PooledFit().losses(clone(model), data, loss)
-        known = pooled.by_source
-        place = {name: j for j, name in enumerate(data.names)}
+        known = unseen = evaluate_fit(clone(model), data, loss)
+        losses = known.losses.copy()
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
-            evaluated = sorted(place[name] for name in group if name in place)
-            others = _without(group, data) if evaluated else None
+            names = [name for name in data.names if name in group]
+            others = _without(group, data) if names else None
             if others is None:
                 continue
-            before = np.concatenate([known[j] for j in evaluated])
-            names = [data.names[j] for j in evaluated]
-            unseen = losses_of_fit(clone(model), others, loss, names, before)
-            mixed = (1 - self.unseen) * before + self.unseen * unseen
-            ends = np.cumsum([len(known[j]) for j in evaluated])[:-1]
-            for j, own in zip(evaluated, np.split(mixed, ends), strict=True):
-                known[j] = own
-        return TrialLosses(known, pooled.naive)
+            rows = data.validation_rows(names)
+            own = evaluate_fit(clone(model), others, loss, names, known.at(rows))
+            unseen = unseen.with_rows(rows, own)
+            losses[rows] = (1 - self.unseen) * losses[rows] + self.unseen * own.losses
+        answers = None
+        if known.answers is not None and unseen.answers is not None:
+            answers = Answers(known.answers, unseen.answers, self.unseen)
+        return TrialLosses(data.by_site(losses), float(known.losses.mean()), answers)
 
     def _of_one_model(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         y = np.concatenate(data.y_validation)
@@ -109,9 +109,10 @@ class LeaveSourcesOut:
             if others is None:
                 continue
             if loss.needs != "predict_proba" or np.isin(y, others.y_train).all():
-                found = PooledFit().losses(model, others, loss).by_source
-                known = [x for x, name in zip(found, data.names, strict=True) if name not in group]
-                return TrialLosses(found, float(np.concatenate(known).mean()))
+                found = PooledFit().losses(model, others, loss)
+                pairs = zip(found.by_source, data.names, strict=True)
+                known = np.concatenate([own for own, name in pairs if name not in group])
+                return replace(found, naive=float(known.mean()))
         return PooledFit().losses(model, data, loss)
 
     def _nearest_to_a_quarter(self, source_rows: NDArray[np.str_]) -> list[tuple[str, ...]]:

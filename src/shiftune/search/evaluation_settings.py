@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
@@ -113,6 +113,7 @@ class EvaluationSettings:
             weights=None if weights is None else tuple(weights),
             names=_names(evaluated),
             labelled_target="" if few is None else few.name,
+            classes=_classes(model, problem, loss, [y_train, *(s.labels for s in evaluated)]),
         )
         return TrialContext(seeded(model, self.random_state), data, loss, risk, self.plan)
 
@@ -131,6 +132,14 @@ class EvaluationSettings:
                 stacklevel=3,
             )
         return weights
+
+
+def _classes(
+    model: Any, problem: ShiftProblem, loss: Loss, labels: Sequence[NDArray[Any]]
+) -> NDArray[Any] | None:
+    """Return the classes that predictions can have; None where predictions are values."""
+    values = problem.task == "regression" or (loss.needs == "predict" and is_regressor(model))
+    return None if values else np.unique(np.concatenate(labels))
 
 
 def _names(sites: Sequence[Site]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows, tunes_last_step
 
 if TYPE_CHECKING:
+    from shiftune.evaluate.answers import Answers
     from shiftune.risk.estimator import RiskEstimator
     from shiftune.risk.result import RiskEstimate
 
@@ -38,13 +39,15 @@ class TrialContext:
 class Outcome:
     """Outcome of a trial: a risk, or the reason why there is none.
 
-    `mean_loss` is the naive estimate, whichever estimator the search uses.
+    `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
+    predictions on the validation rows, where the plan keeps them.
     """
 
     risk: RiskEstimate | None
     failure: str
     seconds: float
     mean_loss: float = np.nan
+    answers: Answers | None = None
 
 
 def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
@@ -67,7 +70,8 @@ def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
             )
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
-        return Outcome(risk.condensed(), "", time.perf_counter() - start, losses.naive)
+        seconds = time.perf_counter() - start
+        return Outcome(risk.condensed(), "", seconds, losses.naive, losses.answers)
     except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search
         return Outcome(None, reason(error), time.perf_counter() - start)
 
