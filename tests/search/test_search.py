@@ -93,6 +93,14 @@ def params_of(search):
     return search.trials_.filter(like="param_").to_numpy()
 
 
+@pytest.fixture(scope="module")
+def far_away():
+    """A problem without a source that overlaps with the target."""
+    rng = np.random.default_rng(0)
+    sites = [(rng.normal(50, 1, (60, 1)), rng.normal(size=60)) for _ in range(2)]
+    return ShiftProblem.from_sites(sites, rng.normal(size=(50, 1)))
+
+
 class TestResults:
     def test_every_trial_is_the_estimate_of_its_model(self, toy):
         """The search's figures are those of doing each step by hand."""
@@ -218,16 +226,24 @@ class TestResults:
         assert list(search.risk_.names) == ["1", "2", "target"]
         np.testing.assert_array_equal(search.weights_[-1], 1.0)
 
-    def test_no_overlap_is_said_once(self):
-        rng = np.random.default_rng(0)
-        sites = [(rng.normal(50, 1, (60, 1)), rng.normal(size=60)) for _ in range(2)]
-        problem = ShiftProblem.from_sites(sites, rng.normal(size=(50, 1)))
+    def test_one_warning_where_no_source_overlaps(self, far_away):
         with pytest.warns(OverlapWarning) as caught:
-            search = make(risk="variance_reduced").fit(problem)
+            search = make(risk="variance_reduced").fit(far_away)
         assert len([w for w in caught if w.category is OverlapWarning]) == 1
         assert all(search.risk_.left_out)
         assert "fell back" in search.risk_.fallback
-        assert search.regret_bound() == np.inf
+
+    @pytest.mark.filterwarnings("ignore::shiftune.errors.OverlapWarning")
+    @pytest.mark.parametrize("risk", ["unbiased", "variance_reduced", estimate])
+    def test_no_regret_bound_of_a_fallback(self, far_away, risk):
+        assert make(risk=risk).fit(far_away).regret_bound() == np.inf
+
+    @pytest.mark.filterwarnings("ignore::shiftune.errors.OverlapWarning")
+    def test_random_effects_are_outside_the_theorem_also_where_they_fell_back(self, far_away):
+        search = make(risk="random_effects").fit(far_away)
+        assert "fell back" in search.risk_.fallback
+        with pytest.raises(SettingsError, match="'random_effects' is not one"):
+            search.regret_bound()
 
 
 class TestTrainingWeights:

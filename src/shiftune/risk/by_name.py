@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from shiftune.errors import SettingsError
@@ -36,7 +36,7 @@ class MethodRisk(RiskEstimator):
 class NaiveRisk(MethodRisk):
     """Mean loss over the rows of all sources, without correction; weights are not read."""
 
-    method: Method = "naive"
+    method: Method = field(default="naive", init=False)
     needs_ratio = False
     corrects = False
 
@@ -45,7 +45,7 @@ class NaiveRisk(MethodRisk):
 class OracleRisk(NaiveRisk):
     """Mean loss over the target's rows, whose labels were kept aside (experiments only)."""
 
-    method: Method = "oracle"
+    method: Method = field(default="oracle", init=False)
     uses_target_labels = True
 
 

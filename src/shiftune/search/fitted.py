@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import ProblemError, SettingsError
+from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.gp.bound import lowest_plausible_value
@@ -109,12 +110,16 @@ class FittedSearch(RefittedModel):
         Any other estimator is refused.
         """
         result = self._result()
-        risk = result.risk
-        if risk.fallback:
+        risk, given = result.risk, result.settings.risk
+        # A fallback has the method of its substitute. The method that a user's function asked for
+        # is then unknown, and infinity is true of any.
+        named = given.method if isinstance(given, MethodRisk) else None
+        if risk.fallback and (named is None or named in LAMBDA_UNBIASED):
             return np.inf
-        if risk.method not in LAMBDA_UNBIASED:
+        method = named or risk.method
+        if method not in LAMBDA_UNBIASED:
             raise SettingsError(
-                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
+                f"the regret bound holds for lambda-unbiased estimates; {method!r} is "
                 "not one: search with risk='unbiased' or risk='variance_reduced'"
             )
         return regret_bound(
