@@ -6,6 +6,7 @@ This module imports next to nothing, so that it also handles interrupts during a
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -21,6 +22,10 @@ STOPPED = 130
 # Seconds from Ctrl-C to the end of a process that reaches no safe point, because it is in a long
 # computation of compiled code. Nothing is lost: records and files are written as a whole.
 GRACE = 3.0
+
+# Folders that must not outlive the process, however it ends. Whoever makes one adds it, and
+# discards it when it is removed.
+temporary_folders: set[str] = set()
 
 _message = "stopped"
 _loaded = False
@@ -91,4 +96,6 @@ def _end() -> None:
     # Not through sys.stderr, which the main thread may hold.
     with suppress(OSError):
         os.write(2, f"{_message}\n".encode())
+    for folder in tuple(temporary_folders):
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(STOPPED)

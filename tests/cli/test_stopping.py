@@ -84,6 +84,16 @@ def test_the_same_command_completes_the_result(table, tune, moment, jobs):
 
 
 @pytest.mark.parametrize("how", ["stuck", "twice"])
+def test_no_data_are_left_in_the_temporary_folder(table, monkeypatch, how):
+    temporary = table / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    arguments = ["tune", "visits.csv", *ASKED, "--trials", 9, "--jobs", 2, "--out", "run"]
+    interrupted("shiftune.search.loop:Loop._outcome:2", *arguments, how=how)
+    assert list(temporary.glob("shiftune-*")) == []
+
+
+@pytest.mark.parametrize("how", ["stuck", "twice"])
 def test_compiled_code_does_not_hold_it_up(table, how):
     arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--out", "run"]
     assert GO_ON in interrupted("shiftune.evaluate.fitting:fit:4", *arguments, how=how)

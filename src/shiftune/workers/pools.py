@@ -21,7 +21,7 @@ from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
 
-from shiftune import interrupts
+from shiftune import entry, interrupts
 from shiftune.workers import in_worker
 
 ExecutorFactory = Callable[[], Executor]
@@ -95,8 +95,9 @@ class FilePool(Pool):
         self._executor = first
         self._time_limit = time_limit
         self._folder = tempfile.mkdtemp(prefix="shiftune-")
+        entry.temporary_folders.add(self._folder)
         # Also removes the folder when the program ends without close().
-        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._remove = weakref.finalize(self, _remove_folder, self._folder)
         try:
             in_worker.write_context(self._folder, context)
         except BaseException:
@@ -198,6 +199,11 @@ class LokyPool(FilePool):
         for process in list(self._processes.values()) if kill else []:
             kill_process_tree(process)  # also the processes that tasks have started
         self._executor.shutdown(wait=True)
+
+
+def _remove_folder(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    entry.temporary_folders.discard(folder)
 
 
 def _share_of_cores(n_workers: int) -> dict[str, str]:
