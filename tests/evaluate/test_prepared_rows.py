@@ -108,6 +108,30 @@ def test_what_does_not_fit_is_prepared_again(sites, monkeypatch):
     assert Counting.fits == 1 + 6 * (FITS - 1) + 1
 
 
+def test_workers_share_the_memory(monkeypatch):
+    rows = (np.zeros((100, 3)),)
+    monkeypatch.setattr(prepared_rows, "MOST_BYTES", 2 * rows[0].nbytes)
+
+    def prepared(sharers):
+        calls = []
+        kept = pickle.loads(pickle.dumps(PreparedRows(sharers)))  # as a worker receives it
+        for _ in range(5):
+            kept.get("key", lambda: calls.append("call") or rows)
+        return len(calls)
+
+    assert [prepared(sharers) for sharers in (1, 2, 3)] == [1, 1, 5]
+
+
+@pytest.mark.parametrize(("n_jobs", "sharers"), [(1, 1), (3, 3)])
+def test_a_search_divides_the_memory_by_its_workers(sites, monkeypatch, n_jobs, sharers):
+    def stop(task, context, **options):
+        raise InterruptedError(f"{context.prepared._sharers} sharers")
+
+    monkeypatch.setattr("shiftune.search.search.Workers", stop)
+    with pytest.raises(InterruptedError, match=f"{sharers} sharers"):
+        searched(sites, of(StandardScaler(), Ridge()), n_jobs=n_jobs)
+
+
 def test_other_rows_are_never_taken_for_the_same(sites):
     """A plan of one's own that changes the training rows gets them prepared anew."""
     X, y, site = sites

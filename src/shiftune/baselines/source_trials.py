@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import PooledFit, StudyData
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.problem import Site, Split
 from shiftune.risk import risk_named
 from shiftune.search.gp import VARIANCE_KEY
@@ -85,7 +86,8 @@ def try_on_sources(
     budget = shared_budget(n_trials, len(split.train), np.random.default_rng(random_state))
     searches = [
         (
-            _context(model, loss, train, validation),
+            # Each source has prepared rows of its own, in the one process that searches it.
+            _context(model, loss, train, validation, PreparedRows(len(budget))),
             space,
             trials,
             # Each source has its own random stream; otherwise all would try the same first points.
@@ -110,7 +112,9 @@ def _stream(random_state: int, j: int) -> int:
     return int(np.random.SeedSequence([random_state, j]).generate_state(1)[0])
 
 
-def _context(model: Any, loss: Loss, train: Site, validation: Site) -> TrialContext:
+def _context(
+    model: Any, loss: Loss, train: Site, validation: Site, prepared: PreparedRows
+) -> TrialContext:
     data = StudyData(
         X_train=train.X,
         y_train=train.labels,
@@ -121,7 +125,7 @@ def _context(model: Any, loss: Loss, train: Site, validation: Site) -> TrialCont
         weights=None,
         names=(validation.name,),
     )
-    return TrialContext(model, data, loss, risk_named("naive"), PooledFit())
+    return TrialContext(model, data, loss, risk_named("naive"), PooledFit(), prepared)
 
 
 def _search_source(

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-# Bytes that the prepared rows of a study may take in every process; the rows of further fits are
-# prepared anew in every trial. 100,000 rows in 115 columns, for five fits, take 300 MB.
+# Bytes that the prepared rows of a study may take in all worker processes of a machine together;
+# the rows of further fits are prepared anew in every trial. 100,000 rows in 115 columns, for five
+# fits, take 300 MB. A user's executor, whose processes may be on other machines, counts as one.
 MOST_BYTES = 512 * 2**20
 
 
@@ -26,9 +27,15 @@ class PreparedRows:
     >>> for trial in range(3):
     ...     Z, = rows.get("all sites", lambda: print("prepared") or (np.zeros((2, 1)),))
     prepared
+
+    Parameters
+    ----------
+    sharers : int
+        Number of objects like this one, in all processes, among which `MOST_BYTES` is divided.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sharers: int = 1) -> None:
+        self._sharers = sharers
         self._kept: dict[Hashable, tuple[Any, ...]] = {}
         self._bytes = 0.0
 
@@ -37,15 +44,15 @@ class PreparedRows:
         if key not in self._kept:
             found = prepare()
             size = sum(map(_bytes_of, found))
-            if self._bytes + size > MOST_BYTES:
+            if self._bytes + size > MOST_BYTES / self._sharers:
                 return found
             self._kept[key] = found
             self._bytes += size
         return deepcopy(self._kept[key])
 
-    def __reduce__(self) -> tuple[type[PreparedRows], tuple[()]]:
+    def __reduce__(self) -> tuple[type[PreparedRows], tuple[int]]:
         # Every process prepares its own rows, which costs less than sending them.
-        return PreparedRows, ()
+        return PreparedRows, (self._sharers,)
 
 
 def tunes_last_step(model: Any, params: Mapping[str, Any]) -> bool:

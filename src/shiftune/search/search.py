@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from shiftune import interrupts
 from shiftune.errors import ProblemError
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.models.space import check_names
 from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio import DensityRatio
@@ -43,7 +44,7 @@ from shiftune.search.settings import (
 )
 from shiftune.search.storage import only_search_of, open_study
 from shiftune.search.trial import TrialContext, run_trial
-from shiftune.workers import Workers
+from shiftune.workers import Workers, number_of_workers
 
 # Parameters that the report lists.
 OPTIONS = (
@@ -273,7 +274,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     def _run_trials(self) -> None:
         earlier = finished_trials(self.study_)
         self.study_.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        context = self._context()
+        prepared = PreparedRows(number_of_workers(self.n_jobs))
+        context = replace(self._context(), prepared=prepared)
         with (
             Workers(
                 run_trial,

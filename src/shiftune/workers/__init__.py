@@ -3,6 +3,6 @@
 Independent of searches. Imports neither pandas nor scikit-learn, so that a worker starts quickly.
 """
 
-from shiftune.workers.workers import OutOfTime, WorkerDied, Workers
+from shiftune.workers.workers import OutOfTime, WorkerDied, Workers, number_of_workers
 
-__all__ = ["OutOfTime", "WorkerDied", "Workers"]
+__all__ = ["OutOfTime", "WorkerDied", "Workers", "number_of_workers"]

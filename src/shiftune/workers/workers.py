@@ -21,13 +21,12 @@ from shiftune.workers.pools import FilePool, LokyPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
     from typing import Self
 
     from shiftune.workers.in_worker import Task
     from shiftune.workers.pools import ExecutorFactory, Pool
 
-__all__ = ["OutOfTime", "WorkerDied", "Workers"]
+__all__ = ["OutOfTime", "WorkerDied", "Workers", "number_of_workers"]
 
 logger = logging.getLogger("shiftune")
 
@@ -120,7 +119,7 @@ class Workers:
             )
         if executor is not None and n_jobs != 1:
             raise SettingsError(f"give n_jobs or executor, not both; got n_jobs={n_jobs}")
-        n_workers = _number_of_workers(n_jobs)
+        n_workers = number_of_workers(n_jobs)
         self._task = task
         self._context = context
         self._items: dict[int, _Item] = {}
@@ -236,12 +235,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(kill=kind is not None)
 
     def _flying(self) -> dict[Future[bytes], _Item]:
@@ -336,10 +330,10 @@ class Workers:
         return lost
 
 
-def _number_of_workers(n_jobs: int) -> int:
+def number_of_workers(n_jobs: int) -> int:
     """Read ``n_jobs`` as joblib does.
 
-    >>> _number_of_workers(3), _number_of_workers(-10_000)
+    >>> number_of_workers(3), number_of_workers(-10_000)
     (3, 1)
     """
     if n_jobs == 0:
