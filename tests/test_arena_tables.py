@@ -264,8 +264,8 @@ def test_criteria_say_what_is_met(arena, adjusted, not_met):
     found = list(arena.criteria.criteria(whole_results(adjusted), None, "adjusted"))
     failed = [one.demand for one in found if one.met is False]
     assert len(failed) == len(not_met)
-    for said in not_met:
-        assert any(said in demand for demand in failed), said
+    for wanted in not_met:
+        assert any(wanted in demand for demand in failed), wanted
     assert [one.met for one in found].count(None) == 1  # coverage on real tables
 
 
@@ -281,15 +281,15 @@ def test_the_report_has_the_figures_and_says_what_is_missing(arena, tmp_path):
     rows = [("a", 0, m, name, 1.5) for m in (10, 30, 100) for name in ("naive", "adjusted")]
     labelled(rows).to_csv(tmp_path / "labels.csv", index=False)
     arena.page.write_report(tmp_path, tmp_path / "out" / "arena.md")
-    said = (tmp_path / "out" / "arena.md").read_text()
-    assert "0.40 (0.40 to 0.40)" in said
-    assert "There is no training.csv" in said
-    assert "There is no labels.csv" not in said
+    text = (tmp_path / "out" / "arena.md").read_text()
+    assert "0.40 (0.40 to 0.40)" in text
+    assert "There is no training.csv" in text
+    assert "There is no labels.csv" not in text
     drawn = {path.stem for path in (tmp_path / "out" / "arena").iterdir() if path.suffix == ".svg"}
     assert len(list((tmp_path / "out" / "arena").iterdir())) == len(drawn)
     assert drawn == {"regret", "datasets", "labels", "coverage"}
     for name in drawn:
-        assert f"](arena/{name}.svg)" in said
+        assert f"](arena/{name}.svg)" in text
 
 
 def test_results_that_cannot_be_compared_are_refused(arena, tmp_path):

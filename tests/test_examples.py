@@ -33,8 +33,8 @@ def test_it_runs(name, monkeypatch, tmp_path, capsys):
     assert "RiskEstimate" in printed
     if name in SHOWN:
         lines = [rounded(line) for line in printed.splitlines()]
-        for said in shown_lines(SHOWN[name]):
-            assert any(line[: len(said)] == said for line in lines), said
+        for shown in shown_lines(SHOWN[name]):
+            assert any(line[: len(shown)] == shown for line in lines), shown
 
 
 def rounded(text):

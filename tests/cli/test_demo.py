@@ -27,7 +27,7 @@ def test_the_demonstration(tmp_path, monkeypatch):
     lines = [line.split() for line in done.output.splitlines() if line.strip()]
     rows = {line[0]: line for line in lines if line[-1] in ("yes", "no")}
     assert list(rows) == list(demo.METHODS)
-    # The same model was fitted for all; what differs is the split, and what is said of it.
+    # The same model was fitted for all; only the split and the estimate differ.
     assert all(0.4 < float(row[-2]) < 0.9 for row in rows.values())
     assert (tmp_path / "shiftune-demo" / "report.html").read_text() == "the report"
 

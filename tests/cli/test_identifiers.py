@@ -67,11 +67,11 @@ def test_names_that_predictions_have_themselves(cases, tune):
 
 def test_an_identifier_cannot_be_kept(cases, tune):
     cases.to_csv("cases.csv", index=False)
-    said = tune("cases.csv", "--id", "case", "--keep", "case", code=2).output
-    assert "column 'case' is in --keep, and in --drop or --id" in said
+    output = tune("cases.csv", "--id", "case", "--keep", "case", code=2).output
+    assert "column 'case' is in --keep, and in --drop or --id" in output
     for name, role in (("ward", "site"), ("cost", "label")):
-        said = " ".join(tune("cases.csv", "--id", name, code=2).output.split())
-        assert f"column '{name}' is the {role}; leave it out of --id" in said
+        output = " ".join(tune("cases.csv", "--id", name, code=2).output.split())
+        assert f"column '{name}' is the {role}; leave it out of --id" in output
     assert "did you mean 'case'?" in tune("cases.csv", "--id", "cases", code=2).output
 
 
@@ -111,8 +111,8 @@ def test_codes_of_sites_labels_and_cases(visits, folder, tune, run):
         pid=[f"{number:05}" for number in np.random.default_rng(0).permutation(99999)[:240]],
     )
     table.to_csv("codes.csv", index=False)
-    said = tune("codes.csv", "--out", "run", label="ill", model="logistic", target="7").output
-    assert "Expected log loss at 007" in said
+    output = tune("codes.csv", "--out", "run", label="ill", model="logistic", target="7").output
+    assert "Expected log loss at 007" in output
     found = pd.read_csv("run/predictions.csv", dtype=str)
     assert list(found) == ["pid", "row", "prediction", "probability_01", "probability_02"]
     assert set(found["prediction"]) <= {"01", "02"}

@@ -89,12 +89,12 @@ def test_files(table, tune, name, content, message):
 def test_label_missing_in_a_source(visits, folder, tune):
     visits.loc[[90, 95, 100], "cost"] = np.nan
     visits.to_csv("visits.csv", index=False)
-    said = flat(tune("visits.csv", "--drop", "ill", code=2))
-    assert "site 'B': the label 'cost' is missing in 3 of 80 rows" in said
-    assert "--drop-unlabelled" in said
+    message = flat(tune("visits.csv", "--drop", "ill", code=2))
+    assert "site 'B': the label 'cost' is missing in 3 of 80 rows" in message
+    assert "--drop-unlabelled" in message
     assert sorted(os.listdir()) == ["visits.csv"]
-    said = tune("visits.csv", "--drop", "ill", "--drop-unlabelled").output
-    assert "3 row(s) of site 'B' without label are left out" in said
+    message = tune("visits.csv", "--drop", "ill", "--drop-unlabelled").output
+    assert "3 row(s) of site 'B' without label are left out" in message
 
 
 def test_a_site_without_any_label(visits, folder, tune):
@@ -115,8 +115,8 @@ def test_text_among_the_labels(visits, folder, tune):
 
 def test_labels_too_large_to_square(visits, folder, tune):
     visits.drop(columns="ill").assign(cost=visits["cost"] * 1e100).to_csv("visits.csv", index=False)
-    said = flat(tune("visits.csv", "--out", "run", code=2))
-    assert "the labels are numbers of up to 2e+102, whose squared loss is too large" in said
+    message = flat(tune("visits.csv", "--out", "run", code=2))
+    assert "the labels are numbers of up to 2e+102, whose squared loss is too large" in message
     assert not (folder / "run").exists()
 
 
@@ -124,14 +124,14 @@ def test_a_folder_of_other_data(visits, table, tune):
     tune("visits.csv", "--out", "run")
     kept = {path: path.read_bytes() for path in (table / "run").iterdir()}
     visits.drop(columns="ill").iloc[:-1].to_csv("fewer.csv", index=False)
-    said = flat(tune("fewer.csv", "--out", "run", code=2))
-    assert "holds results of other settings (other data)" in said
-    said = flat(tune("visits.csv", "--out", "run", "--seed", 1, code=2))
-    assert "(seed: 0, now 1)" in said
-    said = flat(tune("visits.csv", "--out", "run", "--drop", "bmi", code=2))
-    assert "(drop: none, now 'bmi')" in said
-    said = flat(tune("fewer.csv", "--out", "run", "--seed", 1, code=2))
-    assert "(seed: 0, now 1; other data)" in said
+    message = flat(tune("fewer.csv", "--out", "run", code=2))
+    assert "holds results of other settings (other data)" in message
+    message = flat(tune("visits.csv", "--out", "run", "--seed", 1, code=2))
+    assert "(seed: 0, now 1)" in message
+    message = flat(tune("visits.csv", "--out", "run", "--drop", "bmi", code=2))
+    assert "(drop: none, now 'bmi')" in message
+    message = flat(tune("fewer.csv", "--out", "run", "--seed", 1, code=2))
+    assert "(seed: 0, now 1; other data)" in message
     assert kept == {path: path.read_bytes() for path in (table / "run").iterdir()}
 
 
@@ -175,8 +175,8 @@ def test_no_permission(table, tune, monkeypatch):
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
-    said = flat(tune("visits.csv", "--out", "run", code=2))
-    assert "results cannot be written to run (Permission denied); give another folder" in said
+    message = flat(tune("visits.csv", "--out", "run", code=2))
+    assert "results cannot be written to run (Permission denied); give another folder" in message
 
 
 def test_nothing_is_half_written(table, tune, monkeypatch):
@@ -196,8 +196,8 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
 
 def test_all_trials_fail(table, tune):
     (table / "s.toml").write_text('alpha = { low = 1.0, high = 2.0 }\nsolver = ["no such"]')
-    said = flat(tune("visits.csv", "--out", "run", "--space", "s.toml", code=2))
-    assert "all 2 trials failed" in said
+    message = flat(tune("visits.csv", "--out", "run", "--space", "s.toml", code=2))
+    assert "all 2 trials failed" in message
     assert not (table / "run").exists()
 
 
@@ -240,11 +240,11 @@ def test_packages_that_are_not_there(table, visits, tune, monkeypatch):
 
     visits.to_parquet("visits.parquet")
     monkeypatch.setattr("shiftune.models.by_name.import_module", missing)
-    said = flat(tune("visits.csv", model="lightgbm", code=2))
-    assert "pip install 'shiftune[lightgbm]'" in said
+    message = flat(tune("visits.csv", model="lightgbm", code=2))
+    assert "pip install 'shiftune[lightgbm]'" in message
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    said = flat(tune("visits.parquet", code=2))
-    assert "pip install 'shiftune[parquet]'" in said
+    message = flat(tune("visits.parquet", code=2))
+    assert "pip install 'shiftune[parquet]'" in message
 
 
 def test_a_model_that_skops_cannot_store(table, tune, monkeypatch):
@@ -255,7 +255,7 @@ def test_a_model_that_skops_cannot_store(table, tune, monkeypatch):
         raise TypeError("no way")
 
     monkeypatch.setattr(skops.io, "dumps", fail)
-    said = flat(tune("visits.csv", "--out", "run"))
-    assert "loading the model executes code" in said
+    message = flat(tune("visits.csv", "--out", "run"))
+    assert "loading the model executes code" in message
     assert (table / "run" / f"model{storing.PICKLED}").exists()
     assert not (table / "run" / "model.skops").exists()

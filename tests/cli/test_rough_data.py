@@ -114,9 +114,9 @@ def test_two_hundred_columns(visits, tune):
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(240, 200)), columns=[f"gene {i}" for i in range(200)])
     pd.concat([visits, wide], axis=1).to_csv("wide.csv.gz", index=False)
-    said = tune("wide.csv.gz").output
-    assert "202 numbers, 2 categories" in said
-    assert "gene 7 " not in said  # not one line per column
+    output = tune("wide.csv.gz").output
+    assert "202 numbers, 2 categories" in output
+    assert "gene 7 " not in output  # not one line per column
 
 
 def test_a_class_that_one_site_lacks(visits, noted):
@@ -153,16 +153,16 @@ def test_names_that_look_like_markup(visits, tune):
     visits["ward"] = visits["ward"].replace("B", "[red]B[/red]")
     visits["[bold]x[/]"] = 1
     visits.to_csv("odd.csv", index=False)
-    said = tune("odd.csv").output
-    assert "[red]B[/red]" in said
-    assert "[bold]x[/]" in said
+    output = tune("odd.csv").output
+    assert "[red]B[/red]" in output
+    assert "[bold]x[/]" in output
 
 
 def test_semicolons_decimal_commas_and_old_encodings(visits, noted, tune):
     visits["größe"] = np.where(visits["smoker"], "groß", "klein")
     visits.to_csv("euro.csv", index=False, sep=";", decimal=",", encoding="cp1252")
-    said = tune("euro.csv", "--json").stdout
-    kinds = {c["column"]: c["kind"] for c in json.loads(said)["columns"]}
+    output = tune("euro.csv", "--json").stdout
+    kinds = {c["column"]: c["kind"] for c in json.loads(output)["columns"]}
     assert kinds == {
         "age": "number",
         "smoker": "category",

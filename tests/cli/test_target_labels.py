@@ -42,12 +42,12 @@ def test_the_same_search_in_python(few, folder, tune):
 
 def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
     out = folder / "run"
-    said = " ".join(tune("few.csv", USE, "--out", "run").output.split())
-    assert "A: 80 rows, 20 of them with a label" in said
+    output = " ".join(tune("few.csv", USE, "--out", "run").output.split())
+    assert "A: 80 rows, 20 of them with a label" in output
     assert (
         "labels of 20 of 80 rows of the target are used: all evaluate the trials (with a risk "
         "estimator other than adjusted, some do and the rest train the trials' models), and all "
-        "train the final model" in said
+        "train the final model" in output
     )
     assert json.loads((out / "settings.json").read_text())["options"]["use_target_labels"] is True
     assert json.loads((out / "best.json").read_text())["target_labels_used"] == 20
@@ -64,8 +64,8 @@ def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
 def test_it_is_another_question(few, tune, first):
     tune("few.csv", "--out", "run", *first)
     other = [] if first else [USE]
-    said = " ".join(tune("few.csv", "--out", "run", *other, code=2).output.split())
-    assert f"(use_target_labels: {bool(first)}, now {not first})" in said
+    output = " ".join(tune("few.csv", "--out", "run", *other, code=2).output.split())
+    assert f"(use_target_labels: {bool(first)}, now {not first})" in output
 
 
 def test_a_folder_from_before_the_option(few, folder, tune, run):
@@ -85,30 +85,30 @@ def test_text_among_labels_that_are_set_aside(few, folder, tune):
     few.to_csv("few.csv", index=False)
     tune("few.csv", "--out", "run")
     assert pd.api.types.is_float_dtype(pd.read_csv("run/predictions.csv")["prediction"])
-    said = " ".join(tune("few.csv", "--out", "used", USE, code=2).output.split())
-    assert "'pending'" in said
+    output = " ".join(tune("few.csv", "--out", "used", USE, code=2).output.split())
+    assert "'pending'" in output
 
 
 def test_without_it_a_note_says_how(few, tune):
-    said = " ".join(tune("few.csv", "--out", "run").output.split())
+    output = " ".join(tune("few.csv", "--out", "run").output.split())
     assert (
         f"labels of 20 rows of the target are set aside and never used; to use them: tune {USE}"
-        in said
+        in output
     )
     assert "label_used" not in pd.read_csv("run/predictions.csv")
 
 
 def test_no_label_to_use(few, folder, tune):
     few.assign(cost=few["cost"].where(few["ward"] != "A")).to_csv("none.csv", index=False)
-    said = " ".join(tune("none.csv", USE, "--out", "run", code=2).output.split())
-    assert "no row of the target has a label in 'cost'" in said
+    output = " ".join(tune("none.csv", USE, "--out", "run", code=2).output.split())
+    assert "no row of the target has a label in 'cost'" in output
     assert not (folder / "run").exists()
 
 
 def test_all_rows_have_labels(visits, tune):
     visits.drop(columns="ill").to_csv("all.csv", index=False)
-    said = " ".join(tune("all.csv", USE, "--out", "run").output.split())
-    assert "all 80 rows of the target have labels, which are used" in said
+    output = " ".join(tune("all.csv", USE, "--out", "run").output.split())
+    assert "all 80 rows of the target have labels, which are used" in output
     assert pd.read_csv("run/predictions.csv")["label_used"].all()
 
 
@@ -117,17 +117,17 @@ def test_classes_of_the_target(visits, tune):
     table = visits.drop(columns="cost")
     table.loc[(table["ward"] == "A") & (table.index >= 1), "ill"] = None
     table.to_csv("one.csv", index=False)
-    said = tune("one.csv", USE, "--out", "run", label="ill", model="logistic").output
-    assert "has no row of class" not in said
+    output = tune("one.csv", USE, "--out", "run", label="ill", model="logistic").output
+    assert "has no row of class" not in output
     table.loc[0, "ill"] = "perhaps"
     table.to_csv("new.csv", index=False)
-    said = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
-    assert "the class(es) ['perhaps'], which no source has" in said
-    assert ": correct the spelling, leave those labels empty, or add a source" in said
+    output = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
+    assert "the class(es) ['perhaps'], which no source has" in output
+    assert ": correct the spelling, leave those labels empty, or add a source" in output
     table.loc[0, "ill"] = "Yes"
     table.to_csv("new.csv", index=False)
-    said = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
-    assert "correct the spelling ('yes' for 'Yes'?), leave" in said
+    output = " ".join(tune("new.csv", USE, label="ill", model="logistic", code=2).output.split())
+    assert "correct the spelling ('yes' for 'Yes'?), leave" in output
 
 
 @pytest.mark.parametrize(("label", "model"), [("ill", "logistic"), ("cost", "ridge")])
@@ -137,10 +137,10 @@ def test_what_would_fail_is_not_advised(visits, tune, label, model):
     table = visits[["ward", "age", label]].copy()
     table.loc[0, label] = new
     table.to_csv("new.csv", index=False)
-    said = " ".join(tune("new.csv", "--out", "run", label=label, model=model).output.split())
-    assert "labels of 80 rows of the target are set aside and never used" in said
-    assert (f"to use them: tune {USE}" in said) == (label == "cost")
-    assert ("no source has the class(es) 'perhaps'" in said) == (label == "ill")
+    output = " ".join(tune("new.csv", "--out", "run", label=label, model=model).output.split())
+    assert "labels of 80 rows of the target are set aside and never used" in output
+    assert (f"to use them: tune {USE}" in output) == (label == "cost")
+    assert ("no source has the class(es) 'perhaps'" in output) == (label == "ill")
 
 
 @pytest.mark.parametrize(("risk", "judging"), [("naive", 6), ("variance_reduced", 8)])
@@ -159,10 +159,10 @@ def test_what_labels_would_buy(visits, folder, tune):
     assert USE not in tune("two.csv", "--out", "two").output
     table.loc[200:, "ward"] = "D"
     table.to_csv("three.csv", index=False)
-    said = " ".join(tune("three.csv", "--out", "three").output.split())
-    assert "estimate ± std. error" in said
-    assert "Labelling 10 / 30 random rows of A would narrow the 95 % interval from ±" in said
-    assert f"({USE})" in said
+    output = " ".join(tune("three.csv", "--out", "three").output.split())
+    assert "estimate ± std. error" in output
+    assert "Labelling 10 / 30 random rows of A would narrow the 95 % interval from ±" in output
+    assert f"({USE})" in output
     visits.assign(ward=table["ward"]).drop(columns="ill").to_csv("aside.csv", index=False)
     assert "Labelling 10 / 30 random rows of A" in " ".join(tune("aside.csv").output.split())
     worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]

@@ -23,7 +23,7 @@ def read(path):
 
 def test_a_run_leaves_everything(visits, folder, tune):
     visits.drop(columns="ill").assign(nr=range(240)).to_csv("visits.csv", index=False)
-    said = tune("visits.csv", "--out", "run", trials=3).output
+    output = tune("visits.csv", "--out", "run", trials=3).output
     out = folder / "run"
     assert {path.name for path in out.iterdir()} == {
         "study.journal",
@@ -39,12 +39,12 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert best["risk"]["low"] < best["risk"]["value"] < best["risk"]["high"]
     assert best["risk"]["method"] == "adjusted"
     assert best["fast"] is False
-    assert "one model per trial" not in said
+    assert "one model per trial" not in output
     trials = pd.read_csv(out / "trials.csv")
     assert len(trials) == best["trials"] == 3
     assert trials["param_alpha"][best["best_trial"]] == pytest.approx(best["params"]["alpha"])
     assert trials["risk"].min() == pytest.approx(best["risk"]["value"])
-    assert "Expected squared error at A" in said
+    assert "Expected squared error at A" in output
     settings = read(out / "settings.json")
     assert settings["options"]["seed"] == 0
     assert settings["runs"][0]["versions"]["python"].startswith("3.")
@@ -92,8 +92,8 @@ def test_labels_of_the_target_are_never_used(visits, folder, tune):
     visits.to_csv("with.csv", index=False)
     visits.loc[visits["ward"] == "A", "cost"] = np.nan
     visits.to_csv("without.csv", index=False)
-    said = tune("with.csv", "--out", "with").output
-    assert "labels of 80 rows of the target are set aside" in said
+    output = tune("with.csv", "--out", "with").output
+    assert "labels of 80 rows of the target are set aside" in output
     assert "set aside" not in tune("without.csv", "--out", "without").output
     for name in ("best.json", "predictions.csv"):
         assert (folder / "with" / name).read_text() == (folder / "without" / name).read_text()
@@ -152,11 +152,11 @@ def test_diagnose_shows_a_site_out_of_reach(visits, folder, run):
     visits.loc[visits["ward"] == "C", "age"] += 200
     visits.to_parquet("visits.parquet")
     args = ["--site", "ward", "--target", "A", "--label", "cost"]
-    said = " ".join(run("diagnose", "visits.parquet", *args, "--drop", "ill").output.split())
-    assert "overlaps well" in said
-    assert "doubtful: few target-like rows" in said
-    assert said.index("overlaps well") < said.index("doubtful: few")
-    assert "1 of 2 sources overlaps with A" in said
+    output = " ".join(run("diagnose", "visits.parquet", *args, "--drop", "ill").output.split())
+    assert "overlaps well" in output
+    assert "doubtful: few target-like rows" in output
+    assert output.index("overlaps well") < output.index("doubtful: few")
+    assert "1 of 2 sources overlaps with A" in output
 
 
 def test_a_space_file(visits, folder, tune, run):
@@ -169,8 +169,8 @@ def test_a_space_file(visits, folder, tune, run):
     assert trials["param_alpha"].apply(float.is_integer).sum() < 3  # 1 to 2, not 1 or 2
     run("report", "run")  # from the folder alone
     (folder / "s.toml").write_text("alpha = { low = 1, high = 3 }")
-    said = tune("visits.csv", "--out", "run", "--space", "s.toml", code=2).output
-    assert "other space" in said
+    output = tune("visits.csv", "--out", "run", "--space", "s.toml", code=2).output
+    assert "other space" in output
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -204,12 +204,12 @@ def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
 
 
 def test_help_is_complete(run):
-    said = run("--help").output
+    output = run("--help").output
     for name in ("tune", "diagnose", "models", "report", "demo"):
-        assert name in said
-    said = run("tune", "--help").output
+        assert name in output
+    output = run("tune", "--help").output
     for name in ("lightgbm", "variance_reduced", "log_loss", "--drop-unlabelled"):
-        assert name in said
+        assert name in output
 
 
 HEAVY = {"numpy", "pandas", "scipy", "sklearn", "optuna", "joblib", "lightgbm", "plotly"}
@@ -243,8 +243,8 @@ def test_the_example_of_the_help_works(visits, folder, run, monkeypatch, page):
     visits.drop(columns="cost").assign(ill=(visits["ill"] == "yes").astype(int)).to_csv(
         "data.csv", index=False
     )
-    said = run(*page).output
-    (line,) = [line.strip(" │") for line in said.splitlines() if "shiftune tune data" in line]
+    output = run(*page).output
+    (line,) = [line.strip(" │") for line in output.splitlines() if "shiftune tune data" in line]
     run(*line.split()[1:], "--trials", 1)
 
 
@@ -284,8 +284,8 @@ def test_without_the_packages_of_the_report(visits, folder, tune, monkeypatch):
     """Everything else is there, and a sentence says what is missing."""
     monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    said = tune("visits.csv", "--out", "run").output
-    assert "no report, because packages are missing" in said
+    output = tune("visits.csv", "--out", "run").output
+    assert "no report, because packages are missing" in output
     assert (folder / "run" / "best.json").exists()
     assert not (folder / "run" / "report.html").exists()
 
@@ -300,11 +300,11 @@ def test_a_report_of_a_changed_table(visits, folder, tune, run):
 
 def test_fast_is_another_question(visits, folder, tune, run):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    said = " ".join(tune("visits.csv", "--out", "quick", "--fast").output.split())
-    assert "risk adjusted, one model per trial, seed 0" in said
+    output = " ".join(tune("visits.csv", "--out", "quick", "--fast").output.split())
+    assert "risk adjusted, one model per trial, seed 0" in output
     assert read(folder / "quick" / "best.json")["fast"] is True
     run("report", "quick")
     assert "fast" in tune("visits.csv", "--out", "quick", code=2).output
-    said = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output
-    assert "naive fits one model" in " ".join(said.split())
+    output = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output
+    assert "naive fits one model" in " ".join(output.split())
     assert not (folder / "other").exists()

@@ -172,7 +172,7 @@ LOG = loss_named("log_loss")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ((-1,), "extra_fits"),
         ((1,), "extra_fits"),
@@ -180,8 +180,8 @@ LOG = loss_named("log_loss")
         ((0, 1.0), "nothing to mix"),
     ],
 )
-def test_mistakes(options, said):
-    with pytest.raises(ProblemError, match=said):
+def test_mistakes(options, message):
+    with pytest.raises(ProblemError, match=message):
         LeaveSourcesOut(*options)
 
 

@@ -87,7 +87,7 @@ class TestTargetLabels:
         df.loc[rows[:12], "readmitted"] = "yes"
         return df
 
-    def test_hidden_by_default_and_said(self, labelled):
+    def test_hidden_by_default_with_a_warning(self, labelled):
         with pytest.warns(DataWarning, match="60 label.*'A' are hidden"):
             problem = read(labelled)
         assert problem.target.y is None
@@ -203,7 +203,7 @@ class TestLabels:
         problem = ShiftProblem.from_sites([site, site], np.zeros((9, 1)))
         assert problem.task == task
 
-    def test_task_can_be_said(self):
+    def test_task_can_be_given(self):
         site = np.zeros((40, 1)), np.arange(40) % 5
         assert ShiftProblem.from_sites([site] * 2, site[0], task="regression").classes.size == 0
 

@@ -254,7 +254,7 @@ def test_a_single_labelled_row_is_not_certain():
 
 
 @pytest.mark.parametrize(
-    ("options", "losses", "said"),
+    ("options", "losses", "message"),
     [
         ({"prior_r2": 0}, [np.ones(5), np.ones(5)], "prior_r2 must lie between"),
         ({"source_pseudo_rows": 0}, [np.ones(5), np.ones(5)], "source_pseudo_rows must be"),
@@ -263,10 +263,10 @@ def test_a_single_labelled_row_is_not_certain():
         ({}, [np.ones(5), np.full(5, np.nan)], "not finite"),
     ],
 )
-def test_mistakes(options, losses, said):
+def test_mistakes(options, losses, message):
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, 1)) for _ in range(2)]
-    with pytest.raises(ProblemError, match=said):
+    with pytest.raises(ProblemError, match=message):
         RegressionAdjusted(**options).fit(rng.normal(size=(9, 1)), X).estimate(losses)
 
 

@@ -62,7 +62,7 @@ def test_labels_that_are_there_are_not_counted_twice():
 
 
 @pytest.mark.parametrize(
-    ("options", "counts", "said"),
+    ("options", "counts", "message"),
     [
         ({"risk": "naive"}, [10], "risk='adjusted'"),
         ({"sources": 2}, [10], "at least 3 sources"),
@@ -70,6 +70,6 @@ def test_labels_that_are_there_are_not_counted_twice():
         ({}, [], "whole numbers"),
     ],
 )
-def test_mistakes(options, counts, said):
-    with pytest.raises(ProblemError, match=said):
+def test_mistakes(options, counts, message):
+    with pytest.raises(ProblemError, match=message):
         searched(0.5, **options).label_worth(counts)
