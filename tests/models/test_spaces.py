@@ -15,7 +15,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
-from shiftune.models import spaces
+from shiftune.models import penalised, spaces
 from shiftune.models.space import check, check_names
 
 READY = {
@@ -27,6 +27,9 @@ READY = {
         spaces.xgboost,
         spaces.hist_gradient_boosting,
         spaces.random_forest,
+        spaces.extra_trees,
+        spaces.linear,
+        spaces.kernel,
         spaces.logistic,
         spaces.ridge,
         spaces.elastic_net,
@@ -56,6 +59,9 @@ def models(name):
             ensemble.RandomForestClassifier(30),
             ensemble.RandomForestRegressor(30),
         ),
+        "extra_trees": (ensemble.ExtraTreesClassifier(30), ensemble.ExtraTreesRegressor(30)),
+        "linear": (penalised.ProductsClassifier(), penalised.ProductsRegressor()),
+        "kernel": (penalised.KernelClassifier(), penalised.KernelRegressor()),
         "logistic": (linear_model.LogisticRegression(), None),
         "ridge": (linear_model.RidgeClassifier(), linear_model.Ridge()),
         "elastic_net": (None, linear_model.ElasticNet()),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from shiftune import names
@@ -14,8 +13,8 @@ from shiftune.cli.options import Role, TuneOptions, values_of
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, ready_model, space_entries, space_from_entries
-from shiftune.problem import PAPER_SHARES, ShiftProblem
 from shiftune.search import ShiftSearch
+from shiftune.search.families import table_size
 from shiftune.search.settings import check_settings, loss_for
 from shiftune.spelling import check_choice
 from shiftune.tables import SiteTable, read_as_written, read_file, site_table
@@ -55,8 +54,8 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     task = table.problem.task
     if options.loss is not None:
         check_choice(options.loss, names.LOSSES_OF[task], f"loss for {task}")
-    rows = _fewest_training_rows(table.problem)
-    model = ready_model(options.model, task, table.schema, training_rows=rows)
+    size = table_size(table.problem, table.schema)
+    model = ready_model(options.model, task, table.schema, size=size)
     space = model.space
     if options.space is not None:
         space = space_from_entries(options.space, model.bare, model.space)
@@ -95,12 +94,3 @@ def _identifiers(path: Path, table: SiteTable) -> pd.DataFrame:
         return pd.DataFrame(index=range(len(table.target_rows)))
     written = read_as_written(path, table.identifiers)
     return written.iloc[table.target_rows].reset_index(drop=True)
-
-
-def _fewest_training_rows(problem: ShiftProblem) -> int:
-    """Return the smallest number of training rows of any model: some leave out several sources."""
-    # Rounding may cost every source a row.
-    rows = [max(int(PAPER_SHARES[1] * len(site)) - 1, 0) for site in problem.sources]
-    by_name = dict(zip(problem.names, rows, strict=True))
-    groups = LeaveSourcesOut().groups(np.repeat(problem.names, rows))
-    return sum(rows) - max((sum(by_name[name] for name in group) for group in groups), default=0)

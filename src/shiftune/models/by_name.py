@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from optuna.distributions import IntDistribution
 from sklearn.pipeline import Pipeline
@@ -22,6 +22,8 @@ from shiftune.spelling import check_choice
 from shiftune.tables import Schema
 
 STEP = "model"
+# Squares and products of 20 columns are 230 features; of more columns they would be thousands.
+MOST_SQUARED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class KnownModel:
         Whether the regressor needs a standardised label.
     wrapper : function or None
         Wrapper of the classifier, and the prefix of the model's parameters in it.
+    cells_per_tree : int
+        Rows x columns that a tree of a forest is grown on at most; 0 is no limit.
     """
 
     about: str
@@ -54,6 +58,7 @@ class KnownModel:
     options: Mapping[str, Any]
     scaled_label: bool = False
     wrapper: tuple[Callable[[Any], Any], str] | None = None
+    cells_per_tree: int = 0
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -63,6 +68,16 @@ class KnownModel:
             (self.classifier, "classification"),
         )
         return tuple(task for name, task in both if name)
+
+
+class TableSize(NamedTuple):
+    """Size of the data that a model is fitted to, which limits what it may cost.
+
+    `rows` is the fewest that any fit has, `columns` the number after `preparation`.
+    """
+
+    rows: int
+    columns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +120,9 @@ def _calibrated(classifier: Any) -> Any:
 # wait for each other, and on small tables already those of a single one.
 ONE_THREAD = {"n_jobs": 1}
 
+# 5000 rows of 20 columns: 100 such trees take a second. Of more rows every tree draws its own.
+CELLS_PER_TREE = 100_000
+
 MODELS: dict[ModelName, KnownModel] = complete(
     names.MODELS,
     {
@@ -139,6 +157,31 @@ MODELS: dict[ModelName, KnownModel] = complete(
             "RandomForestRegressor",
             "RandomForestClassifier",
             spaces.random_forest,
+            {},
+        ),
+        "extra_trees": KnownModel(
+            "averaged trees, split at random",
+            "sklearn.ensemble",
+            "ExtraTreesRegressor",
+            "ExtraTreesClassifier",
+            spaces.extra_trees,
+            {"min_samples_leaf": 5, "max_features": 0.5},
+            cells_per_tree=CELLS_PER_TREE,
+        ),
+        "linear": KnownModel(
+            "linear, with products of columns",
+            "shiftune.models.penalised",
+            "ProductsRegressor",
+            "ProductsClassifier",
+            spaces.linear,
+            {},
+        ),
+        "kernel": KnownModel(
+            "kernel machine, Nystroem features",
+            "shiftune.models.penalised",
+            "KernelRegressor",
+            "KernelClassifier",
+            spaces.kernel,
             {},
         ),
         "ridge": KnownModel(
@@ -195,9 +238,9 @@ MODELS: dict[ModelName, KnownModel] = complete(
 def ready_model(
     name: str,
     task: Task,
-    columns: Schema | Mapping[str, ColumnKind],
+    columns: Schema | Mapping[str, ColumnKind] | None,
     *,
-    training_rows: int | None = None,
+    size: TableSize | None = None,
 ) -> ReadyModel:
     """Return a model by name, for a table with these columns.
 
@@ -205,10 +248,11 @@ def ready_model(
     ----------
     name : one of `MODELS`
     task : {"classification", "regression"}
-    columns : Schema, or mapping from column names to "number", "category" or "date"
-        The columns that the model reads.
-    training_rows : int, optional
-        Number of rows that a trial is trained on; an upper bound on the number of neighbours.
+    columns : Schema, or mapping from column names to "number", "category" or "date", or None
+        The columns that the model reads; None for arrays of numbers.
+    size : TableSize, optional
+        Limits the number of neighbours by the rows, squares and products to tables of few
+        columns, and the rows that a tree of "extra_trees" is grown on.
 
     Examples
     --------
@@ -224,15 +268,26 @@ def ready_model(
             f"{', '.join(others)}"
         )
     bare = _class_of(name, model, task)(**model.options)
-    inside, prefix = _wrapped(bare, model, task)
-    schema = columns if isinstance(columns, Schema) else Schema(columns)
-    pipeline = Pipeline([*preparation(schema).steps, (STEP, inside)])
     space = model.space()
-    neighbours = space.get("n_neighbors")
-    if training_rows and isinstance(neighbours, IntDistribution):
-        most = max(1, min(neighbours.high, training_rows))
-        space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
+    if size is not None:
+        _limit(bare, space, model, size)
+    inside, prefix = _wrapped(bare, model, task)
+    schema = columns if columns is None or isinstance(columns, Schema) else Schema(columns)
+    pipeline = Pipeline([*preparation(schema).steps, (STEP, inside)])
     return ReadyModel(pipeline, bare, f"{STEP}__{prefix}", space)
+
+
+def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
+    """Bound the cost of a model, and leave out what a table of this size has no use for."""
+    neighbours = space.get("n_neighbors")
+    if isinstance(neighbours, IntDistribution):
+        most = max(1, min(neighbours.high, size.rows))
+        space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
+    if size.columns > MOST_SQUARED:
+        space.pop("degree", None)
+    if model.cells_per_tree and size.rows * size.columns > model.cells_per_tree:
+        rows = max(1, model.cells_per_tree // size.columns)
+        bare.set_params(bootstrap=True, max_samples=rows)
 
 
 def _class_of(name: str, model: KnownModel, task: Task) -> Any:

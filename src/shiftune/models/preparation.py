@@ -39,8 +39,10 @@ class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.schema.read(X).fillna(dict.fromkeys(self.schema.categories, MISSING))
 
 
-def preparation(schema: Schema) -> Pipeline:
+def preparation(schema: Schema | None) -> Pipeline:
     """Return a pipeline from columns of any kind to a float array without gaps.
+
+    Without a schema the rows are arrays of numbers.
 
     Numbers and dates: the median where they are missing, with a 0/1 column that marks it; scaled to
     mean 0 and standard deviation 1. Categories: a 0/1 column for each of the 20 most frequent,
@@ -52,9 +54,12 @@ def preparation(schema: Schema) -> Pipeline:
     (3, 4)
     """
     filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    numbers = Pipeline([("fill", filled), ("scale", StandardScaler())])
+    if schema is None:
+        return numbers
     encoder = ColumnTransformer(
         [
-            ("numbers", Pipeline([("fill", filled), ("scale", StandardScaler())]), schema.numbers),
+            ("numbers", numbers, schema.numbers),
             ("categories", one_hot(), schema.categories),
         ]
     )

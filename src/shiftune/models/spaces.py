@@ -128,6 +128,53 @@ def random_forest(*, prefix: str = "") -> Space:
     )
 
 
+def extra_trees(*, prefix: str = "") -> Space:
+    """Space for ExtraTreesClassifier and ExtraTreesRegressor.
+
+    As `random_forest`, without leaves of a single row: these give probabilities of 0 and 1, and
+    trees of twice as many nodes as the table has rows.
+
+    >>> extra_trees()["min_samples_leaf"]
+    IntDistribution(high=64, log=True, low=2, step=1)
+    """
+    return _space(
+        prefix,
+        min_samples_leaf=IntDistribution(2, 64, log=True),
+        max_features=FloatDistribution(0.1, 1.0),
+    )
+
+
+def linear(*, prefix: str = "") -> Space:
+    """Space for the known model "linear" (`shiftune.models.penalised`).
+
+    The penalty has the range of `ridge`; a degree of 2 adds squares and products.
+
+    >>> linear()["degree"]
+    IntDistribution(high=2, log=False, low=1, step=1)
+    """
+    return _space(
+        prefix,
+        alpha=FloatDistribution(1e-3, 1e5, log=True),
+        degree=IntDistribution(1, 2),
+    )
+
+
+def kernel(*, prefix: str = "") -> Space:
+    """Space for the known model "kernel" (`shiftune.models.penalised`).
+
+    `gamma` is divided by the number of columns. At 0.01 the model is nearly linear, at 30 it
+    knows little but the rows that its features are made of.
+
+    >>> sorted(kernel())
+    ['alpha', 'gamma']
+    """
+    return _space(
+        prefix,
+        gamma=FloatDistribution(1e-2, 30.0, log=True),
+        alpha=FloatDistribution(1e-4, 1e3, log=True),
+    )
+
+
 def logistic(*, prefix: str = "") -> Space:
     """Space for LogisticRegression with its default solver and L2 penalty.
 

@@ -6,7 +6,7 @@ import functools
 import math
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior, fit
-from shiftune.search.gp.trial_history import VARIANCE_KEY, TrialHistory
+from shiftune.search.gp.trial_history import VARIANCE_KEY, TrialHistory, covers
 from shiftune.search.gp.unit_cube import UnitCube, axis_of
 
 __all__ = ["VARIANCE_KEY", "GPLCBSampler"]
@@ -68,7 +68,8 @@ class GPLCBSampler(BaseSampler):
       trials count with the last value they reported, taken as no better than the median of the
       finished trials.
     - *Conditional and changing spaces.* The parameters that all finished trials have in common are
-      modelled; the others are drawn at random.
+      modelled; the others are drawn at random. With a `space` its parameters are modelled, from
+      the trials that have all of them.
     - *Repeatability.* Proposals depend on the seed, the number of the trial and the study's
       trials, not on what this object did before: a study that is stopped and resumed with a new
       sampler of the same seed continues as it would have without the stop.
@@ -81,6 +82,9 @@ class GPLCBSampler(BaseSampler):
         Weight of the standard deviation, at least 0; larger values explore more.
     seed
         A non-negative integer, or None for a different study every time.
+    space
+        Parameters to model, in a study whose trials do not all have the same ones; only the
+        trials that have them count as finished. Default: what all finished trials share.
 
     Examples
     --------
@@ -93,7 +97,12 @@ class GPLCBSampler(BaseSampler):
     """
 
     def __init__(
-        self, *, n_startup_trials: int = 5, beta: float = 2.0, seed: int | None = None
+        self,
+        *,
+        n_startup_trials: int = 5,
+        beta: float = 2.0,
+        seed: int | None = None,
+        space: Mapping[str, BaseDistribution] | None = None,
     ) -> None:
         if n_startup_trials < 0:
             raise ValueError(f"n_startup_trials must be 0 or more, got {n_startup_trials}")
@@ -104,6 +113,7 @@ class GPLCBSampler(BaseSampler):
         self._n_startup_trials = n_startup_trials
         self._beta = beta
         self._seed = seed
+        self._space = None if space is None else dict(space)
         # Optuna stores parameters one by one, when the objective asks for them, after the proposal
         # was made. Other threads need the proposal before that: without it three threads proposed
         # 14 different points in 16 trials.
@@ -116,6 +126,14 @@ class GPLCBSampler(BaseSampler):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _in_flight=WeakKeyDictionary())
 
+    def for_space(self, space: Mapping[str, BaseDistribution] | None) -> GPLCBSampler:
+        """Return a sampler with the same settings that models another space."""
+        if self._seed is None:
+            self._seed = _fresh_seed()
+        return GPLCBSampler(
+            n_startup_trials=self._n_startup_trials, beta=self._beta, seed=self._seed, space=space
+        )
+
     def reseed_rng(self) -> None:
         """Forget the seed; Optuna calls this in every worker of ``optimize(n_jobs > 1)``."""
         self._seed = _fresh_seed()
@@ -123,10 +141,12 @@ class GPLCBSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the parameters with more than one value that all finished trials share."""
-        # Computed afresh, not with Optuna's caching class: that one identifies its study by an id
-        # that all in-memory studies share, and a sampler may be used for several.
-        space = intersection_search_space(study.get_trials(deepcopy=False))
+        """Return the given space, or what all finished trials share; without single values."""
+        space = self._space
+        if space is None:
+            # Computed afresh, not with Optuna's caching class: that one identifies its study by an
+            # id that all in-memory studies share, and a sampler may be used for several.
+            space = intersection_search_space(study.get_trials(deepcopy=False))
         return {name: found for name, found in space.items() if not found.single()}
 
     def sample_independent(
@@ -149,7 +169,7 @@ class GPLCBSampler(BaseSampler):
         self._require_one_objective(study)
         if not search_space:
             return {}
-        if _n_finished(study) < max(self._n_startup_trials, 1):
+        if _n_finished(study, self._space or {}) < max(self._n_startup_trials, 1):
             return {
                 name: self.sample_independent(study, trial, name, distribution)
                 for name, distribution in search_space.items()
@@ -212,6 +232,9 @@ def _fresh_seed() -> int:
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 
-def _n_finished(study: Study) -> int:
+def _n_finished(study: Study, space: Mapping[str, BaseDistribution]) -> int:
+    """Number of trials with a finite value, and with all parameters of the space."""
     finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    return sum(t.value is not None and math.isfinite(t.value) for t in finished)
+    return sum(
+        t.value is not None and math.isfinite(t.value) and covers(t, space) for t in finished
+    )

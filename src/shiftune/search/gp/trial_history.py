@@ -65,7 +65,7 @@ class TrialHistory:
         ``in_flight`` holds, by trial number, proposals that may not have reached the study yet.
         """
         sign = -1.0 if direction == StudyDirection.MAXIMIZE else 1.0
-        inside = [trial for trial in trials if _covers(trial, space)]
+        inside = [trial for trial in trials if covers(trial, space)]
         values = [_signed_value(trial, sign) for trial in inside]
         seen = [t for t, value in zip(inside, values, strict=True) if value is not None]
         unseen = [t for t, value in zip(inside, values, strict=True) if value is None]
@@ -98,7 +98,8 @@ class TrialHistory:
         return self.location + self.unit * y
 
 
-def _covers(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
+def covers(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
+    """Whether a trial has all parameters of a space, with the same distributions."""
     return all(trial.distributions.get(name) == found for name, found in space.items())
 
 

@@ -1,0 +1,110 @@
+"""Linear models on products and kernel features: closed forms, limits of their cost."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from optuna.distributions import IntDistribution
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from shiftune.models import TableSize, penalised, ready_model
+from shiftune.models.penalised import (
+    KernelClassifier,
+    KernelRegressor,
+    ProductsClassifier,
+    ProductsRegressor,
+)
+
+# Scales do not know the weights; features of the kernel are made of rows drawn at random.
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data": "scaled without weights"}
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(300, 3))
+    return X, X[:, 0] + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=300)
+
+
+@pytest.mark.parametrize(
+    "model", [ProductsRegressor(), ProductsClassifier(degree=2), KernelRegressor(n_components=20)]
+)
+def test_conventions_of_scikit_learn(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = check_estimator(model, expected_failed_checks=EXPECTED, on_fail=None)
+    assert not [check for check in found if check["status"] == "failed"]
+
+
+def test_degree_1_is_ridge_and_logistic_regression(data):
+    X, y = data
+    ridge = make_pipeline(StandardScaler(), Ridge(3.0)).fit(X, y)
+    own = ProductsRegressor(3.0).fit(X, y).predict(X)
+    np.testing.assert_allclose(own, np.clip(ridge.predict(X), y.min(), y.max()))
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(C=1 / 3, max_iter=300))
+    own = ProductsClassifier(3.0).fit(X, y > 0).predict_proba(X)
+    np.testing.assert_allclose(own, logistic.fit(X, y > 0).predict_proba(X))
+
+
+def test_degree_2_knows_products(data):
+    X, y = data
+    assert ProductsRegressor(1.0, degree=2).fit(X, y).score(X, y) > 0.98
+    assert ProductsRegressor(1.0, degree=1).fit(X, y).score(X, y) < 0.7
+
+
+def test_a_component_per_row_is_kernel_ridge(data):
+    X, y = data[0], data[1] - data[1].mean()
+    exact = KernelRidge(alpha=1e-3, kernel="rbf", gamma=0.5 / 3).fit(X, y).predict(X)
+    own = KernelRegressor(0.5, 1e-3, n_components=10**6, random_state=0).fit(X, y).predict(X)
+    np.testing.assert_allclose(own, np.clip(exact, y.min(), y.max()), atol=0.02)
+
+
+def test_values_stay_within_the_labels(data):
+    X, y = data
+    model = ProductsRegressor(1.0, degree=2).fit(X, y)
+    assert set(model.predict([[0.0, 99.0, 99.0], [0.0, 99.0, -99.0]])) == {y.min(), y.max()}
+
+
+@pytest.mark.parametrize(
+    "model", [KernelClassifier(n_components=9, random_state=0), ProductsClassifier()]
+)
+def test_rows_are_drawn_where_there_are_too_many(data, model, monkeypatch):
+    """Every class is among them; predictions do not depend on the batches."""
+    X, y = data
+    classes = np.where(np.arange(300) == 7, "rare", np.where(y > 0, "b", "a"))
+    monkeypatch.setattr(penalised, "MOST_CELLS", 600)
+    model.fit(X, classes)
+    assert model.batch_ < len(X)
+    assert model.classes_.tolist() == ["a", "b", "rare"]
+    shares = model.predict_proba(X)
+    assert shares.shape == (300, 3)
+    np.testing.assert_allclose(shares, model.model_.predict_proba(X))
+    known = classes != "rare"
+    assert (model.predict(X) == classes)[known].mean() > 0.7
+
+
+def test_the_size_of_the_table_limits_what_models_cost():
+    for columns, tuned in ((20, {"alpha", "degree"}), (21, {"alpha"})):
+        assert (
+            ready_model("linear", "regression", None, size=TableSize(500, columns)).space.keys()
+            == tuned
+        )
+    trees = ready_model("extra_trees", "regression", None, size=TableSize(100_000, 20)).bare
+    assert (trees.bootstrap, trees.max_samples) == (True, 5000)
+    trees = ready_model("extra_trees", "regression", None, size=TableSize(5000, 20)).bare
+    assert not trees.bootstrap
+    knn = ready_model("knn", "regression", None, size=TableSize(30, 2))
+    assert knn.space["n_neighbors"] == IntDistribution(1, 30, log=True)
+
+
+def test_arrays_with_gaps_need_no_schema(data):
+    X, y = data[0].copy(), data[1]
+    X[::7, 1] = np.nan
+    model = ready_model("kernel", "regression", None).pipeline.fit(X, y)
+    assert model.predict(X).shape == (300,)
+    assert model[:-1].transform(X).shape == (300, 4)
