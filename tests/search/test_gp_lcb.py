@@ -667,3 +667,25 @@ def test_a_space_that_no_trial_has_used() -> None:
     study = run(GPLCBSampler(seed=0), SQUARE, bowl, 6)
     found = study.sampler.sample_relative(study, study.ask()._cached_frozen_trial, LINE | MIXED)
     assert found.keys() == LINE.keys() | MIXED.keys()
+
+
+def test_a_given_space_is_modelled_from_the_trials_that_have_it() -> None:
+    """Trials of other parameters, better ones too, change nothing but the trials' numbers."""
+    given = GPLCBSampler(seed=0, space=SQUARE)
+    study = run(given, SQUARE, bowl, 4)
+    run(GPLCBSampler(seed=0), {"rate": MIXED["rate"]}, lambda p: -p["rate"], 6, study=study)
+    study.tell(study.ask(), -1.0)  # no parameters at all
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GPLCBSampler, "_propose", lambda *args: pytest.fail("too early"))
+        run(given, SQUARE, bowl, 1, study=study)
+    run(given, SQUARE, bowl, 15, study=study)
+    found = [p for p in proposals(study) if "x" in p]
+    assert min(distance(p, {"x": 0.3, "y": 0.8}) for p in found) < 0.05
+    assert GPLCBSampler(seed=0, space={}).infer_relative_search_space(study, study.trials[0]) == {}
+
+
+def test_another_space_keeps_the_settings() -> None:
+    sampler = GPLCBSampler(seed=4, beta=1.0, n_startup_trials=2)
+    study = run(sampler.for_space(SQUARE), SQUARE, bowl, 6)
+    other = GPLCBSampler(seed=4, beta=1.0, n_startup_trials=2, space=SQUARE)
+    assert proposals(study) == proposals(run(other, SQUARE, bowl, 6))
