@@ -33,6 +33,7 @@ ORDER = [
     "stability",
     "evaluate",
     "risk",
+    "predictor",
     "search",
     "baselines",
     "checks",

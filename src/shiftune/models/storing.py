@@ -28,6 +28,8 @@ TRUSTED = frozenset(
         "shiftune.models.penalised.ProductsClassifier",
         "shiftune.models.penalised.ProductsRegressor",
         "shiftune.models.preparation.ColumnReader",
+        "shiftune.predictor.ensemble.EnsembleClassifier",
+        "shiftune.predictor.ensemble.EnsembleRegressor",
         "shiftune.tables.schema.Schema",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",

@@ -1,0 +1,148 @@
+"""Members and weights of an ensemble, chosen on the answers of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftune.evaluate.answers import Answers, weighted_mean
+from shiftune.evaluate.losses import Loss
+
+Floats = NDArray[np.float64]
+
+# The best trials, among which members are chosen, and how often one is added.
+CANDIDATES = 20
+ROUNDS = 15
+# Every member is stored, and runs for every prediction.
+MOST_MEMBERS = 8
+# Members are chosen on at most about this many rows, spread evenly over those of every site.
+MOST_ROWS = 20_000
+# Sites are left out of the choice in at most this many groups.
+MOST_FOLDS = 20
+
+
+class Candidates:
+    r"""The best trials of a search, of which a weighted mean is handed over.
+
+    Members are chosen one at a time, with replacement (Caruana et al. 2004): the candidate is added
+    that makes the criterion of the averaged answers lowest, and a member's weight is how often it
+    was added. The criterion is the mean over the sites of the loss *of the averaged answers*, half
+    by models that have seen the site and half by models that have not:
+
+    .. math:: \sum_j q_j\, \frac{1}{n_j} \sum_i (1 - u)\, \ell\Big(\sum_m a_m h_m(x_{ij}),
+              y_{ij}\Big) + u\, \ell\Big(\sum_m a_m h_{m,-g(j)}(x_{ij}), y_{ij}\Big) .
+
+    Parameters
+    ----------
+    answers : answers of the candidates, the best first
+    y : k arrays of shape (n_j,)
+        Labels of the rows that were answered.
+    shares : array of shape (k,)
+        :math:`q_j`, the shares of the sites in the risk.
+    loss : Loss
+    classes : array of shape (C,), or None for quantities
+
+    Examples
+    --------
+    Two models that err in opposite directions, and one that is useless:
+
+    >>> from shiftune.evaluate.losses import loss_named
+    >>> y = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
+    >>> high, low, useless = np.arange(4) + 0.1, np.arange(4) - 0.1, np.arange(4) + 5.0
+    >>> answers = [Answers(a, a, 0.5) for a in (high, low, useless)]
+    >>> found = Candidates(answers, y, np.array([0.5, 0.5]), loss_named("squared"), None)
+    >>> found.weights(rounds=2)
+    array([0.5, 0.5, 0. ])
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[Answers],
+        y: Sequence[NDArray[np.generic]],
+        shares: Floats,
+        loss: Loss,
+        classes: NDArray[np.generic] | None,
+    ) -> None:
+        self.answers = list(answers)
+        self.y = np.concatenate(list(y))
+        self.loss = loss
+        self.classes = classes
+        n = np.array([len(own) for own in y])
+        self.folds = _folds(n)
+        within_site = np.concatenate([np.arange(rows) for rows in n])
+        self._rows = np.flatnonzero(within_site % -(-len(self.y) // MOST_ROWS) == 0)
+        kept = np.bincount(np.repeat(np.arange(len(n)), n)[self._rows])
+        self._row_shares = np.repeat(shares / kept, kept)
+        self._known = np.stack([own.known[self._rows] for own in self.answers])
+        self._unseen = np.stack([own.unseen[self._rows] for own in self.answers])
+        self._parts: dict[tuple[int, ...], Floats] = {}
+
+    def weights(self, without: int | None = None, rounds: int = ROUNDS) -> Floats:
+        """Choose members; return the weights of all candidates, which add up to 1.
+
+        Parameters
+        ----------
+        without : int, optional
+            A fold of sites that has no say.
+        rounds : int
+            One round chooses the best single candidate.
+        """
+        counts = np.zeros(len(self.answers), dtype=np.intp)
+        for _ in range(rounds):
+            by_fold = self._criterion_with_one_more(counts)
+            criterion = by_fold.sum(axis=1)
+            if without is not None:
+                criterion = criterion - by_fold[:, without]
+            if np.count_nonzero(counts) == MOST_MEMBERS:
+                criterion = np.where(counts > 0, criterion, np.inf)
+            counts[int(np.argmin(criterion))] += 1
+        return np.asarray(counts / counts.sum())
+
+    def losses(self, weights: Floats) -> Floats:
+        """Losses of a weighted mean of the candidates, shape (n,)."""
+        members = np.flatnonzero(weights)
+        mean = weighted_mean([self.answers[i] for i in members], weights[members])
+        return mean.losses(self.y, self.loss, self.classes)
+
+    def nested_losses(self, rounds: int = ROUNDS) -> Floats:
+        """Losses of ensembles on sites that had no say in the choice of members, shape (n,).
+
+        Every fold of sites is left out once; the models are those of the trials, so nothing is
+        fitted again. With a single site its rows are dealt to two folds.
+        """
+        losses = np.empty(len(self.y))
+        for fold in range(int(self.folds.max()) + 1):
+            rows = self.folds == fold
+            losses[rows] = self.losses(self.weights(fold, rounds))[rows]
+        return losses
+
+    def _criterion_with_one_more(self, counts: NDArray[np.intp]) -> Floats:
+        """Return each fold's part of the criterion if a candidate is added, (candidates, folds).
+
+        Choices that leave out different folds begin with the same members, so this is kept.
+        """
+        key = tuple(int(count) for count in counts)
+        if key not in self._parts:
+            size = len(self.answers)
+            known, unseen = (
+                (np.tensordot(counts.astype(float), own, axes=1) + own) / (counts.sum() + 1)
+                for own in (self._known, self._unseen)
+            )
+            flat = (size * len(self._rows), *known.shape[2:])
+            together = replace(
+                self.answers[0], known=known.reshape(flat), unseen=unseen.reshape(flat)
+            )
+            losses = together.losses(np.tile(self.y[self._rows], size), self.loss, self.classes)
+            parts = self._row_shares * losses.reshape(size, -1)
+            self._parts[key] = parts @ np.eye(self.folds.max() + 1)[self.folds[self._rows]]
+        return self._parts[key]
+
+
+def _folds(n: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the fold of every row: its site, or several sites where there are many."""
+    if len(n) == 1:
+        return np.arange(n[0]) % 2
+    return np.repeat(np.arange(len(n)) % MOST_FOLDS, n)

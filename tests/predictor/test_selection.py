@@ -1,0 +1,172 @@
+"""Members and weights, chosen on answers."""
+
+import numpy as np
+import pytest
+
+from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.losses import loss_named
+from shiftune.predictor.choice import choose
+from shiftune.predictor.selection import MOST_MEMBERS, Candidates
+from shiftune.risk import estimate
+
+SQUARED = loss_named("squared")
+
+
+def noisy_models(errors, *, sites=4, rows=500, seed=0):
+    """Models whose answers are the label plus independent errors of given standard deviations."""
+    rng = np.random.default_rng(seed)
+    y = [rng.normal(size=rows) for _ in range(sites)]
+    all_y = np.concatenate(y)
+    answers = []
+    for sd in errors:
+        wrong = rng.normal(0, sd, len(all_y))
+        answers.append(Answers(all_y + wrong, all_y + wrong, 0.5))
+    return answers, y
+
+
+def candidates(answers, y, loss=SQUARED, classes=None):
+    return Candidates(answers, y, np.full(len(y), 1 / len(y)), loss, classes)
+
+
+def test_equal_independent_models_share_the_weight():
+    answers, y = noisy_models([1.0, 1.0, 1.0])
+    found = candidates(answers, y)
+    weights = found.weights()
+    # Var of a mean is lowest at 1/3 each; 15 rounds can reach it exactly. The sampled errors
+    # correlate by about 1/sqrt(2000), so a weight may be one step of 1/15 off.
+    np.testing.assert_allclose(weights, 1 / 3, atol=1.01 / 15)
+    loss = found.losses(weights).mean()
+    assert loss == pytest.approx(1 / 3, abs=4 * np.sqrt(2) / 3 / np.sqrt(2000))
+
+
+def test_weights_follow_the_inverse_variances():
+    answers, y = noisy_models([1.0, 0.5])
+    weights = candidates(answers, y).weights(rounds=50)
+    # The best weights are 1 / sd^2, hence 1 : 4.
+    np.testing.assert_allclose(weights, [0.2, 0.8], atol=0.05)
+
+
+def test_a_useless_model_gets_nothing():
+    answers, y = noisy_models([1.0, 1.0, 20.0])
+    assert candidates(answers, y).weights()[2] == 0
+
+
+def test_one_round_chooses_the_best_single_model():
+    answers, y = noisy_models([0.9, 0.3, 0.5])
+    assert candidates(answers, y).weights(rounds=1).tolist() == [0, 1, 0]
+
+
+def test_there_are_never_more_members_than_allowed():
+    answers, y = noisy_models([1.0] * 15)
+    weights = candidates(answers, y).weights(rounds=40)
+    assert np.count_nonzero(weights) == MOST_MEMBERS
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_the_criterion_is_of_unseen_sites_by_half():
+    y = [np.zeros(10), np.zeros(10)]
+    flat = np.zeros(20)
+    knows = Answers(flat, flat + 2.0, 0.5)  # perfect where it has seen the site: loss 0 and 4
+    alike = Answers(flat + 1.0, flat + 1.0, 0.5)  # 1 and 1
+    assert candidates([knows, alike], y).weights(rounds=1).tolist() == [0, 1]
+
+
+def test_sites_count_by_their_shares():
+    y = [np.zeros(5), np.zeros(500)]
+    first, second = (np.repeat(errors, [5, 500]) for errors in ([0.0, 1.0], [2.0, 0.0]))
+    answers = [Answers(each, each, 0.5) for each in (first, second)]
+    for shares, best in (([0.5, 0.5], 0), ([0.1, 0.9], 1)):
+        found = Candidates(answers, y, np.array(shares), SQUARED, None)
+        assert found.weights(rounds=1)[best] == 1
+
+
+def test_nested_losses_leave_the_site_without_a_say():
+    # Each model is right at all sites but one; only that site's own rows show its failure.
+    sites = 3
+    y = [np.zeros(20)] * sites
+    answers = []
+    for bad in range(sites):
+        wrong = np.repeat(np.where(np.arange(sites) == bad, 3.0, 0.0), 20)
+        answers.append(Answers(wrong, wrong, 0.5))
+    found = candidates(answers, y)
+    assert found.losses(found.weights(rounds=1)).mean() == pytest.approx(3)
+    # Without site j, model j looks perfect and is chosen; there it has a loss of 9.
+    np.testing.assert_allclose(found.nested_losses(rounds=1), 9.0)
+
+
+def test_nested_losses_show_the_winners_curse():
+    # 20 models that are equally good: the best of them looks better than it is.
+    chosen, nested = [], []
+    for seed in range(40):
+        answers, y = noisy_models([1.0] * 20, sites=5, rows=10, seed=seed)
+        found = candidates(answers, y)
+        chosen.append(found.losses(found.weights(rounds=1)).mean())
+        nested.append(found.nested_losses(rounds=1).mean())
+    # A model's mean loss has the standard error sqrt(2 / 50) = .2; that of 40 runs .2 / sqrt(40).
+    error = 0.2 / np.sqrt(40)
+    assert np.mean(nested) == pytest.approx(1, abs=3.5 * error)
+    assert np.mean(chosen) < 1 - 5 * error
+
+
+def test_a_single_site_is_split():
+    answers, y = noisy_models([1.0, 0.5], sites=1, rows=101)
+    found = candidates(answers, y)
+    assert np.isfinite(found.nested_losses()).all()
+    assert set(found.folds) == {0, 1}
+
+
+def test_many_rows_are_thinned_evenly(monkeypatch):
+    monkeypatch.setattr("shiftune.predictor.selection.MOST_ROWS", 100)
+    answers, y = noisy_models([1.0, 1.0], sites=4, rows=500)
+    found = candidates(answers, y)
+    assert len(found._rows) == 100
+    assert np.bincount(found.folds[found._rows]).tolist() == [25] * 4
+    np.testing.assert_allclose(found.weights(), 0.5, atol=0.2)
+
+
+def test_probabilities_and_votes():
+    y = [np.array(["a", "b", "a", "b"])] * 2
+    classes = np.array(["a", "b"])
+    sure = np.tile([[0.9, 0.1], [0.1, 0.9]], (4, 1))
+    wrong = np.tile([[0.1, 0.9], [0.9, 0.1]], (4, 1))
+    answers = [Answers(p, p, 0.5) for p in (wrong, sure)]
+    for loss, votes in (("log_loss", False), ("zero_one", True)):
+        given = [Answers(np.round(a.known), np.round(a.unseen), 0.5) for a in answers]
+        found = candidates(given if votes else answers, y, loss_named(loss), classes)
+        assert found.weights(rounds=1).tolist() == [0, 1]
+
+
+def judged(losses):
+    return estimate(losses, method="naive")
+
+
+def chosen(answers, y):
+    numbers = [3 * i + 1 for i in range(len(answers))]
+    all_y = np.concatenate(y)
+    ends = np.cumsum([len(own) for own in y])[:-1]
+    risks = {
+        i: judged(np.split(each.losses(all_y, SQUARED), ends))
+        for i, each in zip(numbers, answers, strict=True)
+    }
+    by_number = dict(zip(numbers, answers, strict=True))
+    return choose(risks, by_number, y, SQUARED, None, judged), risks
+
+
+def test_an_ensemble_is_chosen_with_its_gain():
+    answers, y = noisy_models([1.0, 1.0, 8.0])
+    choice, _ = chosen(answers, y)
+    assert set(choice.weights) == {1, 4}
+    assert sum(choice.weights.values()) == pytest.approx(1)
+    assert choice.risk.value == pytest.approx(0.5, abs=0.1)
+    low, high = choice.gain.interval()
+    assert low > 0
+    assert low < 0.5 < high
+
+
+def test_one_model_is_handed_over_where_nothing_is_gained():
+    answers, y = noisy_models([0.1])
+    same = [answers[0]] * 3
+    choice, risks = chosen(same, y)
+    assert choice.weights == {1: 1.0}
+    assert choice.gain.value == 0
+    assert choice.risk.value == pytest.approx(risks[1].value)
