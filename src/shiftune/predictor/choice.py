@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.losses import Loss
-from shiftune.predictor.selection import CANDIDATES, ROUNDS, Candidates
+from shiftune.predictor.selection import ROUNDS, Candidates
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import Estimate, RiskEstimate
 
@@ -76,15 +76,8 @@ def choose(
     if len(answers) < 2:
         return alone
     shares = alone.risk.lam * alone.risk.n
-    losses = {i: each.losses(np.concatenate(y), loss, classes) for i, each in answers.items()}
     ends = np.cumsum([len(own) for own in y])[:-1]
-
-    def criterion(number: int) -> float:
-        means = [own.mean() for own in np.split(losses[number], ends)]
-        return float(shares @ means)
-
-    numbers = sorted(answers, key=criterion)[:CANDIDATES]
-    candidates = Candidates([answers[i] for i in numbers], y, shares, loss, classes)
+    candidates = Candidates(answers, y, shares, loss, classes)
 
     def judged(rounds: int) -> RiskEstimate:
         nested = np.split(candidates.nested_losses(rounds), ends)
@@ -95,5 +88,4 @@ def choose(
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
         return Choice(alone.weights, single, gain)
-    order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0]
-    return Choice({numbers[i]: float(weights[i]) for i in order}, together, gain)
+    return Choice(candidates.members(weights), together, gain)

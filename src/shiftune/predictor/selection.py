@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,7 +37,8 @@ class Candidates:
 
     Parameters
     ----------
-    answers : answers of the candidates, the best first
+    answers : mapping from trial numbers to answers
+        The best of them by the criterion are the candidates; `numbers` has these, the best first.
     y : k arrays of shape (n_j,)
         Labels of the rows that were answered.
     shares : array of shape (k,)
@@ -52,21 +53,20 @@ class Candidates:
     >>> from shiftune.evaluate.losses import loss_named
     >>> y = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
     >>> high, low, useless = np.arange(4) + 0.1, np.arange(4) - 0.1, np.arange(4) + 5.0
-    >>> answers = [Answers(a, a, 0.5) for a in (high, low, useless)]
+    >>> answers = {i: Answers(a, a, 0.5) for i, a in enumerate([high, useless, low])}
     >>> found = Candidates(answers, y, np.array([0.5, 0.5]), loss_named("squared"), None)
-    >>> found.weights(rounds=2)
-    array([0.5, 0.5, 0. ])
+    >>> sorted(found.members(found.weights(rounds=2)).items())
+    [(0, 0.5), (2, 0.5)]
     """
 
     def __init__(
         self,
-        answers: Sequence[Answers],
+        answers: Mapping[int, Answers],
         y: Sequence[NDArray[np.generic]],
         shares: Floats,
         loss: Loss,
         classes: NDArray[np.generic] | None,
     ) -> None:
-        self.answers = list(answers)
         self.y = np.concatenate(list(y))
         self.loss = loss
         self.classes = classes
@@ -76,8 +76,12 @@ class Candidates:
         self._rows = np.flatnonzero(within_site % -(-len(self.y) // MOST_ROWS) == 0)
         kept = np.bincount(np.repeat(np.arange(len(n)), n)[self._rows])
         self._row_shares = np.repeat(shares / kept, kept)
-        self._known = np.stack([own.known[self._rows] for own in self.answers])
-        self._unseen = np.stack([own.unseen[self._rows] for own in self.answers])
+        thinned = {number: each.rows(self._rows) for number, each in answers.items()}
+        self.numbers = sorted(thinned, key=lambda number: self._criterion(thinned[number]))
+        self.numbers = self.numbers[:CANDIDATES]
+        self.answers = [answers[number] for number in self.numbers]
+        self._known = np.stack([thinned[number].known for number in self.numbers])
+        self._unseen = np.stack([thinned[number].unseen for number in self.numbers])
         self._parts: dict[tuple[int, ...], Floats] = {}
 
     def weights(self, without: int | None = None, rounds: int = ROUNDS) -> Floats:
@@ -101,10 +105,15 @@ class Candidates:
             counts[int(np.argmin(criterion))] += 1
         return np.asarray(counts / counts.sum())
 
+    def members(self, weights: Floats) -> dict[int, float]:
+        """Return the weights by trial number, the heaviest first, without those of 0."""
+        order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0]
+        return {self.numbers[i]: float(weights[i]) for i in order}
+
     def losses(self, weights: Floats) -> Floats:
         """Losses of a weighted mean of the candidates, shape (n,)."""
         members = np.flatnonzero(weights)
-        mean = weighted_mean([self.answers[i] for i in members], weights[members])
+        mean = weighted_mean([self.answers[i] for i in members], weights[members].tolist())
         return mean.losses(self.y, self.loss, self.classes)
 
     def nested_losses(self, rounds: int = ROUNDS) -> Floats:
@@ -118,6 +127,9 @@ class Candidates:
             rows = self.folds == fold
             losses[rows] = self.losses(self.weights(fold, rounds))[rows]
         return losses
+
+    def _criterion(self, thinned: Answers) -> float:
+        return float(self._row_shares @ thinned.losses(self.y[self._rows], self.loss, self.classes))
 
     def _criterion_with_one_more(self, counts: NDArray[np.intp]) -> Floats:
         """Return each fold's part of the criterion if a candidate is added, (candidates, folds).
