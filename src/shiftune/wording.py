@@ -83,6 +83,15 @@ def loss_in_words(name: str) -> str:
     return known.get(name, name.replace("_", " "))
 
 
+def percent(share: float) -> str:
+    """Write a share.
+
+    >>> percent(0.217), percent(0.004), percent(0)
+    ('22 %', 'less than 1 %', '0 %')
+    """
+    return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+
+
 def count(n: int, thing: str) -> str:
     """Write how many there are.
 

@@ -210,6 +210,17 @@ def test_help_is_complete(run):
     output = run("tune", "--help").output
     for name in ("lightgbm", "variance_reduced", "log_loss", "--drop-unlabelled"):
         assert name in output
+    flags = [line for line in output.splitlines() if "<bool>" in line]
+    assert all("--help" in line for line in flags)  # which is Typer's own
+
+
+def test_one_trial(visits, folder, tune):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    output = tune("visits.csv", "--out", "run", trials=1).output
+    assert "Tuning ridge: 1 trial, loss" in output
+    assert "Best of 1 trial " in output
+    assert "95 % interval" in output
+    assert "already has 1 trial;" in tune("visits.csv", "--out", "run", trials=1).output
 
 
 HEAVY = {"numpy", "pandas", "scipy", "sklearn", "optuna", "joblib", "lightgbm", "plotly"}

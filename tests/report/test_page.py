@@ -132,7 +132,7 @@ class TestContent:
         assert "doubtful: few target-like rows" in outline.text
         own = hostile_search.risk_.sources_with_intervals().to_dict("index")["2024"]
         shown = with_interval(own["estimate"], (own["low"], own["high"]))
-        assert f"2024 {shown} 25% {own['n']} " in outline.text
+        assert f"2024 {shown} 25 % {own['n']} " in outline.text
 
     def test_what_labels_would_buy(self, outline, weighted_search):
         assert "Labelling 10 / 30 random rows of" in outline.text

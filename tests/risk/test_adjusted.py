@@ -228,7 +228,7 @@ def test_rows_that_no_source_comes_near_are_pointed_out():
     X, losses = sites(rng, (0.0, 0.1))
     near = rng.normal(size=(100, 2))
     far = np.where(np.arange(100)[:, None] < 30, near + 20, near)
-    with pytest.warns(OverlapWarning, match="30%"):
+    with pytest.warns(OverlapWarning, match="30 %"):
         adjusted = RegressionAdjusted().fit(far, X)
     plain = RegressionAdjusted().fit(near, X)
     assert adjusted.estimate(losses).stderr > 2 * plain.estimate(losses).stderr

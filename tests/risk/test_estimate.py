@@ -377,7 +377,7 @@ class TestMore:
         losses, weights = [np.ones(50), np.ones(50)], [np.full(50, 0.8), np.full(50, 0.7)]
         risk = estimate(losses, weights, "unbiased")
         assert risk.coverage == pytest.approx(0.75)
-        assert "about 75% of the target covered" in repr(risk)
+        assert "about 75 % of the target covered" in repr(risk)
 
     def test_pickled_is_still_immutable(self):
         risk = pickle.loads(pickle.dumps(estimate([np.arange(5.0)], method="naive")))

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import stdtr
 
-from shiftune.checks.check import NOTHING_TO_DO, SIGNIFICANT, Check, chance, percent
+from shiftune.checks.check import NOTHING_TO_DO, SIGNIFICANT, Check, chance
 from shiftune.level import Level
 from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity_of
 from shiftune.risk.result import RiskEstimate
+from shiftune.wording import percent
 
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
 # 327: 25 % is low, 50 % moderate, 75 % high.

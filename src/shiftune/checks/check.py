@@ -70,15 +70,6 @@ def chance(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
 
 
-def percent(share: float) -> str:
-    """Write a share that is not negative.
-
-    >>> percent(0.217), percent(0.004)
-    ('22 %', 'less than 1 %')
-    """
-    return f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
-
-
 def verb(names: list[str], one: str, several: str) -> str:
     """Return the form of a verb that fits the number of sites."""
     return one if len(names) == 1 else several

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, percent
+from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check
 from shiftune.level import Level
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.comparison import paired_difference, winner
-from shiftune.wording import listed
+from shiftune.wording import listed, percent
 
 # Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
 # sources, one with a share of 79 %; of three or more, one with some 80 %.)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance, percent
+from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
 from shiftune.level import Level
-from shiftune.wording import listed
+from shiftune.wording import listed, percent
 
 if TYPE_CHECKING:
     import pandas as pd

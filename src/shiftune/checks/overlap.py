@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shiftune.checks.check import NOTHING_TO_DO, Check, percent, verb
+from shiftune.checks.check import NOTHING_TO_DO, Check, verb
 from shiftune.level import Level
 from shiftune.ratio.overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.risk.result import RiskEstimate
-from shiftune.wording import listed
+from shiftune.wording import listed, percent
 
 # Below this a RiskEstimate, too, mentions the share of the target that is covered.
 COVERED = 0.9

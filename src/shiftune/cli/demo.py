@@ -9,6 +9,7 @@ import typer
 
 from shiftune.cli.app import command, command_line
 from shiftune.cli.options import Jobs
+from shiftune.wording import count
 
 
 @command()
@@ -42,7 +43,9 @@ def demo(
     )
     console.print("\n1. Overlap of the sources with the target")
     show_overlap(console, problem.diagnose(), TARGET)
-    console.print(f"\n2. Boosted trees tuned for {TARGET}, {trials} trials per risk estimator\n")
+    console.print(
+        f"\n2. Boosted trees tuned for {TARGET}, {count(trials, 'trial')} per risk estimator\n"
+    )
     found = []
     for answer in answers(problem, trials=trials, jobs=jobs):
         found.append(answer)

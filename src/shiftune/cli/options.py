@@ -144,7 +144,7 @@ Jobs = Annotated[
 ]
 Json = Annotated[
     bool,
-    typer.Option("--json", help="Print JSON, for scripts.", rich_help_panel=RUNNING),
+    typer.Option("--json", metavar="", help="Print JSON, for scripts.", rich_help_panel=RUNNING),
     Role.RUN,
 ]
 
@@ -218,6 +218,7 @@ class TuneOptions:
         bool,
         typer.Option(
             "--drop-unlabelled",
+            metavar="",
             help="Leave out source rows without a label.",
             rich_help_panel=READING,
         ),
@@ -227,6 +228,7 @@ class TuneOptions:
         bool,
         typer.Option(
             "--use-target-labels",
+            metavar="",
             help="Also evaluate and train with the labels that rows of the target have.",
             rich_help_panel=READING,
         ),
@@ -260,6 +262,7 @@ class TuneOptions:
         bool,
         typer.Option(
             "--fast",
+            metavar="",
             help="Fit one model per trial instead of five; keeps a third of the gain over naive.",
             rich_help_panel=SEARCHING,
         ),

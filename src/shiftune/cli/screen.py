@@ -17,7 +17,7 @@ from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
 from shiftune.tables import SiteTable
-from shiftune.wording import figures, listed, loss_in_words, number, written_like
+from shiftune.wording import count, figures, listed, loss_in_words, number, percent, written_like
 
 if TYPE_CHECKING:
     from shiftune.cli.options import TuneOptions
@@ -66,7 +66,7 @@ def show_table(
         grid.add_column("note", ratio=1)
         for name, row in shown.iterrows():
             style = "" if row["used"] else "dim"
-            missing = f"{row['missing']:.0%}" if row["missing"] else ""
+            missing = percent(row["missing"]) if row["missing"] else ""
             cells = (str(name), row["kind"], str(row["distinct"]), missing, row["remark"])
             grid.add_row(*cells, style=style)
         console.print()
@@ -126,8 +126,8 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
             f"{row['mean_weight']:.2f}"
             if row["mean_weight"] >= 0.01
             else f"{row['mean_weight']:.0e}",
-            f"{row['ess_share']:.0%}",
-            f"{row['uncovered']:.0%}" if row["uncovered"] == row["uncovered"] else "?",
+            percent(row["ess_share"]),
+            percent(row["uncovered"]) if row["uncovered"] == row["uncovered"] else "?",
             Text(row["verdict"], style=COLOURS[row["level"]]),
         )
     console.print()
@@ -160,14 +160,16 @@ def show_task(console: Console, options: TuneOptions, earlier: int) -> None:
     went = f", {earlier} of them done" if earlier else ""
     fast = ", one model per trial" if options.fast else ""
     console.print(
-        f"\nTuning {options.model}: {options.trials} trials{went}, loss {options.loss}, "
+        f"\nTuning {options.model}: {count(options.trials, 'trial')}{went}, loss {options.loss}, "
         f"risk {options.risk}{fast}, seed {options.seed}"
     )
 
 
 def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show that the folder has all trials already."""
-    console.print(f"\n{folder} already has {best['trials']} trials; a larger --trials adds more.")
+    console.print(
+        f"\n{folder} already has {count(best['trials'], 'trial')}; a larger --trials adds more."
+    )
 
 
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
@@ -178,9 +180,9 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     value, low, high = _figures(risk["value"], risk["low"], risk["high"])
     grid = _labelled(
         (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
-        (f"{risk['level']:.0%} interval", f"{low} to {high}"),
+        (f"{percent(risk['level'])} interval", f"{low} to {high}"),
         ("Risk estimator", risk["method"]),
-        (f"Best of {best['trials']} trials", f"number {best['best_trial']}: {params}"),
+        (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {params}"),
     )
     console.print()
     console.print(grid)
@@ -192,7 +194,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
         grid.add_column("left out", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
         estimate = " ± ".join(_with_error(source["estimate"], source["stderr"]))
-        share = f"{source['share']:.0%}"
+        share = percent(source["share"])
         reason = [source["left_out"]] if len(grid.columns) > 4 else []
         grid.add_row(source["site"], str(source["n"]), estimate, share, *reason)
     console.print()
@@ -224,7 +226,7 @@ def show_answers(console: Console, answers: Sequence[Answer], target: str) -> No
     grid = _grid(
         ("estimator", "left"),
         ("estimate", "right"),
-        ("95% interval", "right"),
+        ("95 % interval", "right"),
         (f"truth at {target}", "right"),
         ("covered", "left"),
     )

@@ -63,7 +63,7 @@ class Verdict:
 
     def __str__(self) -> str:
         words: str = self.reason.value[1]
-        return words.format(self.figure)
+        return words.format(self.figure).replace("%", " %")
 
     def to_record(self) -> tuple[str, float]:
         """Return code and figure, which JSON can hold."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.wording import count, number
+from shiftune.wording import count, number, percent
 
 if TYPE_CHECKING:
     from shiftune.search.result import SearchResult
@@ -44,7 +44,7 @@ def how_estimated(result: SearchResult) -> str:
     if few is not None and few.name in risk.names:
         j = risk.names.index(few.name)
         rows, have = count(int(risk.n[j]), "labelled row"), "has" if risk.n[j] == 1 else "have"
-        share = f"{risk.lam[j] * risk.n[j]:.0%}"
+        share = percent(risk.lam[j] * risk.n[j])
         sentences.append(f"The {rows} of {target} itself {have} {share} of the weight.")
     if risk.between is not None:
         sentences.append(
@@ -116,7 +116,7 @@ def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> s
             "of whole sites (if the others have all classes), as the final model has never seen "
             f"{target}{but}."
         )
-    part = "Half" if plan.unseen == 0.5 else f"{plan.unseen:.0%}"
+    part = "Half" if plan.unseen == 0.5 else percent(plan.unseen)
     return (
         f"{part} of each site's loss comes from models that never saw that site, as the final "
         f"model has never seen {target}{but}."

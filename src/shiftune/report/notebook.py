@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from shiftune.wording import count, loss_in_words, number, shortened, with_interval
+from shiftune.wording import count, loss_in_words, number, percent, shortened, with_interval
 
 if TYPE_CHECKING:
     from shiftune.search.result import SearchResult
@@ -19,14 +19,14 @@ def summary(result: SearchResult) -> str:
     risk, target = result.risk, result.target
     notes = [risk.fallback] if risk.fallback else []
     if not risk.fallback and risk.coverage < 0.9:
-        notes.append(f"the sources cover about {risk.coverage:.0%} of {target}")
+        notes.append(f"the sources cover about {percent(risk.coverage)} of {target}")
     sites = risk.sources_with_intervals()
     shown = sites.sort_values("share", ascending=False).head(MOST_SITES)
     rows = [
         (
             site,
             with_interval(row["estimate"], (row["low"], row["high"])),
-            f"{row['share']:.0%}",
+            percent(row["share"]),
             f"left out: {row['left_out']}" if row["left_out"] else "",
         )
         for site, row in zip(shown.index, shown.to_dict("records"), strict=True)

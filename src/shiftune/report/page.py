@@ -22,7 +22,15 @@ from shiftune.report.figures.canvas import plotly
 from shiftune.report.parameters import parameters
 from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
 from shiftune.search.result import SearchResult
-from shiftune.wording import count, figures, loss_in_words, number, with_interval, written_like
+from shiftune.wording import (
+    count,
+    figures,
+    loss_in_words,
+    number,
+    percent,
+    with_interval,
+    written_like,
+)
 
 MOST_TIED = 10
 
@@ -142,7 +150,7 @@ def _answer(result: SearchResult) -> dict[str, Any]:
         "risk_interval": f"{low} to {high}",
         "method": risk.method.replace("_", " "),
         "fallback": risk.fallback,
-        "coverage": None if risk.fallback or risk.coverage >= 0.9 else f"{risk.coverage:.0%}",
+        "coverage": None if risk.fallback or risk.coverage >= 0.9 else percent(risk.coverage),
         "corrected": result.settings.risk.corrects,
         "how_estimated": how_estimated(result),
         "assumptions": assumptions(result),
@@ -168,14 +176,14 @@ def _sources(result: SearchResult) -> dict[str, Any]:
             look = seen[name]
             row |= {
                 "mean_weight": number(look["mean_weight"]),
-                "ess": f"{look['ess_share']:.0%}",
-                "uncovered": f"{look['uncovered']:.0%}",
+                "ess": percent(look["ess_share"]),
+                "uncovered": percent(look["uncovered"]),
                 "verdict": look["verdict"],
             }
         if name in estimated:
             own = estimated[name]
             row["risk"] = with_interval(own["estimate"], (own["low"], own["high"]))
-            row["share"] = f"{own['share']:.0%}"
+            row["share"] = percent(own["share"])
             row["n"] = own["n"]
             # An estimate that fell back may use a source all the same.
             row["out"] = own["left_out"] != "" and own["share"] == 0

@@ -22,6 +22,7 @@ from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, read_sample
 from shiftune.risk.variance import variance_between
 from shiftune.rows.moments import Moments
+from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
 
@@ -155,10 +156,10 @@ class RegressionAdjusted(RiskEstimator):
         effective = 1 / float(self.coefficients_ @ self.coefficients_)
         if beyond > MOST_BEYOND or effective < min(Guard().min_ess, rows / 4):
             warnings.warn(
-                f"the target lies outside the range of the sources ({beyond:.0%} of its rows have "
-                "a value that is far from every source), so the adjusted estimate extrapolates and "
-                "is unreliable; problem.diagnose() shows which sources are near the target: look "
-                "for sites that are more like it",
+                f"the target lies outside the range of the sources ({percent(beyond)} of its rows "
+                "have a value that is far from every source), so the adjusted estimate "
+                "extrapolates and is unreliable; problem.diagnose() shows which sources are near "
+                "the target: look for sites that are more like it",
                 OverlapWarning,
                 stacklevel=5,
             )

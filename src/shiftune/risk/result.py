@@ -16,6 +16,7 @@ from shiftune.ratio.verdict import Verdict
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.packing import packed, unpacked
 from shiftune.risk.variance import pooled_variance
+from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
 
@@ -316,5 +317,5 @@ class RiskEstimate(Estimate):
         if len(self.n) > 1 and not self.fallback:
             words += f", {used} of {len(self.n)} sources"
         if not self.fallback and self.coverage < 0.9:
-            words += f", about {self.coverage:.0%} of the target covered"
+            words += f", about {percent(self.coverage)} of the target covered"
         return f"<RiskEstimate {words}{'; ' + self.fallback if self.fallback else ''}>"

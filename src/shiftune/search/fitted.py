@@ -20,6 +20,7 @@ from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.label_worth import COUNTS, label_worth
 from shiftune.search.result import SearchResult
+from shiftune.wording import count
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -50,8 +51,8 @@ class RefittedModel:
         name = type(self).__name__
         if len(getattr(self, "trials_", ())):
             raise NotFitted(
-                f"the fit of this {name} was stopped after {len(self.trials_)} trials; refit() "
-                "turns them into a model"
+                f"the fit of this {name} was stopped after {count(len(self.trials_), 'trial')}; "
+                "refit() turns them into a model"
             )
         raise NotFitted(f"this {name} has not been fitted; call fit first")
 

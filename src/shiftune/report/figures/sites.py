@@ -25,7 +25,7 @@ from shiftune.report.figures.canvas import (
     rows_of_table,
 )
 from shiftune.risk.result import RiskEstimate
-from shiftune.wording import number, with_interval
+from shiftune.wording import number, percent, with_interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -99,7 +99,8 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Figure:
     )
     figure.add_vline(x=risk.value, line={"color": RED, "width": 1, "dash": "dot"})
     figure.update_xaxes(
-        range=[left - margin, right + margin], title=f"estimated target risk ({level:.0%} interval)"
+        range=[left - margin, right + margin],
+        title=f"estimated target risk ({percent(level)} interval)",
     )
     name_rows(figure, ["all sources", *table.index])
     figure.update_layout(showlegend=bool(out.any()) and not out.all())
@@ -159,7 +160,7 @@ def weights(overlap: Overlap) -> Figure:
     )
     for y, share in zip(place, ess / n, strict=True):
         figure.add_annotation(
-            x=1, xref="paper", xanchor="left", xshift=6, y=y, text=f"{share:.0%}", showarrow=False
+            x=1, xref="paper", xanchor="left", xshift=6, y=y, text=percent(share), showarrow=False
         )
     figure.add_annotation(
         x=1,
@@ -249,7 +250,7 @@ def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFram
 
 def _about_source(site: str, row: Mapping[str, Any]) -> str:
     text = f"<b>{escape(site)}</b><br>" + with_interval(row["estimate"], (row["low"], row["high"]))
-    text += f"<br>share {row['share']:.0%}, {row['n']} rows, {number(row['ess'])} effective"
+    text += f"<br>share {percent(row['share'])}, {row['n']} rows, {number(row['ess'])} effective"
     return text + (f"<br>left out: {escape(row['left_out'])}" if row["left_out"] else "")
 
 

@@ -33,7 +33,7 @@ from shiftune.report.figures.canvas import (
 )
 from shiftune.search.records import finished_trials
 from shiftune.search.result import SearchResult
-from shiftune.wording import number, short_names, shortened, with_interval
+from shiftune.wording import number, percent, short_names, shortened, with_interval
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -120,7 +120,7 @@ def importances(shares: Mapping[str, float]) -> Figure:
         y=list(range(len(names))),
         orientation="h",
         marker={"color": BLUE},
-        customdata=[f"{escape(name)}: {shares[name]:.0%}" for name in names],
+        customdata=[f"{escape(name)}: {percent(shares[name])}" for name in names],
         hovertemplate=HOVER,
     )
     name_rows(figure, list(short_names(names).values()))
