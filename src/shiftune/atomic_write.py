@@ -14,10 +14,10 @@ PART = ".part-"
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and move the file to `path` at the end.
 
-    An interrupt is raised before the file is begun.
+    An interrupt is raised before the file is begun, if the file is `interruptible`.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -27,7 +27,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     ...     [p.name for p in Path(folder).iterdir()]
     ['a.txt']
     """
-    interrupts.check()
+    if interruptible:
+        interrupts.check()
     part = path.with_name(f"{PART}{path.name}")
     try:
         yield part

@@ -122,7 +122,7 @@ def test_labels_too_large_to_square(visits, folder, tune):
 
 def test_a_folder_of_other_data(visits, table, tune):
     tune("visits.csv", "--out", "run")
-    kept = {path: path.read_bytes() for path in (table / "run").iterdir()}
+    kept = {path: path.read_bytes() for path in (table / "run").rglob("*.*") if path.is_file()}
     visits.drop(columns="ill").iloc[:-1].to_csv("fewer.csv", index=False)
     message = flat(tune("fewer.csv", "--out", "run", code=2))
     assert "holds results of other settings (other data)" in message
@@ -132,7 +132,8 @@ def test_a_folder_of_other_data(visits, table, tune):
     assert "(drop: none, now 'bmi')" in message
     message = flat(tune("fewer.csv", "--out", "run", "--seed", 1, code=2))
     assert "(seed: 0, now 1; other data)" in message
-    assert kept == {path: path.read_bytes() for path in (table / "run").iterdir()}
+    assert kept == {path: path.read_bytes() for path in kept}
+    assert len(list((table / "run").rglob("*"))) == len(kept) + 1
 
 
 def test_a_folder_of_somebody_else(table, tune, run):
@@ -189,9 +190,18 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
         patched.setattr("shiftune.cli.folder.save_model", full)
         assert "No space left" in flat(tune("visits.csv", "--out", "run", code=2))
     names = set(os.listdir("run"))
-    assert names == {"study.journal", "settings.json", "trials.csv"}
+    assert names == {"study.journal", "study.journal.answers", "settings.json", "trials.csv"}
     tune("visits.csv", "--out", "run")
     assert json.loads((table / "run" / "best.json").read_text())["trials"] == 2
+
+
+def test_a_first_run_that_failed_is_discarded(table):
+    answers = table / "run" / "study.journal.answers"
+    answers.mkdir(parents=True)
+    for path in (table / "run" / "settings.json", answers / "0.npz"):
+        path.touch()
+    ResultFolder(table / "run").discard()
+    assert not (table / "run").exists()
 
 
 def test_all_trials_fail(table, tune):

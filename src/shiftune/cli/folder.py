@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,7 +25,7 @@ from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
 from shiftune.resuming import check_format, check_same
 from shiftune.search.records import finished_trials
-from shiftune.search.storage import trials_in
+from shiftune.search.storage import ANSWERS, trials_in
 from shiftune.wording import listed
 
 JOURNAL = "study.journal"
@@ -137,6 +138,7 @@ class ResultFolder:
     def discard(self) -> None:
         """Remove the files of a first run that failed."""
         with suppress(OSError):
+            shutil.rmtree(self.path / f"{JOURNAL}{ANSWERS}", ignore_errors=True)
             for path in self.path.iterdir():
                 path.unlink()
             self.path.rmdir()

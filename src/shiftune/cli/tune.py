@@ -44,9 +44,9 @@ def tune(options: TuneOptions) -> None:
 
     DIR receives [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (one line per
     target row: its identifiers, its position in the file counted from 0, the prediction),
-    [bold]trials.csv[/], the model (for [bold]shiftune.load_model[/]), settings.json and
-    study.journal (for optuna-dashboard). Ctrl-C stops the search; the same command continues it,
-    also with a larger --trials.
+    [bold]trials.csv[/], the model (for [bold]shiftune.load_model[/]), settings.json,
+    study.journal (for optuna-dashboard) and study.journal.answers. Ctrl-C stops the search; the
+    same command continues it, also with a larger --trials.
     """
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.job import prepare_job

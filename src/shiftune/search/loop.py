@@ -12,14 +12,23 @@ from optuna.trial import Trial, TrialState
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
+from shiftune.search.answer_store import candidates
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.records import FAILURE, MEAN_LOSS, RISK, SECONDS, finished_trials
+from shiftune.search.records import (
+    ANSWERS_BYTES,
+    FAILURE,
+    MEAN_LOSS,
+    RISK,
+    SECONDS,
+    finished_trials,
+)
 from shiftune.search.trial import Outcome, reason
 from shiftune.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from shiftune.search.answer_store import AnswerStore
     from shiftune.search.progress import Progress
 
 logger = logging.getLogger("shiftune")
@@ -50,11 +59,13 @@ class Loop:
         space: Any,
         workers: Workers,
         check: Callable[[Mapping[str, Any]], None],
+        answers: AnswerStore,
     ) -> None:
         self.study = study
         self.space = space
         self.workers = workers
         self.check = check
+        self.answers = answers
         self.exhausted = False
         self.under_way: deque[Proposed] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
@@ -154,7 +165,12 @@ class Loop:
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
         trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
         trial.set_user_attr(SECONDS, outcome.seconds)
+        answers = outcome.answers
+        trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
+        if answers is not None:  # before the trial is finished: then they are never missing
+            self.answers.put(trial.number, answers)
         self._tell_study(trial, outcome.risk.value)
+        self.answers.keep(candidates(finished_trials(self.study)))
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
         try:

@@ -19,6 +19,8 @@ RISK = "risk"
 MEAN_LOSS = "mean_loss"
 SECONDS = "seconds"
 FAILURE = "failure"
+MODEL = "model"  # the family, in a search of several
+ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 
 # Columns that a table has even without trials.
 NO_TRIALS = ["trial", "state", "seconds", "failure", "tied_with_best"]

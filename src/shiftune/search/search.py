@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
+from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
@@ -27,6 +28,7 @@ from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
+from shiftune.search.answer_store import complete_answers
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
@@ -42,7 +44,7 @@ from shiftune.search.settings import (
     hint_about_columns,
     loss_for,
 )
-from shiftune.search.storage import only_search_of, open_study
+from shiftune.search.storage import only_search_of, open_answers, open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers, number_of_workers
 
@@ -251,6 +253,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     def _open(self, problem: ShiftProblem, loss: Loss, settings: EvaluationSettings) -> None:
         study = open_study(self.storage, identity(self, settings, problem, loss, self._new_ratio()))
         self.problem_, self.loss_, self.settings_, self.study_ = problem, loss, settings, study
+        self.answers_ = open_answers(self.storage, study)
 
     def _new_ratio(self) -> DensityRatio:
         ratio: DensityRatio = clone(ratio_named(self.ratio, self.random_state))
@@ -277,16 +280,11 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         prepared = PreparedRows(number_of_workers(self.n_jobs))
         context = replace(self._context(), prepared=prepared)
         with (
-            Workers(
-                run_trial,
-                context,
-                n_jobs=self.n_jobs,
-                executor=self.executor,
-                time_limit=self.trial_timeout,
-            ) as workers,
+            self._workers(context) as workers,
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
-            loop = Loop(self.study_, self.space, workers, partial(check_names, self.estimator))
+            check = partial(check_names, self.estimator)
+            loop = Loop(self.study_, self.space, workers, check, self.answers_)
             try:
                 loop.run(self.n_trials, self.timeout, progress)
             except KeyboardInterrupt:
@@ -294,7 +292,22 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
                     loop.abandon()
                 raise
 
+    def _workers(self, context: TrialContext) -> Workers:
+        return Workers(
+            run_trial,
+            context,
+            n_jobs=self.n_jobs,
+            executor=self.executor,
+            time_limit=self.trial_timeout,
+        )
+
     # ---------------------------------------------------------------- results
+
+    def _answers(self, numbers: Iterable[int]) -> dict[int, Answers]:
+        """Return the answers of trials by their numbers; missing ones are computed again."""
+        params = {trial.number: trial.params for trial in finished_trials(self.study_)}
+        items = {number: self._model_params(params[number], number) for number in numbers}
+        return complete_answers(self.answers_, items, lambda: self._workers(self._context()))
 
     def _read_trials(self) -> dict[int, RiskEstimate]:
         """Make the table of the trials; return the estimated risks by trial."""
@@ -336,14 +349,16 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         sites = problem.labelled_sites
         X, y = pooled(sites)
         weights = self.settings_.weights_for_training(self.ratio_, sites)
-        model = seeded(self.estimator, self.random_state).set_params(**self._model_params())
+        model = seeded(self.estimator, self.random_state).set_params(
+            **self._model_params(self.best_params_, self.best_index_)
+        )
         return fit(model, X, y, weights)
 
-    def _model_params(self) -> dict[str, Any]:
+    def _model_params(self, params: dict[str, Any], number: int) -> dict[str, Any]:
         """Parameters as the model takes them: a define-by-run function may derive some."""
         if not callable(self.space):
-            return self.best_params_
-        fixed = optuna.trial.FixedTrial(self.best_params_, number=self.best_index_)
+            return params
+        fixed = optuna.trial.FixedTrial(params, number=number)
         return dict(self.space(fixed))
 
     def __sklearn_tags__(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import uuid
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from shiftune.atomic_write import drop_torn_line
 from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.resuming import check_format, check_same
+from shiftune.search.answer_store import AnswerStore
 from shiftune.search.journal_lock import JournalLock, only_search
 from shiftune.search.records import finished_trials
 
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 STUDY_NAME = "shiftune"
 IDENTITY = "shiftune_identity"
 FORMAT_NUMBER = "shiftune_format"
+# A random mark of the study, by which its answers are known.
+MARK = "shiftune_mark"
+# What the name of the folder of answers adds to that of the journal.
+ANSWERS = ".answers"
 # Number of the form in which trials are recorded.
 FORMAT = 1
 JOURNAL_BEGINS = b'{"op_code"'
@@ -59,12 +65,22 @@ def open_study(
     if not study.get_trials(deepcopy=False):
         study.set_user_attr(FORMAT_NUMBER, FORMAT)
         study.set_user_attr(IDENTITY, dict(identity))
+        study.set_user_attr(MARK, uuid.uuid4().hex)
     else:
         where = f"the storage {str(storage)!r}"
         check_format(study.user_attrs.get(FORMAT_NUMBER), FORMAT, where)
         advice = "give another storage, or the same data and settings to continue"
         check_same(study.user_attrs.get(IDENTITY, {}), identity, where, advice, hidden=identity)
     return study
+
+
+def open_answers(
+    storage: str | os.PathLike[str] | BaseStorage | None, study: optuna.Study
+) -> AnswerStore:
+    """Return the store of a study's answers: beside a journal file, otherwise in memory."""
+    path = _journal(storage)
+    folder = None if path is None else path.with_name(f"{path.name}{ANSWERS}")
+    return AnswerStore(folder, study.user_attrs.get(MARK, ""))
 
 
 def trials_in(journal: Path) -> list[optuna.trial.FrozenTrial]:

@@ -1,0 +1,336 @@
+"""Answers of trials: kept beside the journal, found by a resumed run, computed again if missing."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.trial import TrialState, create_trial
+from sklearn.linear_model import Ridge
+
+from shiftune import LeaveSourcesOut
+from shiftune.datasets import toy_problem
+from shiftune.evaluate import Answers, PooledFit
+from shiftune.search import ShiftSearch, answer_store
+from shiftune.search.answer_store import MOST_KEPT, AnswerStore, candidates, complete_answers
+from shiftune.search.records import ANSWERS_BYTES, MODEL
+from shiftune.search.trial import Outcome
+from shiftune.workers import Workers
+
+ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return toy_problem(1.0, n=100, random_state=1).problem
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return tmp_path / "study.journal"
+
+
+def make(storage=None, **options):
+    options = {"n_trials": 4, "sampler": "random", "progress": False, **options}
+    return ShiftSearch(options.pop("model", Ridge()), options.pop("space", ALPHA),
+                       storage=storage, **options)  # fmt: skip
+
+
+def files(journal):
+    folder = journal.with_name("study.journal.answers")
+    return sorted(path.name for path in folder.iterdir())
+
+
+def by_hand(search, number):
+    """Losses of a trial, computed anew."""
+    context = search._context()
+    model = Ridge(alpha=search.trials_["param_alpha"][number])
+    return context, np.concatenate(
+        search.settings_.plan.losses(model, context.data, search.loss_).by_source
+    )
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.known, other.known)
+    np.testing.assert_array_equal(one.unseen, other.unseen)
+    assert one.unseen_share == other.unseen_share
+
+
+class TestStore:
+    @pytest.fixture(params=["memory", "files"])
+    def store(self, request, tmp_path):
+        return AnswerStore(tmp_path / "answers" if request.param == "files" else None, "mark")
+
+    @pytest.mark.parametrize(("shape", "dtype"), [((5,), np.float64), ((5, 3), np.float32)])
+    def test_what_was_put_is_there(self, store, rng, shape, dtype):
+        known, unseen = rng.random((2, *shape)).astype(dtype)
+        answers = Answers(known, unseen, 0.5)
+        store.put(12, answers)
+        found = store.get(12)
+        same(found, answers)
+        assert found.unseen.dtype == dtype
+        assert store.get(1) is None
+
+    def test_one_array_stays_one(self, store):
+        known = np.ones(1000)
+        store.put(0, Answers(known, known, 0.5))
+        found = store.get(0)
+        assert found.unseen is found.known
+        if store.folder is not None:
+            assert (store.folder / "0.npz").stat().st_size < 9000
+
+    def test_put_again(self, store):
+        for value in (1.0, 2.0):
+            store.put(0, Answers(np.full(3, value), np.zeros(3), 0.5))
+        assert store.get(0).known[0] == 2
+
+    def test_keep(self, store):
+        for number in range(5):
+            store.put(number, Answers(np.ones(2), np.ones(2)))
+        store.keep([1, 3, 9])
+        assert [store.get(number) is not None for number in range(5)] == [0, 1, 0, 1, 0]
+        if store.folder is not None:
+            assert sorted(path.name for path in store.folder.iterdir()) == ["1.npz", "3.npz"]
+
+    def test_pickled(self, store):
+        store.put(0, Answers(np.ones(2), np.zeros(2), 0.5))
+        same(pickle.loads(pickle.dumps(store)).get(0), store.get(0))
+
+
+def test_keep_removes_parts_and_nothing_of_others(tmp_path):
+    (tmp_path / ".part-7.npz").write_bytes(b"PK")
+    (tmp_path / "mine.npz").write_bytes(b"PK")
+    (tmp_path / "7.txt").write_text("")
+    AnswerStore(tmp_path).keep([7])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["7.txt", "mine.npz"]
+
+
+def test_files_of_another_study(tmp_path):
+    AnswerStore(tmp_path, "one").put(0, Answers(np.ones(2), np.ones(2)))
+    assert AnswerStore(tmp_path, "other").get(0) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_damage_goes_unnoticed(tmp_path, rng):
+    """Any flipped byte leaves the answers as they were, or missing."""
+    store = AnswerStore(tmp_path, "mark")
+    known, unseen = rng.random((2, 20))
+    answers = Answers(known, unseen, 0.25)
+    store.put(0, answers)
+    path = tmp_path / "0.npz"
+    whole = path.read_bytes()
+    missing = 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
+        found = store.get(0)
+        missing += found is None
+        assert path.exists() == (found is not None)
+        if found is not None:
+            same(found, answers)
+    assert missing > 320  # all bytes of the arrays
+    path.write_bytes(whole[: len(whole) // 2])
+    assert store.get(0) is None
+
+
+def test_a_disk_that_is_full(tmp_path, monkeypatch):
+    def full(*args, **arrays):
+        raise OSError(28, "No space left on device")
+
+    store = AnswerStore(tmp_path)
+    monkeypatch.setattr(np, "savez", full)
+    store.put(0, Answers(np.ones(2), np.ones(2)))
+    assert store.get(0).known[0] == 1
+    assert not list(tmp_path.iterdir())
+
+
+def trial(number, value, size=16, model=""):
+    made = create_trial(value=value, user_attrs={ANSWERS_BYTES: size, MODEL: model})
+    made.number = number
+    return made
+
+
+class TestCandidates:
+    def test_the_best_of_every_family(self):
+        trials = [trial(i, (7 * i) % 100, model="ab"[i >= 50]) for i in range(100)]
+        found = candidates(trials)
+        assert len(found) == 2 * MOST_KEPT
+        for family in (range(50), range(50, 100)):
+            best = sorted(family, key=lambda i: (7 * i) % 100)[:MOST_KEPT]
+            assert {n for n in found if n in family} == set(best)
+
+    def test_so_many_bytes_in_all(self, monkeypatch):
+        monkeypatch.setattr(answer_store, "MOST_BYTES", 1000)
+        trials = [trial(i, i, size=100, model="ab"[i % 2]) for i in range(40)]
+        assert len(candidates(trials)) == 10
+        assert candidates([trial(0, 1.0, size=5000), trial(1, 0.5, size=5000)]) == [1]
+
+    def test_trials_without_answers(self):
+        failed = create_trial(state=TrialState.FAIL)
+        assert candidates([trial(0, 1.0, size=0), failed, trial(2, 2.0)]) == [2]
+        assert candidates([]) == []
+
+
+@pytest.mark.parametrize("plan", [LeaveSourcesOut(), LeaveSourcesOut(0), PooledFit()], ids=repr)
+def test_a_search_keeps_answers(problem, journal, plan):
+    on_disk, in_memory = (make(storage, plan=plan).fit(problem) for storage in (journal, None))
+    assert files(journal) == [f"{n}.npz" for n in range(4)]
+    for number in range(4):
+        same(on_disk.answers_.get(number), in_memory.answers_.get(number))
+        context, losses = by_hand(on_disk, number)
+        y = np.concatenate(context.data.y_validation)
+        np.testing.assert_array_equal(
+            on_disk.answers_.get(number).losses(y, on_disk.loss_, context.data.classes), losses
+        )
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_jobs": 2}, {"executor": lambda: ThreadPoolExecutor(2)}], ids=["loky", "threads"]
+)
+def test_answers_travel_from_workers(problem, options):
+    ours, plain = (make(**each).fit(problem) for each in (options, {}))
+    for number in range(4):
+        same(ours.answers_.get(number), plain.answers_.get(number))
+
+
+def test_a_bounded_number(problem, journal, monkeypatch):
+    monkeypatch.setattr(answer_store, "MOST_KEPT", 3)
+    search = make(journal, n_trials=8).fit(problem)
+    best = search.trials_["risk"].sort_values().index[:3]
+    assert files(journal) == sorted(f"{n}.npz" for n in best)
+
+
+def test_a_resumed_run_has_them(problem, journal):
+    make(journal, n_trials=2).fit(problem)
+    resumed, whole = make(journal).fit(problem), make().fit(problem)
+    for number in range(4):
+        same(resumed.answers_.get(number), whole.answers_.get(number))
+
+
+def test_a_journal_that_was_removed(problem, journal):
+    """Its answers are left, and belong to none of the new trials."""
+    make(journal, n_trials=3).fit(problem)
+    journal.unlink()
+    search = make(journal, n_trials=1, random_state=5).fit(problem)
+    assert files(journal) == ["0.npz"]
+    same(search.answers_.get(0), make(n_trials=1, random_state=5).fit(problem).answers_.get(0))
+
+
+class Counted(Ridge):
+    fits = 0
+
+    def fit(self, *args, **options):
+        Counted.fits += 1
+        return super().fit(*args, **options)
+
+
+def derived(trial):
+    return {"alpha": 2 * trial.suggest_float("half", 1e-3, 1e3, log=True)}
+
+
+@pytest.mark.parametrize("space", [ALPHA, derived], ids=["mapping", "function"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
+    search = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
+    before, risk = search._answers(range(4)), search.trials_["risk"]
+    folder = journal.with_name("study.journal.answers")
+    (folder / "1.npz").unlink()
+    (folder / "2.npz").write_bytes(b"damaged")
+    Counted.fits = 0
+    after = search._answers(range(4))
+    if n_jobs == 1:
+        assert Counted.fits == 2 * 3  # one with both sources, one without each
+    for number in range(4):
+        same(before[number], after[number])
+    assert files(journal) == [f"{n}.npz" for n in range(4)]
+    Counted.fits = 0
+    assert list(search._answers([2])) == [2]
+    assert Counted.fits == 0
+    resumed = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
+    np.testing.assert_array_equal(resumed.trials_["risk"], risk)
+
+
+def outcome_of(context, item):
+    if item == "dies":
+        raise RuntimeError("no memory")
+    return Outcome(None, "failed", 0.0) if item == "fails" else Outcome(None, "", 0.0, 0.0, context)
+
+
+def test_trials_that_fail_when_computed_again():
+    answers = Answers(np.ones(2), np.ones(2))
+    store = AnswerStore(None)
+    items = {3: "fine", 4: "dies", 5: "fails", 6: "fine"}
+    found = complete_answers(store, items, lambda: Workers(outcome_of, answers))
+    assert list(found) == [3, 6]
+    assert store.get(6) is not None
+
+
+def test_nothing_is_started_where_nothing_is_missing():
+    store = AnswerStore(None)
+    store.put(0, Answers(np.ones(2), np.ones(2)))
+    assert list(complete_answers(store, {0: {}}, lambda: pytest.fail("workers"))) == [0]
+
+
+def test_a_plan_that_keeps_none(problem):
+    class Own:
+        def losses(self, model, data, loss):
+            found = PooledFit().losses(model, data, loss)
+            return type(found)(found.by_source, found.naive)
+
+    search = make(plan=Own()).fit(problem)
+    assert candidates(search.study_.trials) == []
+
+
+KILLED = """
+import os, signal, sys
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import Ridge
+from shiftune import ShiftSearch
+from shiftune.datasets import toy_problem
+from shiftune.search.loop import Loop
+
+place = sys.argv[1]
+
+def killed(self, *args, **options):
+    if len(os.listdir("study.journal.answers")) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return before(self, *args, **options)
+
+def torn(*args, **options):
+    if os.path.exists("study.journal.answers/1.npz"):
+        args[0].write(b"PK half")
+        args[0].flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return before(*args, **options)
+
+if place == "writing":
+    import numpy
+    before, numpy.savez = numpy.savez, torn
+else:
+    before, Loop._tell_study = Loop._tell_study, killed
+ShiftSearch(
+    Ridge(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=4, sampler="random",
+    storage="study.journal", progress=False,
+).fit(toy_problem(1.0, n=100, random_state=1).problem)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
+@pytest.mark.parametrize("place", ["writing", "recording"])
+def test_a_run_that_was_killed(problem, journal, place):
+    """While a file is written, and between the file and the record of its trial."""
+    code = subprocess.run(
+        [sys.executable, "-c", KILLED, place], check=False, cwd=journal.parent
+    ).returncode
+    assert code == -signal.SIGKILL
+    left = [".part-2.npz", "0.npz", "1.npz"] if place == "writing" else ["0.npz", "1.npz"]
+    assert files(journal) == left
+    resumed, whole = make(journal).fit(problem), make().fit(problem)
+    assert files(journal) == [f"{n}.npz" for n in range(4)]
+    for number in range(4):
+        same(resumed.answers_.get(number), whole.answers_.get(number))
