@@ -283,8 +283,11 @@ def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
     if isinstance(neighbours, IntDistribution):
         most = max(1, min(neighbours.high, size.rows))
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
-    if size.columns > MOST_SQUARED:
-        space.pop("degree", None)
+    if "degree" in space:
+        if size.columns <= MOST_SQUARED:
+            bare.set_params(degree=2)
+        else:
+            del space["degree"]
     if model.cells_per_tree and size.rows * size.columns > model.cells_per_tree:
         rows = max(1, model.cells_per_tree // size.columns)
         bare.set_params(bootstrap=True, max_samples=rows)
