@@ -19,7 +19,7 @@ from shiftune.evaluate import (
     weighted_mean,
 )
 from shiftune.search.evaluation_settings import EvaluationSettings
-from shiftune.search.trial import run_trial
+from shiftune.search.trial import Candidate, run_trial
 
 PLANS = [PooledFit(), LeaveSourcesOut(0), LeaveSourcesOut(), LeaveSourcesOut(2, 0.3)]
 
@@ -190,8 +190,8 @@ def test_outcome_of_a_trial(rng, few, task):
     search = ShiftSearch(model, {})
     settings = EvaluationSettings.of(search)
     loss = loss_named("squared" if task == "regression" else "log_loss")
-    context = settings.context(model, problem, loss, settings.split(problem), None)
-    outcome = run_trial(context, {})
+    context = settings.context({"": model}, problem, loss, settings.split(problem), None)
+    outcome = run_trial(context, Candidate({}))
     y = np.concatenate(context.data.y_validation)
     assert (context.data.classes is None) == (task == "regression")
     losses = context.data.by_site(outcome.answers.losses(y, loss, context.data.classes))
@@ -206,9 +206,9 @@ def test_a_regressor_on_classes_gives_values(rng):
     problem = problem_of(rng, 0, "classification")
     settings = EvaluationSettings.of(ShiftSearch(Ridge(), {}))
     loss = loss_named("squared")
-    context = settings.context(Ridge(), problem, loss, settings.split(problem), None)
+    context = settings.context({"": Ridge()}, problem, loss, settings.split(problem), None)
     assert context.data.classes is None
-    assert run_trial(context, {}).answers.known.shape == (60,)
+    assert run_trial(context, Candidate({})).answers.known.shape == (60,)
 
 
 class TestMean:

@@ -139,8 +139,8 @@ def test_other_rows_are_never_taken_for_the_same(sites):
     search.fit(X, y, groups=site, X_target=X[:40])
     settings = EvaluationSettings.of(search)
     context = settings.context(
-        search.estimator, search.problem_, loss_named("squared"), settings.split(search.problem_),
-        None,
+        {"": search.estimator}, search.problem_, loss_named("squared"),
+        settings.split(search.problem_), None,
     )  # fmt: skip
     data, loss = context.data.sharing(PreparedRows()), loss_named("squared")
     PooledFit().losses(clone(search.estimator), data, loss)

@@ -82,10 +82,10 @@ class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type:
     ) -> Self:
         """Try configurations on the sources, choose and refit; arguments as in `ShiftSearch`."""
         with interrupts.deferred():
-            return self._fit(coerce_problem(X, y, groups, X_target, self.estimator))
+            return self._fit(coerce_problem(X, y, groups, X_target, [self.estimator]))
 
     def _fit(self, problem: ShiftProblem) -> Self:
-        loss = loss_for(self, problem)
+        loss = loss_for([self.estimator], self.loss, problem)
         check_numbers(self)
         self._check()
         if callable(self.space):

@@ -24,7 +24,7 @@ from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.gp.unit_cube import UnitCube
 from shiftune.search.samplers import sampler_named
 from shiftune.search.storage import open_study
-from shiftune.search.trial import Outcome, TrialContext, run_trial
+from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.workers import Workers
 
 
@@ -125,7 +125,7 @@ def _context(
         weights=None,
         names=(validation.name,),
     )
-    return TrialContext(model, data, loss, risk_named("naive"), PooledFit(), prepared)
+    return TrialContext({"": model}, data, loss, risk_named("naive"), PooledFit(), prepared)
 
 
 def _search_source(
@@ -139,7 +139,7 @@ def _search_source(
     with threadpool_limits(1, user_api="blas"):
         for _ in range(n_trials):
             trial = study.ask(fixed_distributions=dict(space))
-            outcome = run_trial(context, trial.params)
+            outcome = run_trial(context, Candidate(trial.params))
             outcomes.append((dict(trial.params), replace(outcome, answers=None)))
             if outcome.risk is None:
                 study.tell(trial, state=TrialState.FAIL)

@@ -15,7 +15,7 @@ from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, ready_model, space_entries, space_from_entries
 from shiftune.search import ShiftSearch
 from shiftune.search.families import table_size
-from shiftune.search.settings import check_settings, loss_for
+from shiftune.search.settings import check_search
 from shiftune.spelling import check_choice
 from shiftune.tables import SiteTable, read_as_written, read_file, site_table
 
@@ -77,8 +77,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
                 "trial without it"
             )
         search.set_params(plan=LeaveSourcesOut(0))
-    loss = loss_for(search, table.problem)
-    check_settings(search)
+    loss = check_search(search, table.problem).loss
     settled = replace(
         options,
         target=table.problem.target.name,

@@ -50,9 +50,24 @@ class PreparedRows:
             self._bytes += size
         return deepcopy(self._kept[key])
 
+    def of(self, transformers: Hashable) -> PreparedRows:
+        """Return the rows as prepared by some of several transformers, which share the memory."""
+        return _Part(self, transformers)
+
     def __reduce__(self) -> tuple[type[PreparedRows], tuple[int]]:
         # Every process prepares its own rows, which costs less than sending them.
         return PreparedRows, (self._sharers,)
+
+
+class _Part(PreparedRows):
+    """Rows of one preparation among several."""
+
+    def __init__(self, whole: PreparedRows, transformers: Hashable) -> None:
+        self._whole, self._transformers = whole, transformers
+
+    def get(self, key: Hashable, prepare: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the rows of a key, kept with those of all preparations."""
+        return self._whole.get((self._transformers, key), prepare)
 
 
 def tunes_last_step(model: Any, params: Mapping[str, Any]) -> bool:

@@ -1,7 +1,14 @@
 """Models by name, with columns of any kind as input; search spaces; models in files."""
 
 from shiftune.models import spaces
-from shiftune.models.by_name import MODELS, KnownModel, ReadyModel, TableSize, ready_model
+from shiftune.models.by_name import (
+    MODELS,
+    KnownModel,
+    ReadyModel,
+    TableSize,
+    auto_names,
+    ready_model,
+)
 from shiftune.models.space_file import read_space, space_as_toml, space_entries, space_from_entries
 from shiftune.models.storing import load_model, save_model
 
@@ -10,6 +17,7 @@ __all__ = [
     "KnownModel",
     "ReadyModel",
     "TableSize",
+    "auto_names",
     "load_model",
     "read_space",
     "ready_model",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from optuna.distributions import IntDistribution
@@ -235,6 +236,10 @@ MODELS: dict[ModelName, KnownModel] = complete(
 )
 
 
+# The families of "auto": unlike each other, and in the order of their cost.
+AUTO: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm", "extra_trees")
+
+
 def ready_model(
     name: str,
     task: Task,
@@ -291,6 +296,13 @@ def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
     if model.cells_per_tree and size.rows * size.columns > model.cells_per_tree:
         rows = max(1, model.cells_per_tree // size.columns)
         bare.set_params(bootstrap=True, max_samples=rows)
+
+
+def auto_names() -> tuple[ModelName, ...]:
+    """Return the models that "auto" stands for, those installed."""
+    if find_spec("lightgbm"):
+        return AUTO
+    return tuple("hist_gradient_boosting" if name == "lightgbm" else name for name in AUTO)
 
 
 def _class_of(name: str, model: KnownModel, task: Task) -> Any:

@@ -36,7 +36,10 @@ class Parameter:
 
 def parameters(result: SearchResult) -> list[Parameter]:
     """Describe every parameter that any trial has; texts are empty where there is no value."""
-    default, chosen = result.model.get_params(), result.best_params
+    chosen = result.best_params
+    default: dict[str, Any] = {}
+    for family in result.families.values():
+        default |= family.defaults()
     tied = [t.params for t in finished_trials(result.study) if t.number in result.tied]
     short = short_names(result.distributions)
     return [

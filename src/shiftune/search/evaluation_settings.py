@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_regressor
+from sklearn.pipeline import Pipeline
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
@@ -18,6 +19,7 @@ from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.base import site_weights
 from shiftune.risk import RiskEstimator, risk_named
+from shiftune.search.identity import stable_repr
 from shiftune.search.trial import TrialContext
 
 if TYPE_CHECKING:
@@ -76,13 +78,17 @@ class EvaluationSettings:
 
     def context(
         self,
-        model: Any,
+        models: Mapping[str, Any],
         problem: ShiftProblem,
         loss: Loss,
         split: Split,
         ratio: DensityRatio | None,
     ) -> TrialContext:
-        """Gather what every trial needs; `ratio` is fitted, or None where none is needed."""
+        """Gather what every trial needs.
+
+        `models` has the estimator of every family by name; `ratio` is fitted, or None where none
+        is needed.
+        """
         evaluated = split.validation
         if self.risk.uses_target_labels:
             if problem.oracle is None:
@@ -113,9 +119,15 @@ class EvaluationSettings:
             weights=None if weights is None else tuple(weights),
             names=_names(evaluated),
             labelled_target="" if few is None else few.name,
-            classes=_classes(model, problem, loss, [y_train, *(s.labels for s in evaluated)]),
+            classes=_classes(models, problem, loss, [y_train, *(s.labels for s in evaluated)]),
         )
-        return TrialContext(seeded(model, self.random_state), data, loss, risk, self.plan)
+        estimators = {name: seeded(model, self.random_state) for name, model in models.items()}
+        preparations = {
+            name: stable_repr(model[:-1])
+            for name, model in estimators.items()
+            if isinstance(model, Pipeline) and len(models) > 1
+        }
+        return TrialContext(estimators, data, loss, risk, self.plan, preparations=preparations)
 
     def weights_for_training(
         self, ratio: DensityRatio | None, sites: Sequence[Site]
@@ -135,10 +147,11 @@ class EvaluationSettings:
 
 
 def _classes(
-    model: Any, problem: ShiftProblem, loss: Loss, labels: Sequence[NDArray[Any]]
+    models: Mapping[str, Any], problem: ShiftProblem, loss: Loss, labels: Sequence[NDArray[Any]]
 ) -> NDArray[Any] | None:
     """Return the classes that predictions can have; None where predictions are values."""
-    values = problem.task == "regression" or (loss.needs == "predict" and is_regressor(model))
+    regressors = all(map(is_regressor, models.values()))
+    values = problem.task == "regression" or (loss.needs == "predict" and regressors)
     return None if values else np.unique(np.concatenate(labels))
 
 

@@ -2,15 +2,218 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import optuna
+import pandas as pd
+from optuna.trial import FrozenTrial
+from sklearn.base import clone
+
+from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.models import TableSize
+from shiftune.models import ReadyModel, TableSize, auto_names, ready_model
 from shiftune.models.preparation import preparation
+from shiftune.models.space import Space
+from shiftune.models.space import check as check_space
 from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem.columns import column_kinds
+from shiftune.search.records import DEFAULTS, MODEL
+from shiftune.search.trial import Candidate
 from shiftune.tables import Schema
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model and its search space, among the families of a search.
+
+    Attributes
+    ----------
+    name : str
+        Empty for the estimator of a search of one model that has no name.
+    estimator : estimator
+        With its default parameters.
+    space : Space or function
+        In the names of the bare model.
+    prefix : str
+        Prefix of these names in the estimator, such as "model__" in pipelines of `ready_model`.
+    starts_with_defaults : bool
+        Whether the first trial has the default parameters.
+    scope : str
+        Prefix of the names in the study, such as "lightgbm." in a search of several families.
+    """
+
+    name: str
+    estimator: Any
+    space: Space | Callable[[Any], Mapping[str, Any]]
+    prefix: str = ""
+    starts_with_defaults: bool = False
+    scope: str = ""
+
+    @property
+    def distributions(self) -> Space | None:
+        """Search space in the study's names; None for a function."""
+        if callable(self.space):
+            return None
+        return {self.scope + name: values for name, values in self.space.items()}
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """Ask an Optuna trial for all parameters; return them in the estimator's names."""
+        if callable(self.space):
+            found = dict(self.space(_ScopedTrial(trial, self.scope) if self.scope else trial))
+        else:
+            suggested = self.space.items()
+            found = {name: trial._suggest(self.scope + name, each) for name, each in suggested}
+        return {self.prefix + name: value for name, value in found.items()}
+
+    def plain_params(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the parameters of a trial in the bare model's names."""
+        return {name.removeprefix(self.scope): value for name, value in trial.params.items()}
+
+    def candidate(self, trial: FrozenTrial) -> Candidate:
+        """Return the candidate that a recorded trial has evaluated."""
+        if trial.user_attrs.get(DEFAULTS):
+            return Candidate({}, self.name)
+        fixed = optuna.trial.FixedTrial(trial.params, number=trial.number)
+        return Candidate(self.suggest(fixed), self.name)
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the default values of all parameters, in the study's names."""
+        return {
+            self.scope + name.removeprefix(self.prefix): value
+            for name, value in self.estimator.get_params().items()
+            if name.startswith(self.prefix)
+        }
+
+
+class _ScopedTrial:
+    """A trial whose parameters have the names of a family in front, for define-by-run functions."""
+
+    def __init__(self, trial: Any, scope: str) -> None:
+        self._trial, self._scope = trial, scope
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._trial, name)
+        if not name.startswith("suggest_"):
+            return found
+        return lambda parameter, *args, **options: found(self._scope + parameter, *args, **options)
+
+
+Families = Mapping[str, Family]
+
+
+def family_of(families: Families, trial: FrozenTrial) -> Family:
+    """Return the family of a recorded trial."""
+    return families[trial.user_attrs.get(MODEL, "")]
+
+
+# ---------------------------------------------------------------- from what is given
+
+
+def is_model(given: Any) -> bool:
+    """Whether the first argument of a search is one estimator."""
+    return not isinstance(given, type) and hasattr(given, "fit") and hasattr(given, "get_params")
+
+
+def check_given(given: Any, space: Any) -> None:
+    """Raise a SettingsError unless these can be the estimator and the space of a search."""
+    if is_model(given):
+        if space is None:
+            raise SettingsError(
+                f"{type(given).__name__} needs a search space: give one of shiftune.spaces or a "
+                "mapping from its parameters to Optuna distributions as the second argument"
+            )
+        return
+    if isinstance(given, str):
+        if space is not None and given == AUTO:
+            raise SettingsError("a space is for one model, and 'auto' stands for several")
+        return
+    if isinstance(given, Mapping | list | tuple) and space is not None:
+        raise SettingsError(
+            "with several models their spaces are part of the first argument: a mapping from "
+            "names to (estimator, space)"
+        )
+    if isinstance(given, Mapping) and given:
+        for name, entry in given.items():
+            _check_entry(name, entry)
+        return
+    if isinstance(given, list | tuple) and given and all(isinstance(n, str) for n in given):
+        if len(set(given)) < len(given):
+            raise SettingsError(f"the models {list(given)} are not all different")
+        if AUTO in given:
+            raise SettingsError("'auto' stands for several models and cannot be one of a list")
+        return
+    raise SettingsError(
+        "the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), 'auto', "
+        "one or several names of shiftune.models.MODELS, or a mapping from names to (estimator, "
+        f"space); got {given!r}"
+    )
+
+
+def _check_entry(name: Any, entry: Any) -> None:
+    if not isinstance(name, str) or not name or "." in name:
+        raise SettingsError(f"models are named by text without dots, got {name!r}")
+    pair = isinstance(entry, tuple | list) and len(entry) == 2 and is_model(entry[0])
+    if not pair and not isinstance(entry, ReadyModel):
+        raise SettingsError(
+            f"the model {name!r} must be a pair (estimator, space), or what "
+            f"shiftune.models.ready_model returns; got {entry!r}"
+        )
+
+
+def given_models(given: Any) -> list[Any]:
+    """Return the estimators among what was given; none for names."""
+    if is_model(given):
+        return [given]
+    if not isinstance(given, Mapping):
+        return []
+    return [e.pipeline if isinstance(e, ReadyModel) else e[0] for e in given.values()]
+
+
+def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
+    """Return the families of a search by name; models by name are made for the problem's columns.
+
+    >>> from shiftune.datasets import toy_problem
+    >>> found = resolve(["linear", "kernel"], None, toy_problem(1.0, n=50).problem)
+    >>> [(family.name, sorted(family.distributions)) for family in found.values()]
+    [('linear', ['linear.alpha', 'linear.degree']), ('kernel', ['kernel.alpha', 'kernel.gamma'])]
+    """
+    check_given(given, space)
+    if is_model(given):
+        if not callable(space):
+            check_space(space, given)
+        return {"": Family("", clone(given), space if callable(space) else dict(space))}
+    entries = given
+    if not isinstance(given, Mapping):
+        names = [given] if isinstance(given, str) else given
+        schema = schema_of(problem)
+        size = table_size(problem, schema)
+        entries = {
+            name: ready_model(name, problem.task, schema, size=size)
+            for name in (auto_names() if given == AUTO else names)
+        }
+    several = len(entries) > 1
+    return {
+        name: _family(name, entry, space, f"{name}." if several else "")
+        for name, entry in entries.items()
+    }
+
+
+def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
+    ready = isinstance(entry, ReadyModel)
+    estimator, own = (entry.pipeline, entry.space) if ready else entry
+    found = own if space is None else space
+    if not callable(found):
+        try:
+            check_space(found, entry.bare if ready else estimator)
+        except SettingsError as error:
+            raise SettingsError(f"the space of {name!r}: {error}") from error
+        found = dict(found)
+    return Family(name, clone(estimator), found, entry.prefix if ready else "", ready, scope)
 
 
 def schema_of(problem: ShiftProblem) -> Schema | None:

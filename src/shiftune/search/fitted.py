@@ -17,6 +17,7 @@ from shiftune.errors import ProblemError, SettingsError
 from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
+from shiftune.search.families import is_model
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.label_worth import COUNTS, label_worth
 from shiftune.search.result import SearchResult
@@ -32,7 +33,9 @@ class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N8
 
 def _has(method: str) -> Callable[[Any], bool]:
     def check(search: RefittedModel) -> bool:
-        getattr(search.estimator, method)  # raises an AttributeError where it is missing
+        model = getattr(search, "best_estimator_", search.estimator)
+        if is_model(model):  # models by name are known once the task is
+            getattr(model, method)  # raises an AttributeError where it is missing
         return True
 
     return check

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shiftune.problem import ShiftProblem
     from shiftune.ratio import DensityRatio
     from shiftune.search.evaluation_settings import EvaluationSettings
+    from shiftune.search.families import Families
     from shiftune.search.search import ShiftSearch
 
 
@@ -77,6 +78,7 @@ def _digest(content: bytes) -> str:
 
 def identity(
     search: ShiftSearch,
+    families: Families,
     settings: EvaluationSettings,
     problem: ShiftProblem,
     loss: Loss,
@@ -86,8 +88,8 @@ def identity(
     oracle = problem.oracle if settings.risk.uses_target_labels else None
     return {
         "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
-        "model": stable_repr(search.estimator),
-        "space": stable_repr(search.space if callable(search.space) else dict(search.space)),
+        "model": stable_repr(_unless_one({n: each.estimator for n, each in families.items()})),
+        "space": stable_repr(_unless_one({n: each.space for n, each in families.items()})),
         "loss": stable_repr(loss),
         "risk": stable_repr(search.risk),
         "ratio": stable_repr(ratio) if settings.needs_ratio else "",
@@ -95,3 +97,8 @@ def identity(
         "training weights": stable_repr(search.training_weights),
         "plan": stable_repr(settings.plan),
     }
+
+
+def _unless_one(by_family: dict[str, Any]) -> Any:
+    """Return the value of the one model without a name, or all values by name."""
+    return by_family.get("", by_family)

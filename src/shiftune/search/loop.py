@@ -8,21 +8,29 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import optuna
+from optuna.samplers import BaseSampler
+from optuna.search_space import intersection_search_space
 from optuna.trial import Trial, TrialState
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
+from shiftune.models.space import check_names
 from shiftune.search.answer_store import candidates
-from shiftune.search.gp import VARIANCE_KEY
+from shiftune.search.budget import next_family
+from shiftune.search.families import Families, Family, family_of
+from shiftune.search.gp import VARIANCE_KEY, GPLCBSampler
 from shiftune.search.records import (
     ANSWERS_BYTES,
+    DEFAULTS,
     FAILURE,
     MEAN_LOSS,
+    MODEL,
     RISK,
     SECONDS,
     finished_trials,
+    was_stopped,
 )
-from shiftune.search.trial import Outcome, reason
+from shiftune.search.trial import Candidate, Outcome, reason
 from shiftune.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
@@ -38,8 +46,15 @@ class Proposed(NamedTuple):
     """A trial under way."""
 
     trial: Trial
-    params: dict[str, Any]
+    candidate: Candidate
     rejected: str = ""
+
+
+class Turn(NamedTuple):
+    """The family of a trial, and whether the trial has its defaults."""
+
+    family: Family
+    defaults: bool
 
 
 class Loop:
@@ -51,21 +66,33 @@ class Loop:
 
     A driver that was stopped or killed leaves trials without a result. They are evaluated first,
     with the parameters they had.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        With the sampler of the search; families that have names get one each.
+    families : mapping from names to Family
+    workers : Workers
+    weights : function
+        Returns weights of the families, from the trials recorded so far; see `next_family`.
+    answers : AnswerStore
+        It receives the answers of every trial.
     """
 
     def __init__(
         self,
         study: optuna.Study,
-        space: Any,
+        families: Families,
         workers: Workers,
-        check: Callable[[Mapping[str, Any]], None],
+        weights: Callable[[], Mapping[str, float]],
         answers: AnswerStore,
     ) -> None:
         self.study = study
-        self.space = space
+        self.families = families
         self.workers = workers
-        self.check = check
         self.answers = answers
+        self.weights = weights
+        self.sampler = study.sampler
         self.exhausted = False
         self.under_way: deque[Proposed] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
@@ -75,6 +102,8 @@ class Loop:
 
     def run(self, n_trials: int, timeout: float | None, progress: Progress) -> None:
         """Run until the study has `n_trials` finished trials or the time is over.
+
+        The first trial of a study is begun in any case.
 
         An interrupt is raised before a trial is proposed and while one is waited for, never
         while one is recorded.
@@ -88,13 +117,14 @@ class Loop:
             ):
                 if self.exhausted:
                     break
-                if end is not None and time.monotonic() >= end:
+                begun = finished + len(self.under_way) > 0
+                if begun and end is not None and time.monotonic() >= end:
                     break
                 interrupts.check()
                 proposed = self._adopt(orphans.popleft()) if orphans else self._ask()
                 self.under_way.append(proposed)
                 if not proposed.rejected:
-                    self.workers.submit(proposed.trial.number, proposed.params)
+                    self.workers.submit(proposed.trial.number, proposed.candidate)
             if not self.under_way:
                 return
             outcome = self._outcome(self.under_way[0])
@@ -111,34 +141,65 @@ class Loop:
             self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
 
     def _ask(self) -> Proposed:
-        if callable(self.space):
-            return self._defined_by_run(self.study.ask())
-        trial = self.study.ask(fixed_distributions=dict(self.space))
-        return self._checked(trial, dict(trial.params))
+        turn = self._next_turn()
+        self.study.sampler = self._sampler(turn)
+        return self._proposed(self.study.ask(), turn)
 
     def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
-        trial = Trial(self.study, orphan._trial_id)
-        if callable(self.space):
-            return self._defined_by_run(trial)
-        params = {name: trial._suggest(name, values) for name, values in self.space.items()}
-        return self._checked(trial, params)
+        turn = self._next_turn()
+        if MODEL in orphan.user_attrs:
+            turn = Turn(family_of(self.families, orphan), DEFAULTS in orphan.user_attrs)
+        self.study.sampler = self._sampler(turn)
+        return self._proposed(Trial(self.study, orphan._trial_id), turn)
 
-    def _defined_by_run(self, trial: Trial) -> Proposed:
-        """Ask the user's function; a combination that it rejects is a trial that failed."""
+    def _next_turn(self) -> Turn:
+        trials = self.study.get_trials(deepcopy=False)
+        proposed = dict.fromkeys(self.families, 0)
+        for trial in trials:
+            name = trial.user_attrs.get(MODEL, "")
+            if name in proposed and not was_stopped(trial):
+                proposed[name] += 1
+        name = next_family(proposed, self.weights()) if len(proposed) > 1 else next(iter(proposed))
+        family = self.families[name]
+        return Turn(family, family.starts_with_defaults and proposed[name] == 0)
+
+    def _sampler(self, turn: Turn) -> BaseSampler:
+        """Return a sampler that models the family's own parameters."""
+        family, sampler = turn.family, self.sampler
+        if not family.name or not isinstance(sampler, GPLCBSampler):
+            return sampler
+        if turn.defaults:
+            return sampler.for_space({})
+        own = [
+            trial
+            for trial in self.study.get_trials(deepcopy=False)
+            if trial.user_attrs.get(MODEL) == family.name and DEFAULTS not in trial.user_attrs
+        ]
+        return sampler.for_space(family.distributions or intersection_search_space(own))
+
+    def _proposed(self, trial: Trial, turn: Turn) -> Proposed:
+        """Get the parameters; a combination that a user's function rejects is a failed trial."""
+        family, defaults = turn
+        if family.name:
+            if defaults:
+                trial.set_user_attr(DEFAULTS, True)
+            trial.set_user_attr(MODEL, family.name)
+        if defaults:
+            return Proposed(trial, Candidate({}, family.name))
         try:
-            return self._checked(trial, dict(self.space(trial)))
+            params = family.suggest(trial)
         except ProblemError:
             raise
         except Exception as error:
-            return Proposed(trial, {}, reason(error))
-
-    def _checked(self, trial: Trial, params: dict[str, Any]) -> Proposed:
+            if not callable(family.space):
+                raise
+            return Proposed(trial, Candidate({}, family.name), reason(error))
         try:
-            self.check(params)
+            check_names(family.estimator, params)
         except ProblemError as error:
             self._tell(trial, Outcome(None, reason(error), 0.0))
             raise
-        return Proposed(trial, params)
+        return Proposed(trial, Candidate(params, family.name))
 
     def _outcome(self, proposed: Proposed) -> Outcome:
         if proposed.rejected:

@@ -19,7 +19,8 @@ RISK = "risk"
 MEAN_LOSS = "mean_loss"
 SECONDS = "seconds"
 FAILURE = "failure"
-MODEL = "model"  # the family, in a search of several
+MODEL = "model"  # name of the family; none in a search of one estimator
+DEFAULTS = "defaults"  # only of trials that have the default parameters
 ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 
 # Columns that a table has even without trials.
@@ -34,7 +35,12 @@ def finished_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     A trial that was stopped has neither.
     """
     ended = study.get_trials(deepcopy=False, states=FINISHED)
-    return [t for t in ended if t.state is TrialState.COMPLETE or FAILURE in t.user_attrs]
+    return [trial for trial in ended if not was_stopped(trial)]
+
+
+def was_stopped(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether a trial has ended without a result or a reason."""
+    return trial.state is TrialState.FAIL and FAILURE not in trial.user_attrs
 
 
 def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
@@ -59,6 +65,8 @@ def table(
     rows = []
     for trial in trials:
         row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
+        if MODEL in trial.user_attrs:
+            row[MODEL] = trial.user_attrs[MODEL]
         risk = risks.get(trial.number)
         if risk is not None:
             low, high = risk.interval()
@@ -71,4 +79,11 @@ def table(
         row["failure"] = trial.user_attrs.get(FAILURE, "")
         row["tied_with_best"] = trial.number in tied
         rows.append(row)
-    return pd.DataFrame(rows, columns=None if rows else NO_TRIALS).set_index("trial")
+    columns = sorted(dict.fromkeys(name for row in rows for name in row), key=_place)
+    return pd.DataFrame(rows, columns=columns or NO_TRIALS).set_index("trial")
+
+
+def _place(column: str) -> int:
+    """Place of a column's group, whichever trial has it first."""
+    groups = ("param_", "seconds", "risk_", "failure", "tied_with_best")
+    return next((k for k, start in enumerate(groups, 1) if column.startswith(start)), 0)

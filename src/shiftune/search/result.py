@@ -23,9 +23,11 @@ from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.comparison import winner
 from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search.families import Families, Family, family_of
 from shiftune.search.label_worth import COUNTS, label_worth
-from shiftune.search.records import finished_trials
-from shiftune.search.trial import Outcome, run_trial
+from shiftune.search.records import DEFAULTS, MEAN_LOSS, MODEL, SECONDS, finished_trials
+from shiftune.search.storage import open_study
+from shiftune.search.trial import Candidate, Outcome, run_trial
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -64,8 +66,8 @@ class SearchResult:
     Attributes
     ----------
     problem : ShiftProblem
-    model : estimator
-        With its default parameters, as the search was given it.
+    families : dict from names to Family
+        Models and spaces; of a search of one estimator under the empty name.
     loss : Loss
     settings : EvaluationSettings
     options : dict
@@ -81,7 +83,7 @@ class SearchResult:
     """
 
     problem: ShiftProblem
-    model: Any
+    families: Families
     loss: Loss
     settings: EvaluationSettings
     options: dict[str, str]
@@ -107,10 +109,25 @@ class SearchResult:
         return self.risks[self.chosen]
 
     @cached_property
-    def best_params(self) -> dict[str, Any]:
-        """Parameters of the chosen trial."""
+    def best_trial(self) -> optuna.trial.FrozenTrial:
+        """The chosen trial."""
         (trial,) = [t for t in finished_trials(self.study) if t.number == self.chosen]
-        return dict(trial.params)
+        return trial
+
+    @property
+    def family(self) -> Family:
+        """Model and space of the chosen trial."""
+        return family_of(self.families, self.best_trial)
+
+    @property
+    def model(self) -> Any:
+        """Estimator of the chosen trial, with its default parameters."""
+        return self.family.estimator
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """Parameters of the chosen trial, in the names of the study."""
+        return dict(self.best_trial.params)
 
     @cached_property
     def tied(self) -> list[int]:
@@ -128,12 +145,21 @@ class SearchResult:
 
     @cached_property
     def default(self) -> Outcome:
-        """Outcome of the model with its default parameters, evaluated on the rows of the trials."""
+        """Outcome of the model with its default parameters, evaluated on the rows of the trials.
+
+        Of several families whose defaults are trials, those of lowest risk.
+        """
+        tried = [t for t in finished_trials(self.study) if DEFAULTS in t.user_attrs]
+        if evaluated := [t for t in tried if t.number in self.risks]:
+            best = min(evaluated, key=lambda t: self.risks[t.number].value)
+            seconds, mean = (best.user_attrs[name] for name in (SECONDS, MEAN_LOSS))
+            return Outcome(self.risks[best.number], "", seconds, mean)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             split = self.settings.split(self.problem)
-            context = self.settings.context(self.model, self.problem, self.loss, split, self.ratio)
-        outcome = run_trial(context, {})
+            models = {"": self.model}
+            context = self.settings.context(models, self.problem, self.loss, split, self.ratio)
+        outcome = run_trial(context, Candidate({}))
         if outcome.risk is None:
             return outcome
         return replace(outcome, risk=shared_alike(outcome.risk, self.risk))
@@ -162,17 +188,25 @@ class SearchResult:
     def importances(self) -> dict[str, float]:
         """Share of every parameter in the differences between trials, largest first.
 
-        Optuna's functional ANOVA on a random forest. Empty with too few trials, trials that do not
-        differ, or fewer than two parameters in common.
+        Among the trials of the chosen family. Optuna's functional ANOVA on a random forest. Empty
+        with too few trials, trials that do not differ, or fewer than two parameters in common.
         """
-        trials = [t for t in self.study.get_trials(deepcopy=False) if t.value is not None]
+        trials = [
+            trial
+            for trial in self.study.get_trials(deepcopy=False)
+            if trial.value is not None
+            and trial.user_attrs.get(MODEL, "") == self.family.name
+            and DEFAULTS not in trial.user_attrs
+        ]
         if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:
             return {}
         if len(set.intersection(*(set(t.params) for t in trials))) < 2:
             return {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna's, about what is experimental
-            found = get_param_importances(self.study, evaluator=FanovaImportanceEvaluator(seed=0))
+            study = open_study(None, {})
+            study.add_trials(trials)
+            found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
         return {name: float(share) for name, share in found.items()}
 
     @cached_property

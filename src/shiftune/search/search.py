@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import optuna
 from numpy.typing import ArrayLike
 from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
@@ -22,14 +22,13 @@ from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import FitPlan, fit, seeded
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.models.space import check_names
 from shiftune.problem import ShiftProblem, Split, pooled
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.answer_store import complete_answers
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search.families import check_given, family_of, given_models
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
@@ -37,13 +36,7 @@ from shiftune.search.progress import Progress
 from shiftune.search.records import evaluated_risks, finished_trials, risk_of, table
 from shiftune.search.result import SearchResult
 from shiftune.search.samplers import sampler_named
-from shiftune.search.settings import (
-    check_model,
-    check_settings,
-    coerce_problem,
-    hint_about_columns,
-    loss_for,
-)
+from shiftune.search.settings import Checked, check_search, coerce_problem, hint_about_columns
 from shiftune.search.storage import only_search_of, open_answers, open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers, number_of_workers
@@ -76,10 +69,15 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
 
     Parameters
     ----------
-    estimator : scikit-learn estimator or pipeline
+    estimator : scikit-learn estimator or pipeline, name, list of names, mapping, or "auto"
+        Names are those of `shiftune.models.MODELS`; such models read columns of any kind, and
+        begin with a trial of their defaults. A mapping has names of your choice, and pairs
+        (estimator, space) or what `shiftune.models.ready_model` returns. "auto" stands for
+        boosted trees, extra trees, a kernel machine and a linear model. Several families share
+        the trials of one study, in which parameters have names such as "linear.alpha".
     space : mapping from parameter names to Optuna distributions, or function
         See `shiftune.models.spaces` for ready ones. A function takes an Optuna trial and returns
-        the parameters (define-by-run).
+        the parameters (define-by-run). A model by name has a space of its own.
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
     risk : str, RiskEstimator or function
@@ -95,7 +93,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     n_trials : int
         Number of trials in all, those of a continued study included.
     timeout : float, optional
-        Seconds after which no new trial is begun.
+        Seconds after which no new trial is begun, but for the first.
     trial_timeout : float, optional
         Seconds that one trial may take; a longer one is recorded as failed. Trials then run in
         worker processes, which can be stopped.
@@ -130,15 +128,20 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     ----------
     best_params_ : dict
         Of the winning trial; with a define-by-run function, the values that the trial suggested.
+        Empty where a model by name is best with its defaults.
+    best_model_ : str
+        Name of the winning trial's family; empty in a search of one estimator.
+    families_ : dict from names to Family
+        Estimators and spaces, made for the problem.
     best_estimator_ : estimator
         Refitted on all rows of all sources.
     risk_ : RiskEstimate
         Of the winning trial's model. It is the lowest of many estimates, so the true risk tends
         to be slightly higher.
     trials_ : DataFrame
-        One row per trial: state, value, standard error, interval, mean loss without correction
-        (the naive estimate), parameters, seconds, whether it ties with the best, the
-        risk at every source, the reason of a failure.
+        One row per trial: state, model (where there are names), value, standard error, interval,
+        mean loss without correction (the naive estimate), parameters, seconds, whether it ties
+        with the best, the risk at every source, the reason of a failure.
     result_ : SearchResult
         All of the above, and what report, checks and figures are made of.
     study_ : optuna.Study
@@ -161,8 +164,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     {'COMPLETE': 8}
     """
 
-    estimator: Any
-    space: Any
+    estimator: Any = "auto"
+    space: Any = None
     _: KW_ONLY
     loss: str | Loss | Callable[..., Any] | None = None
     risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted"
@@ -210,11 +213,11 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         """
         with interrupts.deferred():
             self._forget()
-            check_model(self.estimator)
-            problem = coerce_problem(X, y, groups, X_target, self.estimator)
-            loss, settings = loss_for(self, problem), check_settings(self)
+            check_given(self.estimator, self.space)
+            problem = coerce_problem(X, y, groups, X_target, given_models(self.estimator))
+            checked = check_search(self, problem)
             with only_search_of(self.storage):
-                self._open(problem, loss, settings)
+                self._open(problem, checked)
                 try:
                     self._run_trials()
                 except KeyboardInterrupt:
@@ -250,9 +253,12 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
 
-    def _open(self, problem: ShiftProblem, loss: Loss, settings: EvaluationSettings) -> None:
-        study = open_study(self.storage, identity(self, settings, problem, loss, self._new_ratio()))
-        self.problem_, self.loss_, self.settings_, self.study_ = problem, loss, settings, study
+    def _open(self, problem: ShiftProblem, checked: Checked) -> None:
+        families, loss, settings = checked
+        known = identity(self, families, settings, problem, loss, self._new_ratio())
+        study = open_study(self.storage, known)
+        self.problem_, self.families_, self.study_ = problem, families, study
+        self.loss_, self.settings_ = loss, settings
         self.answers_ = open_answers(self.storage, study)
 
     def _new_ratio(self) -> DensityRatio:
@@ -269,7 +275,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             sources = [site.X for site in split.density]
             ratio = self._new_ratio().fit(self.problem_.target.X, sources)
         interrupts.check()
-        context = settings.context(self.estimator, self.problem_, self.loss_, split, ratio)
+        models = {name: family.estimator for name, family in self.families_.items()}
+        context = settings.context(models, self.problem_, self.loss_, split, ratio)
         found = context.data.weights
         self.ratio_, self.weights_ = ratio, None if found is None else list(found)
         return context
@@ -283,8 +290,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             self._workers(context) as workers,
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
-            check = partial(check_names, self.estimator)
-            loop = Loop(self.study_, self.space, workers, check, self.answers_)
+            loop = Loop(self.study_, self.families_, workers, self._family_weights, self.answers_)
             try:
                 loop.run(self.n_trials, self.timeout, progress)
             except KeyboardInterrupt:
@@ -301,12 +307,21 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             time_limit=self.trial_timeout,
         )
 
+    def _family_weights(self) -> dict[str, float]:
+        """Weights of the families, by which they share the trials: equal, 0 where all failed."""
+        evaluated = self.study_.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        alive = {family_of(self.families_, trial).name for trial in evaluated}
+        return {name: float(name in alive) for name in self.families_}
+
     # ---------------------------------------------------------------- results
 
     def _answers(self, numbers: Iterable[int]) -> dict[int, Answers]:
         """Return the answers of trials by their numbers; missing ones are computed again."""
-        params = {trial.number: trial.params for trial in finished_trials(self.study_)}
-        items = {number: self._model_params(params[number], number) for number in numbers}
+        trials = {trial.number: trial for trial in finished_trials(self.study_)}
+        items = {
+            number: family_of(self.families_, trials[number]).candidate(trials[number])
+            for number in numbers
+        }
         return complete_answers(self.answers_, items, lambda: self._workers(self._context()))
 
     def _read_trials(self) -> dict[int, RiskEstimate]:
@@ -321,7 +336,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             raise ProblemError(self._nothing_to_choose())
         self.result_ = SearchResult(
             problem=self.problem_,
-            model=clone(self.estimator),
+            families=self.families_,
             loss=self.loss_,
             settings=self.settings_,
             options={name: repr(getattr(self, name)) for name in OPTIONS},
@@ -333,7 +348,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         )
         self.risk_ = self.result_.risk
         self.best_index_ = self.result_.chosen
-        self.best_params_ = self.result_.best_params
+        self.best_model_ = self.result_.family.name
+        self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
 
     def _nothing_to_choose(self) -> str:
         failures = self.trials_["failure"]
@@ -349,21 +365,22 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         sites = problem.labelled_sites
         X, y = pooled(sites)
         weights = self.settings_.weights_for_training(self.ratio_, sites)
-        model = seeded(self.estimator, self.random_state).set_params(
-            **self._model_params(self.best_params_, self.best_index_)
-        )
-        return fit(model, X, y, weights)
+        return fit(self._model_of(self.result_.best_trial), X, y, weights)
 
-    def _model_params(self, params: dict[str, Any], number: int) -> dict[str, Any]:
-        """Parameters as the model takes them: a define-by-run function may derive some."""
-        if not callable(self.space):
-            return params
-        fixed = optuna.trial.FixedTrial(params, number=number)
-        return dict(self.space(fixed))
+    def _model_of(self, trial: FrozenTrial) -> Any:
+        """Return the model of a trial, not fitted."""
+        family = family_of(self.families_, trial)
+        params = family.candidate(trial).params
+        return seeded(family.estimator, self.random_state).set_params(**params)
 
     def __sklearn_tags__(self) -> Any:
-        """A search for a classifier is a classifier."""
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        """A search for a classifier is a classifier; with names the task is known after `fit`."""
+        tags, models = super().__sklearn_tags__(), given_models(self.estimator)
+        if hasattr(self, "best_estimator_"):
+            models = [self.best_estimator_]
+        if not models:
+            return tags
+        inner = get_tags(models[0])
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags = copy.deepcopy(inner.classifier_tags)
         tags.regressor_tags = copy.deepcopy(inner.regressor_tags)

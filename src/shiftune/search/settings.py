@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,12 @@ from sklearn.base import is_regressor
 from shiftune.errors import DataError, ProblemError, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
-from shiftune.models.space import check as check_space
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search.families import Family, resolve
 from shiftune.search.samplers import sampler_named
 from shiftune.wording import listed
 
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from shiftune.search.search import ShiftSearch
 
 
-def coerce_problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -> ShiftProblem:
-    """Return the problem as given, or one made from arrays."""
+def coerce_problem(
+    X: Any, y: Any, groups: Any, X_target: Any, models: Sequence[Any]
+) -> ShiftProblem:
+    """Return the problem as given, or one made from arrays, for the models given."""
     if isinstance(X, ShiftProblem):
         if not (y is None and groups is None and X_target is None):
             raise SettingsError("with a ShiftProblem, y, groups and X_target are part of it")
@@ -39,18 +41,8 @@ def coerce_problem(X: Any, y: Any, groups: Any, X_target: Any, estimator: Any) -
             "X_target= (the target's rows)"
         )
     # Whole-number labels may be classes or quantities; the model knows which it was made for.
-    task: Task | None = "regression" if is_regressor(estimator) else None
+    task: Task | None = "regression" if any(map(is_regressor, models)) else None
     return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
-
-
-def check_model(model: Any) -> None:
-    """Raise a SettingsError unless the model is a scikit-learn estimator."""
-    if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
-        raise SettingsError(
-            f"the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), got "
-            f"{model!r}; models by name are those of shiftune.models.ready_model and the command "
-            "line"
-        )
 
 
 def hint_about_columns(problem: ShiftProblem) -> str:
@@ -68,38 +60,49 @@ def hint_about_columns(problem: ShiftProblem) -> str:
     )
 
 
-def check_settings(search: ShiftSearch) -> EvaluationSettings:
+class Checked(NamedTuple):
+    """Settings of a search, with defaults filled in for a problem."""
+
+    families: dict[str, Family]
+    loss: Loss
+    settings: EvaluationSettings
+
+
+def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     """Return the settings with defaults filled in, or raise a SettingsError."""
+    families = resolve(search.estimator, search.space, problem)
+    models = [family.estimator for family in families.values()]
+    loss = loss_for(models, search.loss, problem)
     settings = EvaluationSettings.of(search)
     check_numbers(search)
     _check_times(search)
     _check_choices(search, settings)
     sampler_named(search.sampler, search.random_state)
-    if search.training_weights:
-        weight_argument(search.estimator)
-    if not callable(search.space):
-        check_space(search.space, search.estimator)
+    for family in families.values():
+        if search.training_weights:
+            weight_argument(family.estimator)
         if search.storage is not None:
-            _check_plain(search.space)
-    return settings
+            _check_plain(family.distributions or {})
+    return Checked(families, loss, settings)
 
 
-def loss_for(search: Any, problem: ShiftProblem) -> Loss:
-    """Return the loss of a search, checked against the model and the labels."""
-    model = search.estimator
-    if problem.task == "classification" and is_regressor(model) and search.loss is None:
-        raise DataError(
-            f"{type(model).__name__} is a regressor but the labels are read as classes; if they "
-            "are quantities make the problem with task='regression'"
-        )
+def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
+    """Return the loss of a search, checked against the models and the labels."""
     default = "log_loss" if problem.task == "classification" else "squared"
-    loss = loss_named(default if search.loss is None else search.loss)
-    if not hasattr(model, loss.needs):
-        raise SettingsError(
-            f"the loss {loss.name!r} needs {loss.needs}, which {type(model).__name__} does not "
-            "have; choose another loss (such as 'zero_one' or 'squared'), or a model with "
-            "probabilities (for SVMs CalibratedClassifierCV)"
-        )
+    for model in models:
+        if problem.task == "classification" and is_regressor(model) and given is None:
+            raise DataError(
+                f"{type(model).__name__} is a regressor but the labels are read as classes; if "
+                "they are quantities make the problem with task='regression'"
+            )
+    loss = loss_named(default if given is None else given)
+    for model in models:
+        if not hasattr(model, loss.needs):
+            raise SettingsError(
+                f"the loss {loss.name!r} needs {loss.needs}, which {type(model).__name__} does not "
+                "have; choose another loss (such as 'zero_one' or 'squared'), or a model with "
+                "probabilities (for SVMs CalibratedClassifierCV)"
+            )
     if problem.task == "regression" and loss.name in LOSSES:
         _check_scale(loss, np.concatenate([site.labels for site in problem.labelled_sites]))
     return loss

@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -23,16 +23,28 @@ if TYPE_CHECKING:
     from shiftune.risk.result import RiskEstimate
 
 
+class Candidate(NamedTuple):
+    """What a trial evaluates: parameters in the estimator's names, and the name of its family."""
+
+    params: Mapping[str, Any]
+    family: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialContext:
-    """Data and settings that all trials share; sent to every worker once."""
+    """Data and settings that all trials share; sent to every worker once.
 
-    estimator: Any
+    `estimators` has the model of every family by name. Families with the same value in
+    `preparations` have the same transformers, and share the rows in `prepared`.
+    """
+
+    estimators: Mapping[str, Any]
     data: StudyData
     loss: Loss
     risk: RiskEstimator
     plan: FitPlan
     prepared: PreparedRows = field(default_factory=PreparedRows)
+    preparations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +62,18 @@ class Outcome:
     answers: Answers | None = None
 
 
-def run_trial(context: TrialContext, params: Mapping[str, Any]) -> Outcome:
+def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
     """Build the model, fit it, take its losses and estimate the target risk.
 
     Whatever the model raises is the trial's failure, not the search's.
     """
     start = time.perf_counter()
     try:
-        model = clone(context.estimator).set_params(**params)
+        params, family = candidate
+        model = clone(context.estimators[family]).set_params(**params)
         data = context.data
         if tunes_last_step(model, params):
-            data = data.sharing(context.prepared)
+            data = data.sharing(context.prepared.of(context.preparations.get(family)))
         losses = context.plan.losses(model, data, context.loss)
         with warnings.catch_warnings():
             # Raised once, when the search begins: it depends on the weights alone.

@@ -1,0 +1,288 @@
+"""Several model families in one search: names, spaces, defaults, budget, resuming."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import optuna
+import pandas as pd
+import pytest
+from optuna.distributions import FloatDistribution, IntDistribution
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.errors import ProblemError
+from shiftune.models import by_name, ready_model, spaces
+from shiftune.search import GPLCBSampler
+from shiftune.search.budget import FIRST_TRIALS, FLOOR, next_family
+from shiftune.search.families import resolve
+from shiftune.search.storage import open_study
+
+ALPHA = {"alpha": FloatDistribution(0.1, 100.0, log=True)}
+NEIGHBOURS = {"n_neighbors": IntDistribution(2, 20)}
+PAIRS = {"ridge": (Ridge(), ALPHA), "near": (KNeighborsRegressor(), NEIGHBOURS)}
+NAMES = ["linear", "kernel"]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(240, 3))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=240)
+    return ShiftProblem.from_arrays(X, y, np.repeat(list("BCDE"), 60), rng.normal(size=(50, 3)))
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """Numbers with gaps, categories, dates; classes as text."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {
+            "site": np.repeat(list("ABCDE"), 40),
+            "age": np.where(rng.random(200) < 0.1, np.nan, rng.normal(50, 10, 200)),
+            "sex": rng.choice(["f", "m", None], 200),
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 99, 200), "D"),
+        }
+    )
+    frame["ill"] = np.where(frame["age"].fillna(50) + rng.normal(0, 9, 200) > 50, "yes", "no")
+    options = {"site": "site", "label": "ill", "target": "A", "target_labels": "oracle"}
+    return ShiftProblem.from_frame(frame, **options)
+
+
+def make(model, space=None, **options):
+    return ShiftSearch(model, space, **{"n_trials": 6, "progress": False} | options)
+
+
+def drawn(search):
+    return search.trials_.filter(regex="^(model|risk|param_.*)$")
+
+
+class TestBudget:
+    def test_all_families_begin_in_turn(self):
+        proposed = dict.fromkeys("abc", 0)
+        order = []
+        for _ in range(3 * FIRST_TRIALS):
+            order.append(next_family(proposed, {"a": 1.0}))
+            proposed[order[-1]] += 1
+        assert "".join(order) == "abc" * FIRST_TRIALS
+
+    def test_numbers_tend_to_the_weights(self):
+        weights = {"a": 0.7, "b": 0.3, "c": 0.0}
+        proposed = dict.fromkeys("abc", FIRST_TRIALS)
+        for _ in range(400):
+            proposed[next_family(proposed, weights)] += 1
+        assert proposed["c"] == FIRST_TRIALS
+        share = (0.7 + FLOOR) / (1 + 2 * FLOOR)
+        assert proposed["a"] / (proposed["a"] + proposed["b"]) == pytest.approx(share, abs=0.01)
+
+    def test_without_any_weight_all_are_equal(self):
+        assert next_family({"a": 5, "b": 4}, {"a": 0.0, "b": 0.0}) == "b"
+
+
+class TestNames:
+    def test_columns_of_all_kinds(self, visits):
+        search = make(["logistic", "kernel", "extra_trees"], n_trials=5).fit(visits)
+        assert (search.trials_["state"] == "COMPLETE").all()
+        assert search.trials_["model"].tolist()[:4] == [
+            "logistic", "kernel", "extra_trees", "logistic",
+        ]  # fmt: skip
+        assert search.predict_proba(visits.target.X).shape == (40, 2)
+        assert is_classifier(search)
+
+    def test_arrays_with_gaps(self, problem):
+        X, y = problem.sources[0].X.copy(), problem.sources[0].labels
+        X[::5, 1] = np.nan
+        search = make("ridge", n_trials=2)
+        search.fit(X, y, groups=np.repeat(["B", "C", "D"], 20), X_target=X)
+        assert search.predict(X).shape == (60,)
+
+    def test_parameters_have_the_bare_models_names(self, problem):
+        one = make("linear", n_trials=3).fit(problem)
+        assert {"param_alpha", "param_degree"} <= set(one.trials_)
+        assert one.trials_["model"].unique().tolist() == ["linear"]
+        two = make(NAMES).fit(problem)
+        assert {"param_linear.alpha", "param_kernel.gamma"} <= set(two.trials_)
+        assert two.best_model_ in NAMES
+        assert set(two.best_params_) <= {"alpha", "degree", "gamma"}
+        bare = two.best_estimator_[-1].get_params()
+        assert {name: bare[name] for name in two.best_params_} == two.best_params_
+
+    def test_a_space_of_ones_own(self, problem):
+        found = make("ridge", ALPHA, n_trials=3).fit(problem).trials_["param_alpha"]
+        assert found.isna().tolist() == [True, False, False]  # the defaults
+        assert found.dropna().between(0.1, 100).all()
+
+    def test_auto_and_what_is_installed(self, problem, monkeypatch):
+        families = resolve("auto", None, problem)
+        assert tuple(families) == by_name.AUTO
+        monkeypatch.setattr(by_name, "find_spec", lambda name: None)
+        assert "hist_gradient_boosting" in resolve("auto", None, problem)
+        assert ShiftSearch().estimator == "auto"
+
+    def test_names_share_their_prepared_rows(self, problem):
+        search = make(NAMES, n_trials=1).fit(problem)
+        assert len(set(search._context().preparations.values())) == 1
+
+    @pytest.mark.parametrize(
+        ("model", "space", "words"),
+        [
+            ("lightgmb", None, "did you mean 'lightgbm'"),
+            (["ridge", "ridge"], None, "not all different"),
+            (["auto", "ridge"], None, "cannot be one of a list"),
+            ([], None, "must be a scikit-learn model"),
+            (["ridge", "kernel"], ALPHA, "mapping from names"),
+            ("auto", ALPHA, "stands for several"),
+            ("logistic", None, "for classification, not for regression"),
+            (Ridge(), None, "needs a search space"),
+            ("ridge", {"alhpa": ALPHA["alpha"]}, "'ridge'.*did you mean 'alpha'"),
+            ({"a": Ridge()}, None, "pair"),
+            ({"a.b": (Ridge(), ALPHA)}, None, "without dots"),
+            ({"a": (Ridge(), {"gamma": ALPHA["alpha"]})}, None, "'a'.*not a parameter of Ridge"),
+        ],
+    )
+    def test_mistakes_are_named(self, problem, model, space, words):
+        with pytest.raises(ProblemError, match=f"(?s){words}"):
+            make(model, space).fit(problem)
+
+
+class TestDefaults:
+    def test_they_come_first_and_nothing_is_worse(self, problem, monkeypatch):
+        search = make(NAMES).fit(problem)
+        first = [t.params for t in search.study_.trials[:3]]
+        assert first[:2] == [{}, {}]
+        assert first[2]
+        best = search.trials_["risk"][:2].min()
+        assert search.risk_.value <= best
+        monkeypatch.setattr("shiftune.search.result.run_trial", None)  # no further fit
+        assert search.default_risk().value == best
+
+    def test_pairs_have_none(self, problem):
+        search = make(PAIRS).fit(problem)
+        assert all(trial.params for trial in search.study_.trials)
+        assert search.default_risk().value > 0
+
+    def test_what_ready_model_returns(self, problem):
+        ready = ready_model("ridge", "regression", None)
+        search = make({"mine": ready, "ridge": PAIRS["ridge"]}).fit(problem)
+        assert search.study_.trials[0].params == {}
+        assert {"param_mine.alpha", "param_ridge.alpha"} <= set(search.trials_)
+
+    def test_a_search_of_one_estimator_has_none(self, problem):
+        search = make(Ridge(), ALPHA, n_trials=2).fit(problem)
+        assert (search.best_model_, "model" in search.trials_) == ("", False)
+        assert all(trial.params.keys() == {"alpha"} for trial in search.study_.trials)
+
+
+class Refusing(RegressorMixin, BaseEstimator):
+    """A model that cannot be fitted."""
+
+    def __init__(self, alpha=1.0):
+        self.alpha = alpha
+
+    def fit(self, X, y):
+        raise ValueError("no")
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class TestTrials:
+    def test_a_family_that_always_fails_gets_no_more(self, problem):
+        search = make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=15).fit(problem)
+        counts = search.trials_["model"].value_counts()
+        assert counts.to_dict() == {"ridge": 6, "near": 6, "no": FIRST_TRIALS}
+
+    def test_weights_decide(self, problem, monkeypatch):
+        monkeypatch.setattr(
+            ShiftSearch, "_family_weights", lambda self: {"ridge": 0.0, "near": 1.0}
+        )
+        counts = make(PAIRS, n_trials=10).fit(problem).trials_["model"].value_counts()
+        assert counts.to_dict() == {"near": 7, "ridge": 3}
+
+    def test_the_process_of_a_family_is_fitted_to_its_own_trials(self, problem):
+        sampler = GPLCBSampler(seed=0, n_startup_trials=2)
+        both = make(PAIRS, n_trials=8, sampler=sampler).fit(problem)
+        ridge = both.study_.trials[6]
+        given = sampler.for_space({"ridge.alpha": ALPHA["alpha"]})
+        alone = open_study(None, {})
+        alone.add_trials(both.study_.trials[:6])
+        assert given.sample_relative(alone, ridge, given._space) == ridge.params
+
+    def test_a_stopped_search_goes_on_as_if_never_stopped(self, problem, tmp_path):
+        whole = make(NAMES, n_trials=12).fit(problem)
+        journal = tmp_path / "journal"
+        make(NAMES, n_trials=5, storage=journal).fit(problem)
+        resumed = make(NAMES, n_trials=12, storage=journal).fit(problem)
+        pd.testing.assert_frame_equal(drawn(whole), drawn(resumed))
+        with pytest.raises(ProblemError, match="other model"):
+            make([*NAMES, "ridge"], n_trials=12, storage=journal).fit(problem)
+
+    @pytest.mark.parametrize("told", [0, 1, 2])
+    def test_a_killed_search_goes_on_as_if_never_stopped(self, problem, tmp_path, told):
+        """The driver dies while a trial is proposed: before its family is known, or after."""
+        whole = make(NAMES, n_trials=4).fit(problem)
+        journal = tmp_path / "journal"
+        first = make(NAMES, n_trials=1, storage=journal).fit(problem)
+        orphan = first.study_.ask()
+        for name, value in [("defaults", True), ("model", "kernel")][:told]:
+            orphan.set_user_attr(name, value)
+        resumed = make(NAMES, n_trials=4, storage=journal).fit(problem)
+        pd.testing.assert_frame_equal(drawn(whole), drawn(resumed))
+
+    def test_several_workers_repeat_themselves(self, problem):
+        options = {"n_trials": 9, "executor": lambda: ThreadPoolExecutor(3)}
+        first, second = (make(NAMES, **options).fit(problem) for _ in range(2))
+        pd.testing.assert_frame_equal(drawn(first), drawn(second))
+
+    @pytest.mark.parametrize("sampler", ["random", "tpe", optuna.samplers.RandomSampler(seed=1)])
+    def test_other_samplers(self, problem, sampler):
+        search = make(PAIRS, n_trials=8, sampler=sampler).fit(problem)
+        for _, rows in drawn(search).groupby("model"):
+            assert len(rows.drop_duplicates()) == 4
+
+    def test_functions_as_spaces(self, problem):
+        def space(trial):
+            assert trial.number >= 0
+            alpha = trial.suggest_float("alpha", 0.1, 10.0, log=True)
+            return {"alpha": alpha, "fit_intercept": trial.suggest_categorical("fit", [True])}
+
+        search = make({"by run": (Ridge(), space), "near": PAIRS["near"]}, n_trials=14)
+        search.fit(problem)
+        assert {"param_by run.alpha", "param_by run.fit", "param_near.n_neighbors"} <= set(
+            search.trials_
+        )
+        family, trial = search.families_["by run"], search.study_.trials[0]
+        alpha = trial.params["by run.alpha"]
+        assert family.candidate(trial).params == {"alpha": alpha, "fit_intercept": True}
+        assert family.plain_params(trial) == {"alpha": alpha, "fit": True}
+
+    def test_a_result_is_there_however_short_the_time(self, problem):
+        search = make(NAMES, timeout=1e-9).fit(problem)
+        assert search.trials_["model"].tolist() == ["linear"]
+
+
+def test_it_is_cloned_and_pickled(problem):
+    for model in ("auto", NAMES, PAIRS):
+        copy = clone(make(model))
+        assert str(copy.estimator) == str(model)
+    search = pickle.loads(pickle.dumps(make(PAIRS).fit(problem)))
+    assert search.predict(problem.target.X).shape == (50,)
+    assert clone(search).fit(problem).best_params_ == search.best_params_
+
+
+def test_tags_before_and_after_the_fit(visits):
+    pairs = {"logistic": (LogisticRegression(), spaces.logistic())}
+    assert is_classifier(make(pairs))
+    by_names = make(["logistic", "kernel"], n_trials=1)
+    assert not is_classifier(by_names)
+    assert is_classifier(by_names.fit(visits))
+
+
+def test_the_report_has_the_parameters_of_the_chosen_family(problem, tmp_path):
+    search = make(NAMES).fit(problem)
+    text = search.report(tmp_path / "report.html").read_text("utf-8")
+    assert "linear.alpha" in text
