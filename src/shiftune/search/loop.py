@@ -118,7 +118,7 @@ class Loop:
                 if self.exhausted:
                     break
                 begun = finished + len(self.under_way) > 0
-                if begun and end is not None and time.monotonic() >= end:
+                if end is not None and time.monotonic() >= end and begun:
                     break
                 interrupts.check()
                 proposed = self._adopt(orphans.popleft()) if orphans else self._ask()
