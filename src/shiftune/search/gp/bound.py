@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from optuna.search_space import intersection_search_space
 from optuna.study import Study
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior, fit
@@ -16,9 +16,31 @@ from shiftune.search.gp.unit_cube import UnitCube
 def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:
     """Minimum over the space of mean - beta sd, on the scale of the study's values.
 
-    The process is fitted to the finished trials, whatever sampler proposed them.
+    The process is fitted to the finished trials, whatever sampler proposed them. Of families of
+    trials that have no parameter in common, each has a process and a space of its own; trials
+    without parameters have their values alone.
     """
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    bounds = [_lowest(own, study, beta) for own in _families(trials)]
+    return min(bounds, default=np.inf)
+
+
+def _families(trials: list[FrozenTrial]) -> list[list[FrozenTrial]]:
+    """Put trials together that have a parameter in common, directly or through others."""
+    found: list[tuple[set[str], list[FrozenTrial]]] = []
+    for trial in trials:
+        names, own = set(trial.params), [trial]
+        others = []
+        for family in found:
+            if family[0] & names or not (family[0] or names):
+                names, own = names | family[0], family[1] + own
+            else:
+                others.append(family)
+        found = [*others, (names, own)]
+    return [own for _, own in found]
+
+
+def _lowest(trials: list[FrozenTrial], study: Study, beta: float) -> float:
     values = np.array([t.value for t in trials], dtype=float)
     found = intersection_search_space(trials)
     space = {name: d for name, d in found.items() if not d.single()}
