@@ -41,6 +41,8 @@ RiskName = Literal[
 
 TASKS: tuple[Task, ...] = get_args(Task)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+# Stands for several models.
+AUTO = "auto"
 LOSSES: tuple[LossName, ...] = get_args(LossName)
 LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
     "classification": get_args(ClassLossName),

@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     """A working folder, and a report that notes what it was given."""
 
     def save_report(result, path, *, settings=None):
-        assert result.best_params
+        assert result.risk
         path.write_text("\n".join(f"{name}: {text}" for name, text in settings.items()))
 
     monkeypatch.setattr(shiftune.report, "save_report", save_report, raising=False)

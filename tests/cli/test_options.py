@@ -15,13 +15,13 @@ from shiftune.cli.folder import FORMAT
 from shiftune.cli.options import Role, TuneOptions, named, taking
 from shiftune.errors import StorageError
 
-BASE = TuneOptions(data=Path("v.csv"), site="ward", target="A", label="cost", model="ridge")
+BASE = TuneOptions(data=Path("v.csv"), site="ward", target="A", label="cost", model=["ridge"])
 # A value other than the default for every field that is saved.
 OTHERS = {
     "site": "clinic",
     "target": "B",
     "label": "ill",
-    "model": "svm",
+    "model": ["knn", "svm"],
     "task": "regression",
     "keep": ["a", "b"],
     "drop": ["c"],

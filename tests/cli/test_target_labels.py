@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.models import ready_model, spaces
+from shiftune.models import ready_model
 
 USE = "--use-target-labels"
 
@@ -30,7 +30,7 @@ def test_the_same_search_in_python(few, folder, tune):
     )
     kinds = {"age": "number", "smoker": "category", "bmi": "number"}
     model = ready_model("ridge", "regression", kinds)
-    search = ShiftSearch(model.pipeline, model.in_pipeline(spaces.ridge()), n_trials=2)
+    search = ShiftSearch({"ridge": model}, n_trials=2)
     search.fit(problem)
     assert found["risk"]["value"] == pytest.approx(search.risk_.value)
     own = found["sources"][-1]

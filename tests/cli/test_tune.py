@@ -14,7 +14,7 @@ from optuna.distributions import FloatDistribution
 
 from shiftune import LeaveSourcesOut, ShiftProblem, ShiftSearch, load_model
 from shiftune.cli.folder import ResultFolder
-from shiftune.models import MODELS, read_space, ready_model, spaces
+from shiftune.models import MODELS, expand_auto, read_space, ready_model, spaces
 
 
 def read(path):
@@ -36,14 +36,16 @@ def test_a_run_leaves_everything(visits, folder, tune):
         "report.html",
     }
     best = read(out / "best.json")
-    assert list(best["params"]) == ["alpha"]
+    assert (best["models"], best["model"]) == (["ridge"], "ridge")
     assert best["risk"]["low"] < best["risk"]["value"] < best["risk"]["high"]
     assert best["risk"]["method"] == "adjusted"
     assert best["fast"] is False
     assert "one model per trial" not in output
     trials = pd.read_csv(out / "trials.csv")
     assert len(trials) == best["trials"] == 3
-    assert trials["param_alpha"][best["best_trial"]] == pytest.approx(best["params"]["alpha"])
+    assert trials["param_alpha"].isna().tolist() == [True, False, False]  # the defaults
+    alpha = trials["param_alpha"][best["best_trial"]]
+    assert best["params"] == ({} if np.isnan(alpha) else pytest.approx({"alpha": alpha}))
     assert trials["risk"].min() == pytest.approx(best["risk"]["value"])
     assert "Expected squared error at A" in output
     settings = read(out / "settings.json")
@@ -67,12 +69,45 @@ def test_the_same_search_in_python(visits, folder, tune, options, plan):
     problem = ShiftProblem.from_frame(table, site="ward", label="cost", target="A")
     kinds = {"age": "number", "smoker": "category", "bmi": "number"}
     model = ready_model("ridge", "regression", kinds)
-    search = ShiftSearch(
-        model.pipeline, model.in_pipeline(spaces.ridge()), n_trials=2, random_state=3, plan=plan
-    ).fit(problem)
+    search = ShiftSearch({"ridge": model}, n_trials=2, random_state=3, plan=plan).fit(problem)
     best = read(folder / "run" / "best.json")
     assert best["risk"]["value"] == pytest.approx(search.risk_.value)
-    assert best["params"] == pytest.approx(model.plain(search.best_params_))
+    assert best["params"] == pytest.approx(search.best_params_)
+
+
+def test_several_models(visits, folder, tune, run):
+    """They share the trials; their order on the command line does not matter."""
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    usual = ["tune", "visits.csv", "--site", "ward", "--target", "A", "--label", "cost"]
+    both = ["--model", "ridge", "--model", "linear"]
+    output = run(*usual, *both, "--trials", 3).output
+    out = folder / "visits-A-linear-ridge"
+    assert "Tuning linear and ridge: 3 trials" in output
+    best = read(out / "best.json")
+    assert best["models"] == ["linear", "ridge"]
+    assert f"{best['model']}, " in output
+    trials = pd.read_csv(out / "trials.csv")
+    assert trials["model"].tolist() == ["linear", "ridge", "linear"]
+    assert {"param_linear.alpha", "param_linear.degree"} <= set(trials)
+    assert "3 of them done" in run(*usual, *both[2:], *both, "--trials", 4).output
+    run("report", out)
+    assert read(out / "best.json")["trials"] == 4
+    output = run(*usual, "--model", "ridge", "--out", out, code=2).output
+    assert "model: 'linear' and 'ridge', now 'ridge'" in output
+    (folder / "space.toml").write_text("alpha = [1.0]")
+    assert "--space is for one model" in run(*usual, "--space", "space.toml", code=2).output
+
+
+def test_auto_is_the_default(visits, folder, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    usual = ["tune", "visits.csv", "--site", "ward", "--target", "A", "--label", "cost"]
+    run(*usual, "--trials", 1)
+    best = read(folder / "visits-A-auto" / "best.json")
+    assert best["models"] == expand_auto(["auto"])
+    assert (best["model"], best["params"]) == ("linear", {})
+    load_model(folder / "visits-A-auto" / best["model_file"])
+    output = run(*usual, "--model", "auto", "--trials", 1).output
+    assert "already has 1 trial" in output
 
 
 def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, tune):

@@ -147,13 +147,12 @@ class ResultFolder:
 
     def write(self, done: TuneJob) -> dict[str, Any]:
         """Write all files of a fitted search; return the content of `BEST`."""
-        search, plain = done.search, done.model.plain
+        search = done.search
         with _explained(self.path):
             for outdated in (BEST, REPORT):
                 (self.path / outdated).unlink(missing_ok=True)
-            renamed = search.trials_.rename(columns=lambda name: self._plain_column(name, done))
             with atomic_write(self.path / TRIALS) as part:
-                renamed.to_csv(part)
+                search.trials_.to_csv(part)
             model = save_model(search.best_estimator_, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 _predictions(done).to_csv(part, index=False)
@@ -164,13 +163,14 @@ class ResultFolder:
         best = {
             "format": FORMAT,
             "target": done.table.problem.target.name,
-            "model": done.options.model,
+            "models": done.options.model,
+            "model": search.best_model_,
             "task": done.table.problem.task,
             "loss": search.loss_.name,
             "fast": done.options.fast,
             "trials": len(finished_trials(search.study_)),
             "best_trial": search.best_index_,
-            "params": plain(search.best_params_),
+            "params": search.best_params_,
             "risk": risk_record(search.risk_),
             "sources": records(sources),
             "target_labels_used": int(done.table.target_labelled.sum()),
@@ -208,10 +208,6 @@ class ResultFolder:
             "date": last["date"],
             "versions": versions_in_words(last["versions"]),
         }
-
-    @staticmethod
-    def _plain_column(name: str, done: TuneJob) -> str:
-        return name.replace(f"param_{done.model.prefix}", "param_", 1)
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         with _explained(self.path), atomic_write(self.path / name) as part:

@@ -12,7 +12,7 @@ from shiftune import names
 from shiftune.cli.options import Role, TuneOptions, values_of
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.models import ReadyModel, ready_model, space_entries, space_from_entries
+from shiftune.models import expand_auto, ready_model, space_entries, space_from_entries
 from shiftune.search import ShiftSearch
 from shiftune.search.families import table_size
 from shiftune.search.settings import check_search
@@ -31,7 +31,6 @@ class TuneJob:
     table : SiteTable
     identifiers : DataFrame
         Identifiers of the target's rows, as they are written in the file.
-    model : ReadyModel
     search : ShiftSearch
         Ready to fit.
     """
@@ -39,7 +38,6 @@ class TuneJob:
     options: TuneOptions
     table: SiteTable
     identifiers: pd.DataFrame
-    model: ReadyModel
     search: ShiftSearch
 
     @cached_property
@@ -55,13 +53,22 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     if options.loss is not None:
         check_choice(options.loss, names.LOSSES_OF[task], f"loss for {task}")
     size = table_size(table.problem, table.schema)
-    model = ready_model(options.model, task, table.schema, size=size)
-    space = model.space
+    # In an order that does not depend on that of the options: the models take turns in it.
+    wanted = expand_auto(options.model or [names.AUTO])
+    models = {
+        name: ready_model(name, task, table.schema, size=size)
+        for name in expand_auto([names.AUTO, *names.MODELS])
+        if name in wanted
+    }
+    space = None
     if options.space is not None:
+        if len(models) > 1:
+            raise SettingsError("--space is for one model; give one --model with it")
+        (model,) = models.values()
         space = space_from_entries(options.space, model.bare, model.space)
     search = ShiftSearch(
-        model.pipeline,
-        model.in_pipeline(space),
+        models,
+        space,
         loss=options.loss,
         risk=options.risk,
         ratio=options.ratio,
@@ -82,10 +89,11 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         options,
         target=table.problem.target.name,
         task=task,
-        space=space_entries(space),
+        model=list(models),
+        space=None if space is None else space_entries(space),
         loss=loss.name,
     )
-    return TuneJob(settled, table, _identifiers(options.data, table), model, search)
+    return TuneJob(settled, table, _identifiers(options.data, table), search)
 
 
 def _identifiers(path: Path, table: SiteTable) -> pd.DataFrame:

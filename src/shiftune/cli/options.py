@@ -40,9 +40,11 @@ def _name(
     panel: str | None = None,
     show_default: bool = False,
 ) -> Any:
-    """Return an option for one of several names: checked, and completed by the shell."""
+    """Return an option for names out of several: checked, and completed by the shell."""
 
     def check(value: Any) -> Any:
+        if isinstance(value, list):
+            return [check_choice(each, choices, what) for each in value]
         return None if value is None else check_choice(value, choices, what)
 
     def complete(incomplete: str) -> list[str]:
@@ -185,7 +187,16 @@ class TuneOptions:
         typer.Option(metavar="COLUMN", help="Column to predict.", show_default=False),
         Role.DATA,
     ]
-    model: Annotated[str, _name("model", names.MODELS, "Model to tune; names below.")]
+    model: Annotated[
+        list[str],
+        _name(
+            "model",
+            (*names.MODELS, names.AUTO),
+            "Model to tune; names below. Can be repeated: several models share the trials. "
+            "Default: auto, which is boosted trees, extra trees, a kernel machine and a linear "
+            "model.",
+        ),
+    ] = field(default_factory=list)
     trials: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Number of trials, those of earlier runs included."),
@@ -196,7 +207,7 @@ class TuneOptions:
         typer.Option(
             metavar="DIR",
             help="Folder for the results; the same command continues there. "
-            "Default: DATA-SITE-MODEL.",
+            "Default: DATA-SITE-MODEL, or DATA-SITE-auto.",
             show_default=False,
         ),
         Role.RUN,

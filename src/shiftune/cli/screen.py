@@ -160,7 +160,8 @@ def show_task(console: Console, options: TuneOptions, earlier: int) -> None:
     went = f", {earlier} of them done" if earlier else ""
     fast = ", one model per trial" if options.fast else ""
     console.print(
-        f"\nTuning {options.model}: {count(options.trials, 'trial')}{went}, loss {options.loss}, "
+        f"\nTuning {listed(options.model, quoted=False)}: {count(options.trials, 'trial')}{went}, "
+        f"loss {options.loss}, "
         f"risk {options.risk}{fast}, seed {options.seed}"
     )
 
@@ -177,12 +178,13 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     risk = best["risk"]
     loss = loss_in_words(best["loss"])
     params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
+    chosen = f"{best['model']}, {params or 'default parameters'}"
     value, low, high = _figures(risk["value"], risk["low"], risk["high"])
     grid = _labelled(
         (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
         (f"{percent(risk['level'])} interval", f"{low} to {high}"),
         ("Risk estimator", risk["method"]),
-        (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {params}"),
+        (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {chosen}"),
     )
     console.print()
     console.print(grid)

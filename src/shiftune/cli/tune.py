@@ -73,7 +73,8 @@ NO_REPORT = "no report, because packages are missing: pip install 'shiftune[repo
 
 def _default_folder(options: TuneOptions) -> Path:
     stem = options.data.name.split(".", maxsplit=1)[0]
-    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.target}-{options.model}"))
+    models = "-".join(sorted(set(options.model))) or "auto"
+    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.target}-{models}"))
 
 
 def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from shiftune.models.by_name import (
     KnownModel,
     ReadyModel,
     TableSize,
-    auto_names,
+    expand_auto,
     ready_model,
 )
 from shiftune.models.space_file import read_space, space_as_toml, space_entries, space_from_entries
@@ -17,7 +17,7 @@ __all__ = [
     "KnownModel",
     "ReadyModel",
     "TableSize",
-    "auto_names",
+    "expand_auto",
     "load_model",
     "read_space",
     "ready_model",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from shiftune.models import spaces
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
 from shiftune.models.space import Space
-from shiftune.names import ModelName, Task, complete
+from shiftune.names import AUTO, ModelName, Task, complete
 from shiftune.problem.columns import ColumnKind
 from shiftune.spelling import check_choice
 from shiftune.tables import Schema
@@ -105,10 +105,6 @@ class ReadyModel:
     def in_pipeline(self, space: Space) -> Space:
         """Return a space in the pipeline's names."""
         return {self.prefix + name: distribution for name, distribution in space.items()}
-
-    def plain(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters in the bare model's names."""
-        return {name.removeprefix(self.prefix): value for name, value in params.items()}
 
 
 def _calibrated(classifier: Any) -> Any:
@@ -237,7 +233,7 @@ MODELS: dict[ModelName, KnownModel] = complete(
 
 
 # The families of "auto": unlike each other, and in the order of their cost.
-AUTO: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm", "extra_trees")
+AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm", "extra_trees")
 
 
 def ready_model(
@@ -298,11 +294,22 @@ def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
         bare.set_params(bootstrap=True, max_samples=rows)
 
 
-def auto_names() -> tuple[ModelName, ...]:
-    """Return the models that "auto" stands for, those installed."""
-    if find_spec("lightgbm"):
-        return AUTO
-    return tuple("hist_gradient_boosting" if name == "lightgbm" else name for name in AUTO)
+def expand_auto(wanted: Iterable[str]) -> list[str]:
+    """Return names of models, each once, with those that "auto" stands for in its place.
+
+    >>> expand_auto(["ridge", "auto", "linear"])[:3]
+    ['ridge', 'linear', 'kernel']
+    """
+    found: list[str] = []
+    for name in wanted:
+        found += _auto() if name == AUTO else [name]
+    return list(dict.fromkeys(found))
+
+
+def _auto() -> list[str]:
+    """Return the families of "auto", with boosted trees that are installed."""
+    other = "lightgbm" if find_spec("lightgbm") else "hist_gradient_boosting"
+    return [other if name == "lightgbm" else name for name in AUTO_FAMILIES]
 
 
 def _class_of(name: str, model: KnownModel, task: Task) -> Any:

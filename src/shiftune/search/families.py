@@ -14,17 +14,16 @@ from sklearn.base import clone
 
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.models import ReadyModel, TableSize, auto_names, ready_model
+from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
 from shiftune.models.preparation import preparation
 from shiftune.models.space import Space
 from shiftune.models.space import check as check_space
+from shiftune.names import AUTO
 from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem.columns import column_kinds
 from shiftune.search.records import DEFAULTS, MODEL
 from shiftune.search.trial import Candidate
 from shiftune.tables import Schema
-
-AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def check_given(given: Any, space: Any) -> None:
         if space is not None and given == AUTO:
             raise SettingsError("a space is for one model, and 'auto' stands for several")
         return
-    if isinstance(given, Mapping | list | tuple) and space is not None:
+    if isinstance(given, Mapping | list | tuple) and len(given) > 1 and space is not None:
         raise SettingsError(
             "with several models their spaces are part of the first argument: a mapping from "
             "names to (estimator, space)"
@@ -144,8 +143,6 @@ def check_given(given: Any, space: Any) -> None:
     if isinstance(given, list | tuple) and given and all(isinstance(n, str) for n in given):
         if len(set(given)) < len(given):
             raise SettingsError(f"the models {list(given)} are not all different")
-        if AUTO in given:
-            raise SettingsError("'auto' stands for several models and cannot be one of a list")
         return
     raise SettingsError(
         "the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), 'auto', "
@@ -193,8 +190,7 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
         schema = schema_of(problem)
         size = table_size(problem, schema)
         entries = {
-            name: ready_model(name, problem.task, schema, size=size)
-            for name in (auto_names() if given == AUTO else names)
+            name: ready_model(name, problem.task, schema, size=size) for name in expand_auto(names)
         }
     several = len(entries) > 1
     return {
@@ -205,6 +201,7 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
 
 def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
     ready = isinstance(entry, ReadyModel)
+    defaults = ready and space is None  # they may lie outside a space of the user's
     estimator, own = (entry.pipeline, entry.space) if ready else entry
     found = own if space is None else space
     if not callable(found):
@@ -213,7 +210,7 @@ def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
         except SettingsError as error:
             raise SettingsError(f"the space of {name!r}: {error}") from error
         found = dict(found)
-    return Family(name, clone(estimator), found, entry.prefix if ready else "", ready, scope)
+    return Family(name, clone(estimator), found, entry.prefix if ready else "", defaults, scope)
 
 
 def schema_of(problem: ShiftProblem) -> Schema | None:

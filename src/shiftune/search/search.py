@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import optuna
 from numpy.typing import ArrayLike
 from optuna.samplers import BaseSampler
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
@@ -28,6 +29,7 @@ from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.answer_store import complete_answers
+from shiftune.search.budget import equal_weights
 from shiftune.search.families import check_given, family_of, given_models
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
@@ -77,7 +79,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         the trials of one study, in which parameters have names such as "linear.alpha".
     space : mapping from parameter names to Optuna distributions, or function
         See `shiftune.models.spaces` for ready ones. A function takes an Optuna trial and returns
-        the parameters (define-by-run). A model by name has a space of its own.
+        the parameters (define-by-run). A model by name has a space of its own; with another one
+        no trial has the defaults, which may lie outside.
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
     risk : str, RiskEstimator or function
@@ -290,7 +293,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             self._workers(context) as workers,
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
-            loop = Loop(self.study_, self.families_, workers, self._family_weights, self.answers_)
+            weights = partial(equal_weights, self.study_, self.families_)
+            loop = Loop(self.study_, self.families_, workers, weights, self.answers_)
             try:
                 loop.run(self.n_trials, self.timeout, progress)
             except KeyboardInterrupt:
@@ -306,12 +310,6 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             executor=self.executor,
             time_limit=self.trial_timeout,
         )
-
-    def _family_weights(self) -> dict[str, float]:
-        """Weights of the families, by which they share the trials: equal, 0 where all failed."""
-        evaluated = self.study_.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        alive = {family_of(self.families_, trial).name for trial in evaluated}
-        return {name: float(name in alive) for name in self.families_}
 
     # ---------------------------------------------------------------- results
 
