@@ -39,7 +39,10 @@ RiskName = Literal[
     "oracle",
 ]
 
+FinalName = Literal["ensemble", "best"]
+
 TASKS: tuple[Task, ...] = get_args(Task)
+FINALS: tuple[FinalName, ...] = get_args(FinalName)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 # Stands for several models.
 AUTO = "auto"

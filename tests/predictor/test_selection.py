@@ -1,13 +1,15 @@
 """Members and weights, chosen on answers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.losses import loss_named
-from shiftune.predictor.choice import choose
+from shiftune.predictor.choice import Choice, choose
 from shiftune.predictor.selection import MOST_MEMBERS, Candidates
-from shiftune.risk import estimate
+from shiftune.risk import estimate, risk_named
 
 SQUARED = loss_named("squared")
 
@@ -25,7 +27,8 @@ def noisy_models(errors, *, sites=4, rows=500, seed=0):
 
 
 def candidates(answers, y, loss=SQUARED, classes=None):
-    return Candidates(dict(enumerate(answers)), y, np.full(len(y), 1 / len(y)), loss, classes)
+    rows = np.repeat([1 / len(y) / len(own) for own in y], [len(own) for own in y])
+    return Candidates(dict(enumerate(answers)), y, rows, loss, classes)
 
 
 def weights_in_order(found, **options):
@@ -82,7 +85,8 @@ def test_sites_count_by_their_shares():
     first, second = (np.repeat(errors, [5, 500]) for errors in ([0.0, 1.0], [2.0, 0.0]))
     answers = [Answers(each, each, 0.5) for each in (first, second)]
     for shares, best in (([0.5, 0.5], 0), ([0.1, 0.9], 1)):
-        found = Candidates(dict(enumerate(answers)), y, np.array(shares), SQUARED, None)
+        rows = np.repeat(np.array(shares) / [5, 500], [5, 500])
+        found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None)
         assert weights_in_order(found, rounds=1)[best] == 1
 
 
@@ -121,10 +125,10 @@ def test_a_single_site_is_split():
     assert set(found.folds) == {0, 1}
 
 
-def test_many_rows_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr("shiftune.predictor.selection.MOST_ROWS", 100)
+def test_many_rows_are_thinned_evenly():
     answers, y = noisy_models([1.0, 1.0], sites=4, rows=500)
-    found = candidates(answers, y)
+    rows = np.full(2000, 1 / 2000)
+    found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None, most_rows=100)
     assert len(found._rows) == 100
     assert np.bincount(found.folds[found._rows]).tolist() == [25] * 4
     np.testing.assert_allclose(found.weights(), 0.5, atol=0.2)
@@ -155,7 +159,12 @@ def chosen(answers, y):
         for i, each in zip(numbers, answers, strict=True)
     }
     by_number = dict(zip(numbers, answers, strict=True))
-    return choose(risks, by_number, y, SQUARED, None, judged), risks
+    best = min(risks, key=lambda number: risks[number].value)
+    alone = Choice({best: 1.0}, risks[best])
+    data = SimpleNamespace(
+        y_validation=y, classes=None, by_site=lambda losses: np.split(losses, ends)
+    )
+    return choose(alone, by_number, data, SQUARED, risk_named("naive"), judged), risks
 
 
 def test_an_ensemble_is_chosen_with_its_gain():

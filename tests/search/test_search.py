@@ -116,7 +116,7 @@ class TestResults:
             assert row["risk_1"] == pytest.approx(by_hand.estimates[0])
 
     def test_best(self, toy):
-        search = make(loss="half_squared", n_trials=20).fit(toy.problem)
+        search = make(loss="half_squared", n_trials=20, final="best").fit(toy.problem)
         assert search.risk_.value == search.trials_["risk"].min()
         assert search.best_params_["theta"] == search.trials_["param_theta"][search.best_index_]
         assert search.best_estimator_.theta == search.best_params_["theta"]

@@ -16,9 +16,12 @@ def records():
     """Records that reach the handlers of Optuna's logger."""
     handler = BufferingHandler(100)
     logger = logging.getLogger("optuna")
+    level = logger.level
+    logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     yield handler.buffer
     logger.removeHandler(handler)
+    logger.setLevel(level)
 
 
 @pytest.mark.parametrize("kind", ["memory", "journal", "database"])
@@ -35,7 +38,7 @@ def test_a_new_study_is_not_announced(tmp_path, kind, records):
     assert [record.levelname for record in records] == ["INFO"]
 
 
-def test_the_logger_of_other_threads_is_left_as_it_is(monkeypatch):
+def test_the_logger_of_other_threads_is_left_as_it_is(monkeypatch, records):
     levels = []
 
     def create(create=optuna.create_study, **options):

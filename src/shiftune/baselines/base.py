@@ -121,6 +121,7 @@ class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type:
         self.best_params_ = {name: {**fixed, **chosen}[name] for name in self.space}
         rows, labels = pooled(problem.labelled_sites)
         self.best_estimator_ = fit(model.set_params(**self.best_params_), rows, labels, None)
+        self.predictor_ = self.best_estimator_
         if hasattr(self.best_estimator_, "classes_"):
             self.classes_ = self.best_estimator_.classes_
         return self

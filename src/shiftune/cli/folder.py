@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shiftune.atomic_write import PART, atomic_write
 from shiftune.cli.job import TuneJob
 from shiftune.cli.options import Role, TuneOptions, named
-from shiftune.cli.records import records, risk_record
+from shiftune.cli.records import estimate_record, records, risk_record
 from shiftune.errors import DataWarning, StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
@@ -153,12 +153,12 @@ class ResultFolder:
                 (self.path / outdated).unlink(missing_ok=True)
             with atomic_write(self.path / TRIALS) as part:
                 search.trials_.to_csv(part)
-            model = save_model(search.best_estimator_, self.path / MODEL)
+            model = save_model(search.predictor_, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 _predictions(done).to_csv(part, index=False)
         if self.can_report():
             self.write_report(done)
-        worth = search.result_.worth_of_labels
+        worth, gain = search.result_.worth_of_labels, search.result_.choice.gain
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
         best = {
             "format": FORMAT,
@@ -171,6 +171,8 @@ class ResultFolder:
             "trials": len(finished_trials(search.study_)),
             "best_trial": search.best_index_,
             "params": search.best_params_,
+            "members": records(search.members_),
+            "ensemble_gain": None if gain is None else estimate_record(gain),
             "risk": risk_record(search.risk_),
             "sources": records(sources),
             "target_labels_used": int(done.table.target_labelled.sum()),

@@ -72,6 +72,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         loss=options.loss,
         risk=options.risk,
         ratio=options.ratio,
+        final=options.final,
         n_trials=options.trials,
         n_jobs=options.jobs,
         storage=storage,

@@ -269,6 +269,16 @@ class TuneOptions:
         _name("risk estimator", RISKS, "Estimator of the risk at the target.", SEARCHING, True),
     ] = "adjusted"
     ratio: Ratio = "logistic"
+    final: Annotated[
+        str | None,
+        _name(
+            "final model",
+            names.FINALS,
+            "What predicts: a weighted mean of the best trials (ensemble) or the best trial alone "
+            "(best); default: ensemble with the risk estimator adjusted, best otherwise.",
+            SEARCHING,
+        ),
+    ] = None
     fast: Annotated[
         bool,
         typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from shiftune.risk.result import RiskEstimate
+    from shiftune.risk.result import Estimate, RiskEstimate
     from shiftune.tables import SiteTable
 
 
@@ -30,18 +30,21 @@ def column_records(table: SiteTable) -> list[dict[str, Any]]:
     return records(table.columns)
 
 
-def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
+def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
     """Return an estimate with its interval; unknown values are null."""
-    low, high = risk.interval(level)
+    low, high = estimate.interval(level)
     return {
-        "value": risk.value,
-        "stderr": _finite(risk.stderr),
+        "value": estimate.value,
+        "stderr": _finite(estimate.stderr),
         "low": _finite(low),
         "high": _finite(high),
         "level": level,
-        "method": risk.method,
-        "fallback": risk.fallback,
     }
+
+
+def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
+    """Return an estimated risk with its interval and method."""
+    return estimate_record(risk, level) | {"method": risk.method, "fallback": risk.fallback}
 
 
 def _finite(value: float) -> float | None:

@@ -188,6 +188,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     )
     console.print()
     console.print(grid)
+    _show_members(console, best)
     if risk["fallback"]:
         show_note(console, risk["fallback"])
     estimates = ("estimate ± std. error", "right")
@@ -211,6 +212,32 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(f"In {folder}: {', '.join(there)}, settings.json, study.journal")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code; load it only if you trust its origin")
+
+
+def _show_members(console: Console, best: dict[str, Any]) -> None:
+    """Show what predicts: one model, or a weighted mean and what it gains."""
+    members, gain = best["members"], best["ensemble_gain"]
+    if len(members) == 1:
+        return
+    grid = _grid(("weight", "right"), ("trial", "right"), ("model", "left"), ("parameters", "left"))
+    for member in members:
+        params = ", ".join(f"{name} {number(v, 3)}" for name, v in member["params"].items())
+        grid.add_row(
+            percent(member["weight"]),
+            str(member["trial"]),
+            member["model"],
+            Text(params or "default parameters", style="dim"),
+        )
+    console.print(f"\nThe weighted mean of {len(members)} models predicts:")
+    console.print(grid)
+    value, low, high = _figures(gain["value"], gain["low"], gain["high"])
+    console.print(
+        Text(
+            f"Lower {loss_in_words(best['loss'])} than the best single trial by {value} "
+            f"({low} to {high}), judged at sites that had no say in the choice.",
+            style="dim",
+        )
+    )
 
 
 def _more_labels(console: Console, best: dict[str, Any]) -> None:

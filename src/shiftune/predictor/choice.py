@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import Loss
 from shiftune.predictor.selection import ROUNDS, Candidates
+from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import Estimate, RiskEstimate
+
+# Trials from which it is learned how far to trust the adjustment.
+MOST_COMPARED = 24
 
 Floats = NDArray[np.float64]
 
@@ -39,48 +43,39 @@ class Choice:
     gain: Estimate | None = None
 
 
-def best_alone(risks: Mapping[int, RiskEstimate]) -> Choice:
-    """Hand over the trial of lowest risk."""
-    best = min(risks, key=lambda number: risks[number].value)
-    return Choice({best: 1.0}, risks[best])
-
-
 def choose(
-    risks: Mapping[int, RiskEstimate],
+    alone: Choice,
     answers: Mapping[int, Answers],
-    y: Sequence[NDArray[Any]],
+    data: StudyData,
     loss: Loss,
-    classes: NDArray[Any] | None,
-    estimate: Callable[[list[Floats]], RiskEstimate],
+    estimator: RiskEstimator,
+    estimate: Callable[[Sequence[Floats]], RiskEstimate],
 ) -> Choice:
     """Choose members and weights on the answers of trials.
 
     One trial is handed over where it is all that is chosen, or where the ensemble is worse beyond
     doubt (95 % interval), both judged on sites that had no say in the choice. A difference that
-    could be chance speaks for the ensemble: in `benchmarks/arena` handing over one trial wherever
-    the ensemble's estimate was higher cost a third of its gain.
+    could be chance speaks for the ensemble (`benchmarks/arena/ensembles.py`).
 
     Parameters
     ----------
-    risks : estimates of all trials by their numbers
+    alone : Choice
+        Of the best trial.
     answers : answers of trials by their numbers
         Members are chosen among the best of them.
-    y : k arrays of shape (n_j,)
+    data : StudyData
         Labels of the rows that were answered.
     loss : Loss
-    classes : array of shape (C,), or None for quantities
+    estimator : RiskEstimator
+        Fitted; its `row_shares` compare ensembles.
     estimate : function
         From the losses of every site, k arrays, to the risk.
     """
-    alone = best_alone(risks)
-    if len(answers) < 2:
-        return alone
-    shares = alone.risk.lam * alone.risk.n
-    ends = np.cumsum([len(own) for own in y])[:-1]
-    candidates = Candidates(answers, y, shares, loss, classes)
+    row_shares = estimator.row_shares(_better_half(alone.risk, answers, data, loss), alone.risk)
+    candidates = Candidates(answers, data.y_validation, row_shares, loss, data.classes)
 
     def judged(rounds: int) -> RiskEstimate:
-        nested = np.split(candidates.nested_losses(rounds), ends)
+        nested = data.by_site(candidates.nested_losses(rounds))
         return shared_alike(estimate(nested), alone.risk)
 
     together, single = judged(ROUNDS), judged(1)
@@ -89,3 +84,20 @@ def choose(
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
         return Choice(alone.weights, single, gain)
     return Choice(candidates.members(weights), together, gain)
+
+
+def _better_half(
+    best: RiskEstimate,
+    answers: Mapping[int, Answers],
+    data: StudyData,
+    loss: Loss,
+) -> Floats:
+    """Losses of the better half of the trials by their mean over the sites, (at most 24, n)."""
+    labels, plain = np.concatenate(data.y_validation), np.repeat(best.lam, best.n)
+
+    def losses(number: int) -> Floats:
+        return answers[number].losses(labels, loss, data.classes)
+
+    order = sorted(answers, key=lambda number: float(plain @ losses(number)))
+    kept = order[: min((len(order) + 1) // 2, MOST_COMPARED)]
+    return np.array([losses(number) for number in kept])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from shiftune.evaluate.fitting import fit
+from shiftune.names import Task
 
 Members = Sequence[tuple[str, Any]]
 
@@ -106,3 +107,20 @@ class EnsembleClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]
         for weight, model in zip(self.weights, self.members_, strict=True):
             total = total + weight * (np.asarray(model.predict(X))[:, None] == self.classes_)
         return np.asarray(total)
+
+
+def ensemble_of(
+    models: Mapping[str, Any], weights: Sequence[float], task: Task, *, vote: bool = False
+) -> Any:
+    """Return the weighted mean of models by name, or the model itself if there is one.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> ensemble_of({"trial 3": Ridge()}, [1.0], "regression")
+    Ridge()
+    """
+    if len(models) == 1:
+        return next(iter(models.values()))
+    members = list(models.items())
+    if task == "regression":
+        return EnsembleRegressor(members, weights)
+    return EnsembleClassifier(members, weights, vote=vote)

@@ -14,11 +14,11 @@ from shiftune.evaluate.losses import Loss
 Floats = NDArray[np.float64]
 
 # The best trials, among which members are chosen, and how often one is added.
-CANDIDATES = 20
+CANDIDATES = 12
 ROUNDS = 15
 # Every member is stored, and runs for every prediction.
 MOST_MEMBERS = 8
-# Members are chosen on at most about this many rows, spread evenly over those of every site.
+# Rows on which members are chosen.
 MOST_ROWS = 20_000
 # Sites are left out of the choice in at most this many groups.
 MOST_FOLDS = 20
@@ -29,11 +29,11 @@ class Candidates:
 
     Members are chosen one at a time, with replacement (Caruana et al. 2004): the candidate is added
     that makes the criterion of the averaged answers lowest, and a member's weight is how often it
-    was added. The criterion is the mean over the sites of the loss *of the averaged answers*, half
-    by models that have seen the site and half by models that have not:
+    was added. The criterion is a weighted mean of the losses *of the averaged answers*, half by
+    models that have seen the site and half by models that have not:
 
-    .. math:: \sum_j q_j\, \frac{1}{n_j} \sum_i (1 - u)\, \ell\Big(\sum_m a_m h_m(x_{ij}),
-              y_{ij}\Big) + u\, \ell\Big(\sum_m a_m h_{m,-g(j)}(x_{ij}), y_{ij}\Big) .
+    .. math:: \sum_i c_i\, \Big[(1 - u)\, \ell\Big(\sum_m a_m h_m(x_i), y_i\Big)
+              + u\, \ell\Big(\sum_m a_m h_{m,-g(i)}(x_i), y_i\Big)\Big] .
 
     Parameters
     ----------
@@ -41,10 +41,12 @@ class Candidates:
         The best of them by the criterion are the candidates; `numbers` has these, the best first.
     y : k arrays of shape (n_j,)
         Labels of the rows that were answered.
-    shares : array of shape (k,)
-        :math:`q_j`, the shares of the sites in the risk.
+    row_shares : array of shape (n,)
+        :math:`c_i`, as `RiskEstimator.row_shares` returns them.
     loss : Loss
     classes : array of shape (C,), or None for quantities
+    most_rows : int
+        Members are chosen on about so many rows, spread evenly over those of every site.
 
     Examples
     --------
@@ -54,7 +56,7 @@ class Candidates:
     >>> y = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
     >>> high, low, useless = np.arange(4) + 0.1, np.arange(4) - 0.1, np.arange(4) + 5.0
     >>> answers = {i: Answers(a, a, 0.5) for i, a in enumerate([high, useless, low])}
-    >>> found = Candidates(answers, y, np.array([0.5, 0.5]), loss_named("squared"), None)
+    >>> found = Candidates(answers, y, np.full(4, 0.25), loss_named("squared"), None)
     >>> sorted(found.members(found.weights(rounds=2)).items())
     [(0, 0.5), (2, 0.5)]
     """
@@ -63,9 +65,10 @@ class Candidates:
         self,
         answers: Mapping[int, Answers],
         y: Sequence[NDArray[np.generic]],
-        shares: Floats,
+        row_shares: Floats,
         loss: Loss,
         classes: NDArray[np.generic] | None,
+        most_rows: int = MOST_ROWS,
     ) -> None:
         self.y = np.concatenate(list(y))
         self.loss = loss
@@ -73,9 +76,9 @@ class Candidates:
         n = np.array([len(own) for own in y])
         self.folds = _folds(n)
         within_site = np.concatenate([np.arange(rows) for rows in n])
-        self._rows = np.flatnonzero(within_site % -(-len(self.y) // MOST_ROWS) == 0)
+        self._rows = np.flatnonzero(within_site % -(-len(self.y) // most_rows) == 0)
         kept = np.bincount(np.repeat(np.arange(len(n)), n)[self._rows])
-        self._row_shares = np.repeat(shares / kept, kept)
+        self._row_shares = row_shares[self._rows] * np.repeat(n / kept, kept)
         thinned = {number: each.rows(self._rows) for number, each in answers.items()}
         self.numbers = sorted(thinned, key=lambda number: self._criterion(thinned[number]))
         self.numbers = self.numbers[:CANDIDATES]

@@ -36,9 +36,9 @@ def summary(result: SearchResult) -> str:
         f"<p><b>ShiftSearch</b> for {_text(target)}: estimated "
         f"{_text(loss_in_words(result.loss.name))} "
         f"<b>{_text(with_interval(risk.value, risk.interval()))}</b> (95 % interval), "
-        f"{_text(risk.method.replace('_', ' '))}. Trial {result.chosen} of "
-        f"{_text(count(len(result.risks), 'completed trial'))}; {count(tied, 'other trial')} "
-        "cannot be distinguished from it.</p>",
+        f"{_text(risk.method.replace('_', ' '))}. {_predicting(result)} The best of "
+        f"{_text(count(len(result.risks), 'completed trial'))} is trial {result.chosen}; "
+        f"{count(tied, 'other trial')} cannot be distinguished from it.</p>",
         *(f"<p>{_text(note)}</p>" for note in notes),
         _table(
             ("parameter", "chosen"),
@@ -49,6 +49,13 @@ def summary(result: SearchResult) -> str:
     if len(shown) < len(sites):
         parts.append(f"<p>and {len(sites) - len(shown)} sites with smaller shares</p>")
     return "<div>" + "".join(parts) + "</div>"
+
+
+def _predicting(result: SearchResult) -> str:
+    members = len(result.choice.weights)
+    if members == 1:
+        return f"Trial {result.chosen} predicts."
+    return f"The weighted mean of {members} trials predicts."
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -12,6 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from shiftune.atomic_write import atomic_write
 from shiftune.checks import Check
 from shiftune.errors import MissingPackageError, StorageError
@@ -19,8 +21,9 @@ from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
 from shiftune.report.explanations import assumptions, how_estimated, worth_in_words
 from shiftune.report.figures.canvas import plotly
-from shiftune.report.parameters import parameters
+from shiftune.report.parameters import in_words, parameters
 from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
+from shiftune.search.records import model_name
 from shiftune.search.result import SearchResult
 from shiftune.wording import (
     count,
@@ -143,8 +146,23 @@ def _asked(result: SearchResult) -> dict[str, Any]:
 def _answer(result: SearchResult) -> dict[str, Any]:
     risk = result.risk
     value, low, high = figures(risk.value, *risk.interval())
-    mean_loss = float(result.trials["mean_loss"].to_dict()[result.chosen])
+    members = result.members
+    alone = len(members) == 1
+    mean_loss = float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
+    gain = result.choice.gain
     return {
+        "members": [
+            {
+                "trial": trial,
+                "model": row["model"],
+                "weight": f"{row['weight']:.0%}",
+                "risk": number(row["risk"]),
+                "params": in_words(row["params"]),
+            }
+            for trial, row in zip(members.index, members.to_dict("records"), strict=True)
+        ],
+        "handed_over": f"trial {result.chosen}" if alone else f"mean of {len(members)} trials",
+        "ensemble_gain": None if gain is None else with_interval(gain.value, gain.interval()),
         "risk": with_interval(risk.value, risk.interval()),
         "risk_value": value,
         "risk_interval": f"{low} to {high}",
@@ -214,14 +232,8 @@ def _own_settings(result: SearchResult) -> dict[str, str]:
     return result.options | {"data fingerprint": result.problem.fingerprint()}
 
 
-def _inner_model(estimator: Any) -> Any:
-    steps = getattr(estimator, "steps", None)
-    return steps[-1][1] if steps else estimator
-
-
 def _model_name(estimator: Any) -> str:
-    inner = _inner_model(estimator)
-    return type(inner).__name__ + ("" if inner is estimator else " (in a pipeline)")
+    return model_name(estimator) + (" (in a pipeline)" if hasattr(estimator, "steps") else "")
 
 
 def _jinja() -> tuple[Any, Any]:

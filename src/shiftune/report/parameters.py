@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,17 @@ def parameters(result: SearchResult) -> list[Parameter]:
         )
         for name, distribution in result.distributions.items()
     ]
+
+
+def in_words(params: Mapping[str, Any]) -> str:
+    """Return parameters in one line, by short names.
+
+    >>> in_words({"model__alpha": 0.5, "model__l1_ratio": 1.0}), in_words({})
+    ('alpha 0.5, l1_ratio 1', 'default parameters')
+    """
+    short = short_names(params)
+    words = [f"{short[name]} {number(value)}" for name, value in params.items()]
+    return ", ".join(words) or "default parameters"
 
 
 def _searched(distribution: BaseDistribution, chosen: Any) -> str:

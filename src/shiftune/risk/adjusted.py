@@ -20,6 +20,7 @@ from shiftune.risk.few_labels import PRIOR_ROWS, source_pseudo_rows, trusting_la
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, read_sample
+from shiftune.risk.trust import trust_in_adjustment
 from shiftune.risk.variance import variance_between
 from shiftune.rows.moments import Moments
 from shiftune.wording import percent
@@ -96,6 +97,7 @@ class RegressionAdjusted(RiskEstimator):
     """
 
     needs_ratio = False
+    default_final = "ensemble"
     target_trains = False  # ten labels are worth more for evaluating than for training
 
     def __init__(self, *, prior_r2: float = 0.1, source_pseudo_rows: float = 100.0) -> None:
@@ -125,6 +127,7 @@ class RegressionAdjusted(RiskEstimator):
         rows, p = Z.shape
         k, starts = len(self.n_), np.cumsum(self.n_) - self.n_
         penalty = (1 - self.prior_r2) / self.prior_r2 * p
+        self.penalty_ = penalty
         self.Z_, self.solve_ = Z, np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
         shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
         self.shares_ = shares / shares.sum()
@@ -178,6 +181,31 @@ class RegressionAdjusted(RiskEstimator):
                 f"{self.n_.tolist()}; only losses of labelled target rows may follow"
             )
         return self._estimated(sample)
+
+    def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
+        """Mean of the risk and of the mean loss over the sites, without adjustment.
+
+        Families err in different places, and where an adjustment extrapolates it may prefer one
+        whose loss is high at every source (`benchmarks/results/ensembles.md`).
+        """
+        plain = float((risk.lam * risk.n) @ [own.mean() for own in losses])
+        return (risk.value + plain) / 2
+
+    def row_shares(self, losses: Floats, best: RiskEstimate) -> Floats:
+        """Coefficients of the rows' losses by which ensembles are compared, shape (n,).
+
+        The adjustment counts as far as it would have helped at the sources
+        (`shiftune.risk.trust`): across families of models it can otherwise prefer one whose loss
+        is high at every source.
+        """
+        of_sources = losses[:, : len(self.Z_)]
+        gamma = trust_in_adjustment(of_sources, self.Z_, self.n_, self.shares_, self.penalty_)
+        plain = np.repeat(self.shares_ / self.n_, self.n_)
+        shares = (1 - gamma) * plain + gamma * self.coefficients_
+        if not best.labelled_target:
+            return np.asarray(shares)
+        own, m = float(best.lam[-1] * best.n[-1]), int(best.n[-1])
+        return np.append((1 - own) * shares, np.full(m, own / m))
 
     def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
         """Give the target's labelled rows a share that depends on their number and noise."""

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from shiftune.evaluate.fitting import FitPlan, PooledFit
 from shiftune.risk.result import RiskEstimate
 
+Floats = NDArray[np.float64]
 # One array per source.
 Arrays = Sequence[ArrayLike]
 
@@ -32,6 +34,8 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     uses_target_labels : bool
         Whether the losses are those of the target's rows, whose labels were kept aside
         (experiments only).
+    default_final : "ensemble" or "best"
+        What a search hands over where the user does not choose.
     target_trains : bool
         Whether a share of the target's few labelled rows trains the models; otherwise all of them
         evaluate.
@@ -41,6 +45,7 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     corrects = True
     uses_target_labels = False
     target_trains = True
+    default_final = "best"
 
     def default_plan(self) -> FitPlan:
         """Models of a trial where the user does not choose a plan."""
@@ -69,6 +74,24 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         weights : density ratios at the same rows, or None if `needs_ratio` is False
         names : names of the sources, optional
         """
+
+    def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
+        """Value by which trials of different model families are compared; by default the risk."""
+        return risk.value
+
+    def row_shares(self, losses: Floats, best: RiskEstimate) -> Floats:
+        """Coefficients of the rows' losses by which ensembles are compared, shape (n,).
+
+        By default sites count as in the estimate, and the rows of a site alike.
+
+        Parameters
+        ----------
+        losses : array of shape (P, n)
+            Of several models, on all rows that `estimate` receives, end to end.
+        best : RiskEstimate
+            Of the best trial.
+        """
+        return np.repeat(best.lam, best.n)
 
     def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
         """Revise the estimates of all trials at the end of a study; by default unchanged.

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-import optuna
-from optuna.trial import TrialState
-
-from shiftune.search.records import MODEL
+from collections.abc import Mapping
 
 # Trials that every family has before its weight counts, its defaults among them.
 FIRST_TRIALS = 3
 # Added to every weight, so that a family of little weight is not left with its first trials.
 FLOOR = 0.1
-
-
-def equal_weights(study: optuna.Study, families: Iterable[str]) -> dict[str, float]:
-    """Return a weight of 1 for every family that has an evaluated trial, 0 for the others."""
-    evaluated = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    alive = {trial.user_attrs.get(MODEL, "") for trial in evaluated}
-    return {name: float(name in alive) for name in families}
 
 
 def next_family(proposed: Mapping[str, int], weights: Mapping[str, float]) -> str:

@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from shiftune.search.result import SearchResult
 
 
-def tied_with_best(risks: Sequence[RiskEstimate], level: float = 0.95) -> NDArray[np.bool_]:
-    """Mark the trials that cannot be distinguished from the one of lowest risk, shape (T,).
+def tied_with_best(
+    risks: Sequence[RiskEstimate], best: RiskEstimate, level: float = 0.95
+) -> NDArray[np.bool_]:
+    """Mark the trials that cannot be distinguished from the best, shape (T,).
 
     The differences are paired: both models were evaluated on the same rows, so what makes a row
     hard for both cancels. A trial is worse if the interval of its difference lies above 0. The
     best itself is marked. (It was chosen for being lowest and looks a little better than it is, so
     there are too few ties rather than too many.)
     """
-    best = risks[winner(risks)]
     return np.array(
         [risk is best or paired_difference(risk, best).interval(level)[0] <= 0 for risk in risks]
     )
@@ -58,16 +59,16 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Alternative to the chosen model.
+    """Alternative to what is handed over, or to the best trial.
 
     Attributes
     ----------
     risk : RiskEstimate
-        Estimated at the target, on the same rows as the chosen model.
+        Estimated at the target, on the same rows.
     mean_loss : float
         Over the same rows, without correction; NaN where it was not recorded.
     gap : Estimate
-        Its risk minus that of the chosen model, paired row by row.
+        Its risk minus that of what it is compared with, paired row by row.
     trial : int, optional
         None for the model with its default parameters.
     """
@@ -100,15 +101,16 @@ def naive_rival(result: SearchResult) -> Rival | None:
     trials = result.trials.loc[list(result.risks)]
     if not result.settings.risk.corrects or trials["mean_loss"].isna().any():
         return None
-    return _trial(result, int(trials.index[int(np.argmin(trials["mean_loss"]))]))
+    return _trial(result, int(trials.index[int(np.argmin(trials["mean_loss"]))]), result.risk)
 
 
 def tied_rivals(result: SearchResult, most: int) -> list[Rival]:
-    """Return the trials that cannot be distinguished from the chosen one, itself first."""
-    return [_trial(result, number) for number in result.tied[:most]]
+    """Return the trials that cannot be distinguished from the best one, itself first."""
+    best = result.risks[result.chosen]
+    return [_trial(result, number, best) for number in result.tied[:most]]
 
 
-def _trial(result: SearchResult, number: int) -> Rival:
+def _trial(result: SearchResult, number: int, best: RiskEstimate) -> Rival:
     risk = result.risks[number]
     mean_loss = float(result.trials["mean_loss"].to_dict()[number])
-    return Rival(risk, mean_loss, paired_difference(risk, result.risk), number)
+    return Rival(risk, mean_loss, paired_difference(risk, best), number)

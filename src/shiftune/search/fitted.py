@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import ProblemError, SettingsError
+from shiftune.evaluate.fitting import fit, seeded
+from shiftune.predictor.ensemble import ensemble_of
+from shiftune.problem import pooled
 from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
-from shiftune.search.families import is_model
+from shiftune.search.families import family_of, is_model
 from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.label_worth import COUNTS, label_worth
+from shiftune.search.records import finished_trials
 from shiftune.search.result import SearchResult
 from shiftune.wording import count
 
@@ -33,7 +38,7 @@ class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N8
 
 def _has(method: str) -> Callable[[Any], bool]:
     def check(search: RefittedModel) -> bool:
-        model = getattr(search, "best_estimator_", search.estimator)
+        model = getattr(search, "predictor_", search.estimator)
         if is_model(model):  # models by name are known once the task is
             getattr(model, method)  # raises an AttributeError where it is missing
         return True
@@ -42,14 +47,14 @@ def _has(method: str) -> Callable[[Any], bool]:
 
 
 class RefittedModel:
-    """Predictions of the model that a search has refitted."""
+    """Predictions of what a search hands over."""
 
     estimator: Any
-    best_estimator_: Any
+    predictor_: Any
     trials_: pd.DataFrame
 
     def _check_fitted(self) -> None:
-        if hasattr(self, "best_estimator_"):
+        if hasattr(self, "predictor_"):
             return
         name = type(self).__name__
         if len(getattr(self, "trials_", ())):
@@ -61,15 +66,15 @@ class RefittedModel:
 
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the refitted model."""
+        """Predict with what the search hands over."""
         self._check_fitted()
-        return np.asarray(self.best_estimator_.predict(X))
+        return np.asarray(self.predictor_.predict(X))
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the refitted model."""
+        """Predict probabilities with what the search hands over."""
         self._check_fitted()
-        return np.asarray(self.best_estimator_.predict_proba(X))
+        return np.asarray(self.predictor_.predict_proba(X))
 
 
 class FittedSearch(RefittedModel):
@@ -84,6 +89,36 @@ class FittedSearch(RefittedModel):
     def _result(self) -> SearchResult:
         self._check_fitted()
         return self.result_
+
+    def _predictor(self) -> Any:
+        """What is handed over, not fitted yet."""
+        weights = self.result_.choice.weights
+        models = {f"trial {number}": self._model(number) for number in weights}
+        vote = self.result_.loss.needs == "predict"
+        return ensemble_of(models, list(weights.values()), self.result_.problem.task, vote=vote)
+
+    def _model(self, number: int) -> Any:
+        """Return the model of a trial, not fitted yet."""
+        (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
+        family = family_of(self.result_.families, trial)
+        params = family.candidate(trial).params
+        return seeded(family.estimator, self.result_.settings.random_state).set_params(**params)
+
+    def _fitted(self, model: Any) -> Any:
+        """Fit a model on all rows of all sources."""
+        sites = self.result_.problem.labelled_sites
+        X, y = pooled(sites)
+        return fit(
+            model, X, y, self.result_.settings.weights_for_training(self.result_.ratio, sites)
+        )
+
+    @cached_property
+    def best_estimator_(self) -> Any:
+        """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
+        chosen = self._result().chosen
+        if list(self.result_.choice.weights) == [chosen]:
+            return self.predictor_
+        return self._fitted(self._model(chosen))
 
     # ---------------------------------------------------------------- figures as data
 
@@ -114,7 +149,7 @@ class FittedSearch(RefittedModel):
         Any other estimator is refused.
         """
         result = self._result()
-        risk, given = result.risk, result.settings.risk
+        risk, given = result.risks[result.chosen], result.settings.risk
         # A fallback has the method of its substitute. The method that a user's function asked for
         # is then unknown, and infinity is true of any.
         named = given.method if isinstance(given, MethodRisk) else None
@@ -198,7 +233,7 @@ class FittedSearch(RefittedModel):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        if "text/html" in bundle and hasattr(self, "best_estimator_"):
+        if "text/html" in bundle and hasattr(self, "predictor_"):
             from shiftune.report.notebook import summary
 
             bundle["text/html"] = summary(self.result_)

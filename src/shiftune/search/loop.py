@@ -230,7 +230,7 @@ class Loop:
         trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
         if answers is not None:  # before the trial is finished: then they are never missing
             self.answers.put(trial.number, answers)
-        self._tell_study(trial, outcome.risk.value)
+        self._tell_study(trial, outcome.value)
         self.answers.keep(candidates(finished_trials(self.study)))
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:

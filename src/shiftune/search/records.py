@@ -43,6 +43,19 @@ def was_stopped(trial: optuna.trial.FrozenTrial) -> bool:
     return trial.state is TrialState.FAIL and FAILURE not in trial.user_attrs
 
 
+def model_name(estimator: Any) -> str:
+    """Name a model, that of the last step for a pipeline.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> model_name(make_pipeline(StandardScaler(), Ridge()))
+    'Ridge'
+    """
+    steps = getattr(estimator, "steps", None)
+    return type(steps[-1][1] if steps else estimator).__name__
+
+
 def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
     """Return the estimated risk of a trial; None for one that failed."""
     record = trial.user_attrs.get(RISK)
@@ -56,11 +69,22 @@ def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, 
     return dict(zip(risks, estimator.finish(list(risks.values())), strict=True))
 
 
+def best_trial(
+    trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate]
+) -> int | None:
+    """Return the number of the best trial: of lowest risk, or of lowest value across families."""
+    if len({trial.user_attrs.get(MODEL) for trial in trials}) < 2:
+        return min(risks, key=lambda number: risks[number].value, default=None)
+    values = {trial.number: trial.value for trial in trials if trial.number in risks}
+    return min(values, key=lambda number: values[number] or 0.0, default=None)
+
+
 def table(
     trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate]
 ) -> pd.DataFrame:
     """Return one row per finished trial; `risks` has the estimates by the trials' numbers."""
-    marks = tied_with_best(list(risks.values())) if risks else ()
+    best = best_trial(trials, risks)
+    marks = () if best is None else tied_with_best(list(risks.values()), risks[best])
     tied = {number for number, mark in zip(risks, marks, strict=True) if mark}
     rows = []
     for trial in trials:

@@ -14,20 +14,28 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
-from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.errors import ProblemError
 from shiftune.evaluate.losses import Loss
+from shiftune.predictor.choice import Choice
 from shiftune.problem import ShiftProblem
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.comparison import winner
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.families import Families, Family, family_of
 from shiftune.search.label_worth import COUNTS, label_worth
-from shiftune.search.records import DEFAULTS, MEAN_LOSS, MODEL, SECONDS, finished_trials
+from shiftune.search.records import (
+    DEFAULTS,
+    MEAN_LOSS,
+    MODEL,
+    SECONDS,
+    best_trial,
+    finished_trials,
+    model_name,
+)
 from shiftune.search.storage import open_study
-from shiftune.search.trial import Candidate, Outcome, run_trial
+from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -70,6 +78,8 @@ class SearchResult:
         Models and spaces; of a search of one estimator under the empty name.
     loss : Loss
     settings : EvaluationSettings
+    context : TrialContext
+        Rows, labels and estimator of every trial.
     options : dict
         Parameters of the search in words, for those who want to repeat it.
     ratio : DensityRatio or None
@@ -80,18 +90,22 @@ class SearchResult:
         `ShiftSearch.trials_`.
     risks : dict from trial number to RiskEstimate
         Of every trial that was evaluated, in their order.
+    choice : Choice
+        Trials that are handed over, their weights and their risk together.
     """
 
     problem: ShiftProblem
     families: Families
     loss: Loss
     settings: EvaluationSettings
+    context: TrialContext
     options: dict[str, str]
     ratio: DensityRatio | None
     weights: list[NDArray[np.float64]] | None
     study: optuna.Study
     trials: pd.DataFrame
     risks: dict[int, RiskEstimate]
+    choice: Choice
 
     @property
     def target(self) -> str:
@@ -100,13 +114,31 @@ class SearchResult:
 
     @cached_property
     def chosen(self) -> int:
-        """Number of the trial of lowest estimated risk."""
-        return list(self.risks)[winner(list(self.risks.values()))]
+        """Number of the best trial."""
+        best = best_trial(finished_trials(self.study), self.risks)
+        assert best is not None  # a result has at least one evaluated trial
+        return best
 
     @property
     def risk(self) -> RiskEstimate:
-        """Estimate of the chosen trial."""
-        return self.risks[self.chosen]
+        """Estimate for what is handed over."""
+        return self.choice.risk
+
+    @cached_property
+    def members(self) -> pd.DataFrame:
+        """Trials that are handed over: model, weight, risk of its own, parameters; by weight."""
+        trials = {trial.number: trial for trial in finished_trials(self.study)}
+        rows = [
+            {
+                "trial": number,
+                "model": family_of(self.families, trials[number]).name or model_name(self.model),
+                "weight": weight,
+                "risk": self.risks[number].value,
+                "params": family_of(self.families, trials[number]).plain_params(trials[number]),
+            }
+            for number, weight in self.choice.weights.items()
+        ]
+        return pd.DataFrame(rows).set_index("trial")
 
     @cached_property
     def best_trial(self) -> optuna.trial.FrozenTrial:
@@ -153,13 +185,8 @@ class SearchResult:
         if evaluated := [t for t in tried if t.number in self.risks]:
             best = min(evaluated, key=lambda t: self.risks[t.number].value)
             seconds, mean = (best.user_attrs[name] for name in (SECONDS, MEAN_LOSS))
-            return Outcome(self.risks[best.number], "", seconds, mean)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            split = self.settings.split(self.problem)
-            models = {"": self.model}
-            context = self.settings.context(models, self.problem, self.loss, split, self.ratio)
-        outcome = run_trial(context, Candidate({}))
+            return Outcome(self.risks[best.number], "", seconds, best.value or np.nan, mean)
+        outcome = run_trial(self.context, Candidate({}, self.family.name))
         if outcome.risk is None:
             return outcome
         return replace(outcome, risk=shared_alike(outcome.risk, self.risk))

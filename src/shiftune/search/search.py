@@ -7,55 +7,47 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import optuna
 from numpy.typing import ArrayLike
 from optuna.samplers import BaseSampler
-from optuna.trial import FrozenTrial
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import FitPlan, fit, seeded
+from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.problem import ShiftProblem, Split, pooled
+from shiftune.predictor.choice import Choice, choose
+from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.answer_store import complete_answers
-from shiftune.search.budget import equal_weights
+from shiftune.search.answer_store import candidates, complete_answers
 from shiftune.search.families import check_given, family_of, given_models
+from shiftune.search.family_weights import FamilyWeights
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
-from shiftune.search.records import evaluated_risks, finished_trials, risk_of, table
+from shiftune.search.records import best_trial, evaluated_risks, finished_trials, risk_of, table
 from shiftune.search.result import SearchResult
 from shiftune.search.samplers import sampler_named
-from shiftune.search.settings import Checked, check_search, coerce_problem, hint_about_columns
+from shiftune.search.settings import (
+    OPTIONS,
+    Checked,
+    check_search,
+    coerce_problem,
+    final_for,
+    nothing_to_choose,
+)
 from shiftune.search.storage import only_search_of, open_answers, open_study
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers, number_of_workers
-
-# Parameters that the report lists.
-OPTIONS = (
-    "estimator",
-    "loss",
-    "risk",
-    "ratio",
-    "plan",
-    "sampler",
-    "n_trials",
-    "shares",
-    "training_weights",
-    "random_state",
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -119,6 +111,10 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
         ``LeaveSourcesOut(0)`` is one model, which leaves some sources out.
+    final : "ensemble" or "best", optional
+        What `predict` uses: a weighted mean of the best trials, chosen and judged on sites that
+        its members have not seen (`shiftune.predictor`), or the trial of lowest risk alone.
+        Default: "ensemble" for "adjusted", "best" otherwise.
     progress : bool, optional
         Show a progress bar; default: on terminals.
     random_state : int
@@ -136,11 +132,17 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         Name of the winning trial's family; empty in a search of one estimator.
     families_ : dict from names to Family
         Estimators and spaces, made for the problem.
-    best_estimator_ : estimator
-        Refitted on all rows of all sources.
+    predictor_ : estimator
+        What `predict` uses, fitted on all rows of all sources: an `EnsembleRegressor`, an
+        `EnsembleClassifier`, or one model.
+    members_ : DataFrame
+        Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
     risk_ : RiskEstimate
-        Of the winning trial's model. It is the lowest of many estimates, so the true risk tends
-        to be slightly higher.
+        Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
+        members. That of the winning trial alone (``final="best"``) is the lowest of many
+        estimates, so the true risk tends to be slightly higher.
+    best_estimator_ : estimator
+        Of the winning trial, refitted on all rows of all sources, when it is asked for.
     trials_ : DataFrame
         One row per trial: state, model (where there are names), value, standard error, interval,
         mean loss without correction (the naive estimate), parameters, seconds, whether it ties
@@ -183,6 +185,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
     training_weights: str | None = None
     plan: FitPlan | None = None
+    final: str | None = None
     progress: bool | None = None
     random_state: int = 0
 
@@ -242,13 +245,13 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         if not hasattr(self, "study_"):
             raise NotFitted("this ShiftSearch has no trials; call fit first")
         with interrupts.deferred():
-            if not hasattr(self, "weights_"):  # the interrupt came before the first trial
+            if not hasattr(self, "context_"):  # the interrupt came before the first trial
                 self._context()
             self._read_results()
             interrupts.check()
-            self.best_estimator_ = self._refitted(self.problem_)
-            if hasattr(self.best_estimator_, "classes_"):
-                self.classes_ = self.best_estimator_.classes_
+            self.predictor_ = self._fitted(self._predictor())
+            if hasattr(self.predictor_, "classes_"):
+                self.classes_ = self.predictor_.classes_
         return self
 
     def _forget(self) -> None:
@@ -282,6 +285,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         context = settings.context(models, self.problem_, self.loss_, split, ratio)
         found = context.data.weights
         self.ratio_, self.weights_ = ratio, None if found is None else list(found)
+        self.context_ = context
         return context
 
     def _run_trials(self) -> None:
@@ -293,7 +297,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             self._workers(context) as workers,
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
-            weights = partial(equal_weights, self.study_, self.families_)
+            weights = FamilyWeights(self.study_, context, self.answers_)
             loop = Loop(self.study_, self.families_, workers, weights, self.answers_)
             try:
                 loop.run(self.n_trials, self.timeout, progress)
@@ -320,7 +324,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             number: family_of(self.families_, trials[number]).candidate(trials[number])
             for number in numbers
         }
-        return complete_answers(self.answers_, items, lambda: self._workers(self._context()))
+        return complete_answers(self.answers_, items, lambda: self._workers(self.context_))
 
     def _read_trials(self) -> dict[int, RiskEstimate]:
         """Make the table of the trials; return the estimated risks by trial."""
@@ -330,52 +334,45 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
 
     def _read_results(self) -> None:
         risks = self._read_trials()
-        if not risks:
-            raise ProblemError(self._nothing_to_choose())
+        choice = self._choice(risks)
         self.result_ = SearchResult(
             problem=self.problem_,
             families=self.families_,
             loss=self.loss_,
             settings=self.settings_,
+            context=self.context_,
             options={name: repr(getattr(self, name)) for name in OPTIONS},
             ratio=self.ratio_,
             weights=self.weights_,
             study=self.study_,
             trials=self.trials_,
             risks=risks,
+            choice=choice,
         )
         self.risk_ = self.result_.risk
+        self.members_ = self.result_.members
         self.best_index_ = self.result_.chosen
         self.best_model_ = self.result_.family.name
         self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
 
-    def _nothing_to_choose(self) -> str:
-        failures = self.trials_["failure"]
-        if failures.empty:
-            return "no trial was finished, so there is nothing to choose from"
-        shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
-        return (
-            f"all {len(failures)} trials failed, so there is nothing to choose from; "
-            f"the first reasons:{shown}{hint_about_columns(self.problem_)}"
-        )
-
-    def _refitted(self, problem: ShiftProblem) -> Any:
-        sites = problem.labelled_sites
-        X, y = pooled(sites)
-        weights = self.settings_.weights_for_training(self.ratio_, sites)
-        return fit(self._model_of(self.result_.best_trial), X, y, weights)
-
-    def _model_of(self, trial: FrozenTrial) -> Any:
-        """Return the model of a trial, not fitted."""
-        family = family_of(self.families_, trial)
-        params = family.candidate(trial).params
-        return seeded(family.estimator, self.random_state).set_params(**params)
+    def _choice(self, risks: dict[int, RiskEstimate]) -> Choice:
+        """Choose what is handed over."""
+        trials = finished_trials(self.study_)
+        best = best_trial(trials, risks)
+        if best is None:
+            raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
+        alone = Choice({best: 1.0}, risks[best])
+        answers = {} if final_for(self) == "best" else self._answers(candidates(trials))
+        if len(answers) < 2:
+            return alone
+        context = self.context_
+        return choose(alone, answers, context.data, self.loss_, context.risk, context.estimate)
 
     def __sklearn_tags__(self) -> Any:
         """A search for a classifier is a classifier; with names the task is known after `fit`."""
         tags, models = super().__sklearn_tags__(), given_models(self.estimator)
-        if hasattr(self, "best_estimator_"):
-            models = [self.best_estimator_]
+        if hasattr(self, "predictor_"):
+            models = [self.predictor_]
         if not models:
             return tags
         inner = get_tags(models[0])

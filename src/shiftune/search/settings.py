@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
+from shiftune import names
 from shiftune.errors import DataError, ProblemError, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
@@ -21,10 +22,26 @@ from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.families import Family, resolve
 from shiftune.search.samplers import sampler_named
+from shiftune.spelling import check_choice
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from shiftune.search.search import ShiftSearch
+
+
+# Parameters that the report lists.
+OPTIONS = (
+    "estimator",
+    "loss",
+    "risk",
+    "ratio",
+    "plan",
+    "sampler",
+    "n_trials",
+    "shares",
+    "training_weights",
+    "random_state",
+)
 
 
 def coerce_problem(
@@ -43,6 +60,18 @@ def coerce_problem(
     # Whole-number labels may be classes or quantities; the model knows which it was made for.
     task: Task | None = "regression" if any(map(is_regressor, models)) else None
     return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
+
+
+def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
+    """Return why a search without any evaluated trial has no result."""
+    failures = trials["failure"]
+    if failures.empty:
+        return "no trial was finished, so there is nothing to choose from"
+    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
+    return (
+        f"all {len(failures)} trials failed, so there is nothing to choose from; "
+        f"the first reasons:{shown}{hint_about_columns(problem)}"
+    )
 
 
 def hint_about_columns(problem: ShiftProblem) -> str:
@@ -84,6 +113,13 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
         if search.storage is not None:
             _check_plain(family.distributions or {})
     return Checked(families, loss, settings)
+
+
+def final_for(search: ShiftSearch) -> str:
+    """Return what a search hands over, "ensemble" or "best"."""
+    if search.final is None:
+        return risk_named(search.risk).default_final
+    return check_choice(search.final, names.FINALS, "final model")
 
 
 def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
@@ -156,7 +192,7 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
         raise SettingsError(
             f"training_weights must be None or 'importance', got {search.training_weights!r}"
         )
-    risk_named(search.risk)
+    final_for(search)
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
         raise SettingsError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning
@@ -46,11 +47,20 @@ class TrialContext:
     prepared: PreparedRows = field(default_factory=PreparedRows)
     preparations: Mapping[str, str] = field(default_factory=dict)
 
+    def estimate(self, losses: Sequence[NDArray[np.float64]]) -> RiskEstimate:
+        """Estimate the target risk from the losses of every source."""
+        with warnings.catch_warnings():
+            # Raised once, when the search begins: it depends on the weights alone.
+            warnings.simplefilter("ignore", OverlapWarning)
+            risk = self.risk.estimate(losses, self.data.weights, names=self.data.names)
+        return risk.condensed()
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Outcome of a trial: a risk, or the reason why there is none.
 
+    `value` is what is minimised: the risk, or what compares trials of several families;
     `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
     predictions on the validation rows, where the plan keeps them.
     """
@@ -58,6 +68,7 @@ class Outcome:
     risk: RiskEstimate | None
     failure: str
     seconds: float
+    value: float = np.nan
     mean_loss: float = np.nan
     answers: Answers | None = None
 
@@ -75,16 +86,13 @@ def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
         if tunes_last_step(model, params):
             data = data.sharing(context.prepared.of(context.preparations.get(family)))
         losses = context.plan.losses(model, data, context.loss)
-        with warnings.catch_warnings():
-            # Raised once, when the search begins: it depends on the weights alone.
-            warnings.simplefilter("ignore", OverlapWarning)
-            risk = context.risk.estimate(
-                losses.by_source, context.data.weights, names=context.data.names
-            )
+        risk = context.estimate(losses.by_source)
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
+        several = len(context.estimators) > 1
+        value = context.risk.across_families(risk, losses.by_source) if several else risk.value
         seconds = time.perf_counter() - start
-        return Outcome(risk.condensed(), "", seconds, losses.naive, losses.answers)
+        return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
     except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search
         return Outcome(None, reason(error), time.perf_counter() - start)
 
