@@ -32,6 +32,7 @@ OTHERS = {
     "loss": "absolute",
     "risk": "naive",
     "ratio": "auto",
+    "final": "best",
     "fast": True,
     "seed": 3,
 }

@@ -95,7 +95,9 @@ class TestHistory:
 class TestOfASearch:
     def test_history_and_sources(self, hostile_search):
         by_name = {trace.name: trace for trace in hostile_search.plot_history().data}
-        assert decoded(by_name["chosen"].y) == [hostile_search.risk_.value]
+        result = hostile_search.result_
+        best = result.risks[result.chosen]
+        assert decoded(by_name["chosen"].y) == [best.value]
         assert len(hostile_search.plot_sources().data[0].x) == 4
 
     def test_not_fitted(self, hostile_search):

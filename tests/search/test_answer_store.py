@@ -258,7 +258,9 @@ def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
 def outcome_of(context, item):
     if item == "dies":
         raise RuntimeError("no memory")
-    return Outcome(None, "failed", 0.0) if item == "fails" else Outcome(None, "", 0.0, 0.0, context)
+    if item == "fails":
+        return Outcome(None, "failed", 0.0)
+    return Outcome(None, "", 0.0, answers=context)
 
 
 def test_trials_that_fail_when_computed_again():

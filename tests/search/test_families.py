@@ -211,7 +211,8 @@ class TestTrials:
         assert counts["useless"] <= FIRST_TRIALS + EVERY  # seen as useless after a few
         assert set(search.members_["model"]) == {"ridge"}
 
-    def test_the_process_of_a_family_is_fitted_to_its_own_trials(self, problem):
+    def test_the_process_of_a_family_is_fitted_to_its_own_trials(self, problem, monkeypatch):
+        monkeypatch.setattr(FamilyWeights, "__call__", lambda self: {"ridge": 1.0, "near": 1.0})
         sampler = GPLCBSampler(seed=0, n_startup_trials=2)
         both = make(PAIRS, n_trials=12, sampler=sampler).fit(problem)
         (place, ridge), *_ = [
@@ -253,8 +254,9 @@ class TestTrials:
     @pytest.mark.parametrize("sampler", ["random", "tpe", optuna.samplers.RandomSampler(seed=1)])
     def test_other_samplers(self, problem, sampler):
         search = make(PAIRS, n_trials=8, sampler=sampler).fit(problem)
-        for _, rows in drawn(search).groupby("model"):
-            assert not rows.duplicated().any()
+        drawn_alphas = search.trials_["param_ridge.alpha"].dropna()
+        assert len(drawn_alphas) >= FIRST_TRIALS
+        assert drawn_alphas.is_unique
 
     def test_functions_as_spaces(self, problem):
         def space(trial):
