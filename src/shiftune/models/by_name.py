@@ -232,8 +232,9 @@ MODELS: dict[ModelName, KnownModel] = complete(
 )
 
 
-# The families of "auto": unlike each other, and in the order of their cost.
-AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm", "extra_trees")
+# The families of "auto": unlike each other, and in the order of their cost. With forests beside
+# them the ensemble was worse in the arena (`benchmarks/results/ensembles.md`).
+AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 
 
 def ready_model(
