@@ -98,6 +98,11 @@ def test_the_size_of_the_table_limits_what_models_cost():
     assert (trees.bootstrap, trees.max_samples) == (True, 5000)
     trees = ready_model("extra_trees", "regression", None, size=TableSize(5000, 20)).bare
     assert not trees.bootstrap
+    for rows, most in ((500, 1000), (5000, 200), (1_000_000, 200)):
+        boosted = ready_model(
+            "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20)
+        )
+        assert boosted.space["max_iter"].high == min(most, 500)
     knn = ready_model("knn", "regression", None, size=TableSize(30, 2))
     assert knn.space["n_neighbors"] == IntDistribution(1, 30, log=True)
 

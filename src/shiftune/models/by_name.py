@@ -237,6 +237,12 @@ MODELS: dict[ModelName, KnownModel] = complete(
 AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 
 
+# Boosted trees of a model: rows times columns times trees stay below this, so that a fit takes
+# about a second, but this many trees may always be grown.
+CELLS_OF_ALL_TREES = 20_000_000
+ENOUGH_TREES = 200
+
+
 def ready_model(
     name: str,
     task: Task,
@@ -254,7 +260,8 @@ def ready_model(
         The columns that the model reads; None for arrays of numbers.
     size : TableSize, optional
         Limits the number of neighbours by the rows, squares and products to tables of few
-        columns, and the rows that a tree of "extra_trees" is grown on.
+        columns, the number of boosted trees, and the rows that a tree of "extra_trees" is grown
+        on.
 
     Examples
     --------
@@ -285,6 +292,11 @@ def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
     if isinstance(neighbours, IntDistribution):
         most = max(1, min(neighbours.high, size.rows))
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
+    for trees in ("n_estimators", "max_iter"):
+        if isinstance(grown := space.get(trees), IntDistribution):
+            most = CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) or 1)
+            most = min(grown.high, max(most, ENOUGH_TREES))
+            space[trees] = IntDistribution(grown.low, most, log=grown.log)
     if "degree" in space:
         if size.columns <= MOST_SQUARED:
             bare.set_params(degree=2)
