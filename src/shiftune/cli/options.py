@@ -193,8 +193,7 @@ class TuneOptions:
             "model",
             (*names.MODELS, names.AUTO),
             "Model to tune; names below. Can be repeated: several models share the trials. "
-            "Default: auto, which is boosted trees, extra trees, a kernel machine and a linear "
-            "model.",
+            "Default: auto, which is boosted trees, a kernel machine and a linear model.",
         ),
     ] = field(default_factory=list)
     trials: Annotated[

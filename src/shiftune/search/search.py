@@ -67,8 +67,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         Names are those of `shiftune.models.MODELS`; such models read columns of any kind, and
         begin with a trial of their defaults. A mapping has names of your choice, and pairs
         (estimator, space) or what `shiftune.models.ready_model` returns. "auto" stands for
-        boosted trees, extra trees, a kernel machine and a linear model. Several families share
-        the trials of one study, in which parameters have names such as "linear.alpha".
+        boosted trees, a kernel machine and a linear model. Several families share the trials of
+        one study, in which parameters have names such as "linear.alpha".
     space : mapping from parameter names to Optuna distributions, or function
         See `shiftune.models.spaces` for ready ones. A function takes an Optuna trial and returns
         the parameters (define-by-run). A model by name has a space of its own; with another one
@@ -199,7 +199,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         groups: ArrayLike | None = None,
         X_target: Any = None,
     ) -> Self:
-        """Search, then refit the winner on all rows of all sources.
+        """Search, then fit what is handed over on all rows of all sources.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             return self.refit()
 
     def refit(self) -> Self:
-        """Choose among the trials so far, and fit the winner on all rows of all sources.
+        """Choose among the trials so far, and fit the choice on all rows of all sources.
 
         `fit` does this at its end. Call it after `fit` was interrupted, for the model and the
         risk that the finished trials give:
