@@ -39,7 +39,7 @@ class Family:
     space : Space or function
         In the names of the bare model.
     prefix : str
-        Prefix of these names in the estimator, such as "model__" in pipelines of `ready_model`.
+        Prefix of these names in the estimator: ``"model__"`` in pipelines of `ready_model`.
     starts_with_defaults : bool
         Whether the first trial has the default parameters.
     scope : str
