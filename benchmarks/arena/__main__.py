@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproducti
 from cells import Cell, compute
 from evaluate import file_of, gathered, scores
 from page import write_report
-from pools import FAMILIES
+from pools import FAMILIES, MORE_FAMILIES
 from problems import GENERATED, real_datasets, targets
 from ratios import ratios
 from tqdm import tqdm
@@ -75,7 +75,9 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--targets", type=int, default=5)
     parser.add_argument("--size", type=int, default=24)
-    parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
+    parser.add_argument(
+        "--families", nargs="+", default=list(FAMILIES), choices=[*FAMILIES, *MORE_FAMILIES]
+    )
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()

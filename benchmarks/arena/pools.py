@@ -6,14 +6,24 @@ from typing import Any
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from shiftune.datasets import ConstantPrediction
 
 FAMILIES = ("trees", "kernel", "linear")
+# Further families of the ensembles.
+MORE_FAMILIES = ("forest", "neighbours", "network")
 
 
 # Squares and products of more columns than this would be thousands.
@@ -70,8 +80,52 @@ def _linear(task: str, d: int, rng: np.random.Generator) -> Any:
     return make_pipeline(StandardScaler(), squares, StandardScaler(), last)
 
 
+def _forest(task: str, d: int, rng: np.random.Generator) -> Any:
+    extra = bool(rng.integers(0, 2))
+    kind = (
+        (ExtraTreesRegressor if extra else RandomForestRegressor)
+        if task == "regression"
+        else (ExtraTreesClassifier if extra else RandomForestClassifier)
+    )
+    return kind(
+        n_estimators=100,
+        max_features=rng.uniform(0.2, 1.0),
+        min_samples_leaf=round(_log(rng, 1, 50)),
+        random_state=0,
+    )
+
+
+def _neighbours(task: str, d: int, rng: np.random.Generator) -> Any:
+    kind = KNeighborsRegressor if task == "regression" else KNeighborsClassifier
+    last = kind(
+        n_neighbors=round(_log(rng, 3, 200)), weights=str(rng.choice(["uniform", "distance"]))
+    )
+    return make_pipeline(StandardScaler(), last)
+
+
+def _network(task: str, d: int, rng: np.random.Generator) -> Any:
+    kind = MLPRegressor if task == "regression" else MLPClassifier
+    last = kind(
+        hidden_layer_sizes=(round(_log(rng, 8, 64)),) * int(rng.integers(1, 3)),
+        alpha=_log(rng, 1e-4, 10),
+        learning_rate_init=_log(rng, 1e-3, 1e-2),
+        early_stopping=True,
+        max_iter=100,
+        random_state=0,
+    )
+    return make_pipeline(StandardScaler(), last)
+
+
 def _constant(task: str, d: int, rng: np.random.Generator) -> Any:
     return ConstantPrediction(rng.uniform(-4, 4))
 
 
-_DRAWN = {"trees": _trees, "kernel": _kernel, "linear": _linear, "constant": _constant}
+_DRAWN = {
+    "trees": _trees,
+    "kernel": _kernel,
+    "linear": _linear,
+    "forest": _forest,
+    "neighbours": _neighbours,
+    "network": _network,
+    "constant": _constant,
+}

@@ -1,0 +1,367 @@
+"""Ensembles of trials of several families, chosen on answers and scored on hidden targets.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/ensembles.py --losses FOLDER/losses --seed 31
+
+reads the cells that ``benchmarks/arena losses`` has computed (all families of a data set, target
+and seed have the same rows and models per trial) and writes the target's loss of everything that
+could be handed over. The members are chosen by the package's own code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+
+sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
+
+from cells import losses_of
+from problems import GENERATED, problem
+from regret import LEVEL
+from tqdm import tqdm
+
+from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.losses import bounded
+from shiftune.predictor.choice import MOST_COMPARED
+from shiftune.predictor.selection import ROUNDS, Candidates
+from shiftune.risk import RegressionAdjusted
+from shiftune.risk.adjusted import ROWS_FOR_HALF_SHARE
+
+# What `cells.losses_of` bounds losses to.
+LOSSES = {
+    "regression": bounded("squared", 100.0),
+    "classification": bounded("log_loss", -np.log(1e-3)),
+}
+DRAWS = 4000
+
+
+@dataclass
+class Trials:
+    """Trials of several families on one problem."""
+
+    family: np.ndarray  # (P,) names
+    answers: list[Answers]
+    pooled: np.ndarray  # (P,) mean loss on validation rows of known sites
+    target_answers: np.ndarray  # (P, n_T) or (P, n_T, C)
+    y: list[np.ndarray]  # validation labels by site
+    X: list[np.ndarray]  # validation rows by site
+    X_target: np.ndarray
+    y_target: np.ndarray
+    task: str
+    classes: np.ndarray | None
+
+    def only(self, keep: Sequence[int]) -> Trials:
+        """Return some of the trials."""
+        keep = np.asarray(keep)
+        return Trials(
+            self.family[keep],
+            [self.answers[i] for i in keep],
+            self.pooled[keep],
+            self.target_answers[keep],
+            self.y,
+            self.X,
+            self.X_target,
+            self.y_target,
+            self.task,
+            self.classes,
+        )
+
+    def first(self, families: Sequence[str], each: int) -> Trials:
+        """Return the first trials of some families."""
+        return self.only(
+            np.concatenate([np.flatnonzero(self.family == name)[:each] for name in families])
+        )
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Shares of the sites, as in the package's default estimator."""
+        n = np.array([len(own) for own in self.y])
+        shares = n / (n + ROWS_FOR_HALF_SHARE)
+        return shares / shares.sum()
+
+    @cached_property
+    def row_shares(self) -> np.ndarray:
+        """Shares of the rows, (n_val,)."""
+        n = [len(own) for own in self.y]
+        return np.repeat(self.shares / n, n)
+
+    @cached_property
+    def fitted(self) -> RegressionAdjusted:
+        """The package's default estimator, fitted."""
+        return RegressionAdjusted().fit(self.X_target, self.X)
+
+    def compared_by(self, trust: float | None = None) -> np.ndarray:
+        """Coefficients of the rows in the criterion, (n_val,); by default the package's own.
+
+        `trust` is the share of the adjustment to the target's rows.
+        """
+        if trust is None:
+            better = np.argsort(self.losses @ self.row_shares, kind="stable")
+            kept = better[: min((len(better) + 1) // 2, MOST_COMPARED)]
+            best = self.fitted.estimate(self.by_site(self.losses[better[0]]))
+            return self.fitted.row_shares(self.losses[kept], best)
+        return (1 - trust) * self.row_shares + trust * self.fitted.coefficients_
+
+    def by_site(self, values: np.ndarray) -> list[np.ndarray]:
+        """Split values of the validation rows by site."""
+        return np.split(values, np.cumsum([len(own) for own in self.y])[:-1])
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Losses half by models that know the site, (P, n_val)."""
+        y = np.concatenate(self.y)
+        return np.array([a.losses(y, LOSSES[self.task], self.classes) for a in self.answers])
+
+    def candidates(self, trust: float | None = None) -> Candidates:
+        """Return the package's chooser."""
+        shares = self.compared_by(trust)
+        answers = dict(enumerate(self.answers))
+        return Candidates(answers, self.y, shares, LOSSES[self.task], self.classes)
+
+    def target_loss(self, weights: np.ndarray) -> float:
+        """Return the mean loss of a weighted mean of the trials at the hidden target."""
+        answers = np.tensordot(weights, self.target_answers, axes=1)
+        return float(losses_of(answers, self.y_target, self.classes).mean())
+
+    def of_one(self, i: int) -> float:
+        """Return the loss of a single trial at the target."""
+        return self.target_loss(np.eye(len(self.family))[i])
+
+
+def read(files: dict[str, Path], dataset: str, target: int, seed: int) -> Trials:
+    """Read the cells of all families of one problem."""
+    p = problem(dataset, target, seed)
+    cells = {family: dict(np.load(path)) for family, path in files.items()}
+    one = next(iter(cells.values()))
+    judged, task = ~one["train"], str(one["task"])
+    y = one["y"].astype(float)[judged]
+    site = one["site"][judged]
+    X = np.concatenate(p.X)[judged]
+    answers = [
+        Answers(known, unseen[judged], 0.5)
+        for cell in cells.values()
+        for known, unseen in zip(cell["pooled_answers"], cell["left_out_answers"], strict=True)
+    ]
+    return Trials(
+        np.concatenate([[name] * len(cell["pooled"]) for name, cell in cells.items()]),
+        answers,
+        np.concatenate([cell["pooled"].mean(axis=1) for cell in cells.values()]),
+        np.concatenate([cell["target_answers"] for cell in cells.values()]).astype(float),
+        [y[site == j] for j in np.unique(site)],
+        [X[site == j] for j in np.unique(site)],
+        p.X_target,
+        p.y_target,
+        task,
+        None if task == "regression" else np.unique(one["y"].astype(float)),
+    )
+
+
+# ---------------------------------------------------------------- what is handed over
+
+
+def naive(trials: Trials) -> float:
+    """Return the loss of the trial of lowest mean loss on known sites."""
+    return trials.of_one(int(np.argmin(trials.pooled)))
+
+
+def one_trial(trust: float | None) -> Callable[[Trials], float]:
+    """Hand over the trial of lowest criterion, with a share of the adjustment."""
+
+    def handed(trials: Trials) -> float:
+        return trials.of_one(int(np.argmin(trials.losses @ trials.compared_by(trust))))
+
+    return handed
+
+
+def top(count: int) -> Callable[[Trials], float]:
+    """Average the best trials."""
+
+    def handed(trials: Trials) -> float:
+        best = np.argsort(trials.losses @ trials.row_shares, kind="stable")[:count]
+        return trials.target_loss(np.isin(np.arange(len(trials.family)), best) / len(best))
+
+    return handed
+
+
+def greedy(trust: float | None = None, rounds: int = ROUNDS) -> Callable[[Trials], float]:
+    """Choose members by the package's code."""
+
+    def handed(trials: Trials) -> float:
+        found = trials.candidates(trust)
+        weights = np.zeros(len(trials.family))
+        weights[found.numbers] = found.weights(rounds=rounds)
+        return trials.target_loss(weights)
+
+    return handed
+
+
+def gated(sure: bool) -> Callable[[Trials], float]:
+    """Hand over one trial where the nested estimate of the ensemble is higher (for sure)."""
+
+    def handed(trials: Trials) -> float:
+        found = trials.candidates()
+        apart = found.nested_losses() - found.nested_losses(rounds=1)
+        by_site = np.array([own.mean() for own in trials.by_site(apart)])
+        worse = float(trials.shares @ by_site)
+        error = by_site.std(ddof=1) / np.sqrt(len(by_site)) if len(by_site) > 1 else np.inf
+        if worse > (2 * error if sure else 0):
+            return trials.of_one(found.numbers[0])
+        return greedy()(trials)
+
+    return handed
+
+
+def estimated(trials: Trials) -> dict[str, float]:
+    """Estimate the ensemble's risk from its nested losses: adjusted, and mean over the sites."""
+    nested = trials.candidates().nested_losses()
+    risk = trials.fitted.estimate(trials.by_site(nested))
+    low, high = risk.interval(0.9)
+    return {
+        "estimate, adjusted": risk.value,
+        "estimate, mean of the sites": float(trials.row_shares @ nested),
+        "estimate, low": low,
+        "estimate, high": high,
+    }
+
+
+def best_in_hindsight(trials: Trials) -> float:
+    """Return the loss of the trial that the target's own labels choose."""
+    return min(trials.of_one(i) for i in range(len(trials.family)))
+
+
+def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> dict[str, object]:
+    """Score one problem."""
+    trials = read(files, dataset, target, seed)
+    row: dict[str, object] = {"dataset": dataset, "target": target, "seed": seed}
+    for family in dict.fromkeys(trials.family):
+        own = trials.first([family], 24)
+        row |= {
+            f"{family}: naive": naive(own),
+            f"{family}: median": float(np.median([own.of_one(i) for i in range(len(own.family))])),
+            f"{family}: mean of the sites": one_trial(0.0)(own),
+            f"{family}: adjusted": one_trial(1.0)(own),
+            f"{family}: ensemble": greedy()(own),
+            f"{family}: best in hindsight": best_in_hindsight(own),
+        }
+    pools = {}
+    if {"trees", "kernel", "linear"} <= set(trials.family):
+        three = ["trees", "kernel", "linear"]
+        pools = {"3 x 8": trials.first(three, 8), "3 x 24": trials.first(three, 24)}
+        if "forest" in trials.family:
+            pools["4 x 6"] = trials.first([*three, "forest"], 6)
+            pools["3 x 24 + 8 forests"] = trials.only(
+                np.flatnonzero(np.isin(trials.family, [*three, "forest"]))
+            )
+        row |= estimated(pools["3 x 24"])
+    for name, pool in pools.items():
+        row |= {
+            f"{name}: one trial, mean of the sites": one_trial(0.0)(pool),
+            f"{name}: one trial, half adjusted": one_trial(0.5)(pool),
+            f"{name}: one trial, adjusted": one_trial(1.0)(pool),
+            f"{name}: mean of the top 5": top(5)(pool),
+            f"{name}: ensemble": greedy()(pool),
+            f"{name}: ensemble, mean of the sites": greedy(0.0)(pool),
+            f"{name}: ensemble, adjusted": greedy(1.0)(pool),
+            f"{name}: ensemble, 8 rounds": greedy(rounds=8)(pool),
+            f"{name}: ensemble, 30 rounds": greedy(rounds=30)(pool),
+            f"{name}: ensemble unless estimated worse": gated(sure=False)(pool),
+            f"{name}: ensemble unless surely worse": gated(sure=True)(pool),
+            f"{name}: best in hindsight": best_in_hindsight(pool),
+        }
+    return row
+
+
+# ---------------------------------------------------------------- tables
+
+
+def relative(rows: pd.DataFrame, base: str) -> pd.DataFrame:
+    """Return losses relative to a base in percent, means over cells of a data set, then over sets.
+
+    Intervals are by bootstrap over data sets.
+    """
+    losses = rows.drop(columns=["dataset", "target", "seed"]).filter(regex="^(?!estimate)")
+    percent = 100 * (losses.div(losses[base], axis=0) - 1)
+    means = percent.groupby(rows["dataset"]).mean()
+    rng = np.random.default_rng(0)
+    draws = means.to_numpy()[rng.integers(0, len(means), (DRAWS, len(means)))].mean(axis=1)
+    low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], axis=0)
+    return pd.DataFrame(
+        {
+            "percent": means.mean(),
+            "low": low,
+            "high": high,
+            "better": (means < 0).mean(),
+            "worst": means.max(),
+            "worst_table": means.idxmax(),
+        }
+    )
+
+
+def regrets(rows: pd.DataFrame, family: str) -> pd.Series:
+    """Return regrets of a family's choices relative to naive's; regrets are capped at 3 medians."""
+    best, median = rows[f"{family}: best in hindsight"], rows[f"{family}: median"]
+    span = (median - best).where(median > best)
+    found = {}
+    for name in ("naive", "mean of the sites", "adjusted", "ensemble"):
+        regret = ((rows[f"{family}: {name}"] - best) / span).clip(upper=3).fillna(0.0)
+        found[name] = regret.groupby(rows["dataset"]).mean().mean()
+    return pd.Series(found) / found["naive"]
+
+
+def estimates(rows: pd.DataFrame) -> pd.Series:
+    """Return how the estimates for the ensemble compare with its loss at the hidden targets."""
+    truth = rows["3 x 24: ensemble"]
+    low, high = rows["estimate, low"], rows["estimate, high"]
+    found = {
+        "90 % interval covers": truth.between(low, high).groupby(rows["dataset"]).mean().mean()
+    }
+    for name in ("adjusted", "mean of the sites"):
+        ratio = rows[f"estimate, {name}"] / truth
+        found[f"{name}: median of estimate / truth"] = ratio.median()
+        found[f"{name}: median error, relative"] = (ratio - 1).abs().median()
+    found["median half width, relative"] = ((high - low) / 2 / truth).median()
+    return pd.Series(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--losses", type=Path, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--kind", choices=["real", "generated"], default="real")
+    parser.add_argument("--families", nargs="+", default=["trees", "kernel", "linear", "forest"])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    generated = {name.replace(" ", "_"): name for name in GENERATED}
+    found: dict[tuple[str, int], dict[str, Path]] = {}
+    for path in sorted(args.losses.glob(f"*-{args.seed}.npz")):
+        name, target, family, _ = re.fullmatch(
+            r"(.+)-(\d+)-([a-z]+)-(\d+)\.npz", path.name
+        ).groups()
+        if family in args.families and (name in generated) == (args.kind == "generated"):
+            found.setdefault((generated.get(name, name), int(target)), {})[family] = path
+    whole = {key: files for key, files in found.items() if set(args.families) <= set(files)}
+    work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in whole.items()]
+    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
+    rows = pd.DataFrame(list(tqdm(done, total=len(work), unit="cell")))
+    rows = rows.sort_values(["dataset", "target"], ignore_index=True)
+    rows.to_csv(args.out, index=False, float_format="%.6g")
+    print(f"{rows['dataset'].nunique()} tables, {len(rows)} cells, seed {args.seed}")
+    print(relative(rows, f"{args.families[0]}: naive").round(2).to_string())
+    if "estimate, low" in rows:
+        print(estimates(rows).round(3).to_string())
+    print(pd.DataFrame({f: regrets(rows, f) for f in args.families}).round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()
