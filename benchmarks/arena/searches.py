@@ -1,0 +1,99 @@
+"""Whole searches in the arena: what `ShiftSearch` hands over, on hidden targets.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/searches.py --out FOLDER --first-seed 31 --seeds 32
+
+Everything as a user has it: the package's own models and spaces, the sampler, the budget of the
+families, the final fit on all rows of all sources. ``searches.csv`` in the folder gets a row per
+cell and search, with the mean loss on the target, seconds of wall clock and of CPU (one process).
+Rows that the file has are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
+
+from cells import answers_of, losses_of
+from problems import Problem, problem, real_datasets, targets
+from threadpoolctl import threadpool_limits
+
+from shiftune import ShiftProblem, ShiftSearch
+
+COLUMNS = ("dataset", "target", "seed", "search", "trials", "seconds", "cpu_seconds", "loss")
+
+SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
+    "naive lightgbm": lambda **options: ShiftSearch("lightgbm", risk="naive", **options),
+    "lightgbm": lambda **options: ShiftSearch("lightgbm", **options),
+    "auto": lambda **options: ShiftSearch("auto", **options),
+}
+
+
+def measured(p: Problem, seed: int, name: str, trials: int) -> dict[str, object]:
+    """Run one search and score what it hands over."""
+    site = np.repeat([f"s{j}" for j in range(len(p.X))], [len(x) for x in p.X])
+    y = np.concatenate(p.y)
+    given = ShiftProblem.from_arrays(np.concatenate(p.X), y, site, p.X_target, task=p.task)
+    start, cpu = time.perf_counter(), time.process_time()
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = SEARCHES[name](n_trials=trials, random_state=seed, progress=False).fit(given)
+        classes = None if p.task == "regression" else np.unique(y)
+        answers = answers_of(search, p.X_target, classes)
+    return {
+        "search": name,
+        "trials": trials,
+        "seconds": round(time.perf_counter() - start, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+        "loss": float(losses_of(answers, p.y_target, classes).mean()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--first-seed", type=int, default=31)
+    parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--targets", type=int, default=2)
+    parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--searches", nargs="+", default=list(SEARCHES), choices=SEARCHES)
+    parser.add_argument("--datasets", nargs="+")
+    args = parser.parse_args()
+    path = args.out / "searches.csv"
+    done = pd.read_csv(path).astype({"target": str}) if path.exists() else None
+    keys = ["dataset", "target", "seed", "search", "trials"]
+    finished = set() if done is None else set(done[keys].itertuples(index=False, name=None))
+    names = args.datasets or list(np.random.default_rng(0).permutation(real_datasets()))
+    for seed in range(args.first_seed, args.seeds):
+        for place in range(args.targets):
+            for dataset in names:
+                found = targets(dataset, args.targets, seed)
+                if place >= len(found):
+                    continue
+                p = problem(dataset, found[place], seed)
+                for name in args.searches:
+                    if (dataset, p.target, seed, name, args.trials) in finished:
+                        continue
+                    row = {"dataset": dataset, "target": p.target, "seed": seed}
+                    row |= measured(p, seed, name, args.trials)
+                    with path.open("a", newline="") as file:
+                        writer = csv.DictWriter(file, COLUMNS)
+                        if file.tell() == 0:
+                            writer.writeheader()
+                        writer.writerow(row)
+                    print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
