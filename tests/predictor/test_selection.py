@@ -8,7 +8,7 @@ import pytest
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.losses import loss_named
 from shiftune.predictor.choice import Choice, choose
-from shiftune.predictor.selection import MOST_MEMBERS, Candidates
+from shiftune.predictor.selection import CANDIDATES, MOST_MEMBERS, Candidates
 from shiftune.risk import estimate, risk_named
 
 SQUARED = loss_named("squared")
@@ -185,3 +185,38 @@ def test_one_model_is_handed_over_where_nothing_is_gained():
     assert choice.weights == {1: 1.0}
     assert choice.gain.value == 0
     assert choice.risk.value == pytest.approx(risks[1].value)
+
+
+def test_the_rows_of_a_single_site_that_are_left_are_in_both_folds():
+    answers, y = noisy_models([1.0, 0.5], sites=1, rows=400)
+    rows = np.full(400, 1 / 400)
+    found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None, most_rows=100)
+    assert np.bincount(found.folds[found._rows]).tolist() == [50, 50]
+
+
+def test_a_site_has_no_say_in_who_is_a_candidate():
+    # Thirteen models are good at the first three sites, twelve others at the last one.
+    rng = np.random.default_rng(0)
+    y = [rng.normal(size=20) for _ in range(4)]
+    site = np.repeat(np.arange(4), 20)
+    answers = []
+    for i in range(CANDIDATES + 1):
+        error = np.where(site == 3, 1.0, 0.1 + 0.001 * i)
+        answers.append(Answers(np.concatenate(y) + error, np.concatenate(y) + error, 0.5))
+    here = np.where(site == 3, 0.0, 0.5)
+    answers += [Answers(np.concatenate(y) + here, np.concatenate(y) + here, 0.5)] * CANDIDATES
+    found = candidates(answers, y)
+    assert set(found.members(found.weights(rounds=1))) <= {*range(CANDIDATES + 1, 25)}
+    without_the_last = found.members(found.weights(without=3, rounds=1))
+    assert without_the_last == {0: 1.0}
+
+
+def test_the_risk_of_a_single_trial_is_its_own():
+    # The criterion that compares ensembles may prefer another trial than the estimate does.
+    answers, y = noisy_models([0.1, 8.0])
+    own = judged([np.full(len(each), 64.0) for each in y])
+    data = SimpleNamespace(y_validation=y, classes=None, by_site=lambda losses: np.split(losses, 4))
+    by_number = dict(enumerate(answers))
+    choice = choose(Choice({1: 1.0}, own), by_number, data, SQUARED, risk_named("naive"), judged)
+    assert choice.weights == {1: 1.0}
+    assert choice.risk is own

@@ -234,6 +234,26 @@ class TestTrials:
         with pytest.raises(ProblemError, match="other model"):
             make([*NAMES, "ridge"], n_trials=12, storage=journal).fit(problem)
 
+    def test_a_budget_is_shared_alike_where_the_storage_keeps_no_answers(self, problem):
+        whole = make(PAIRS, n_trials=16).fit(problem)
+        storage = optuna.storages.InMemoryStorage()
+        make(PAIRS, n_trials=11, storage=storage).fit(problem)
+        resumed = make(PAIRS, n_trials=16, storage=storage).fit(problem)
+        assert whole.trials_["model"].tolist() == resumed.trials_["model"].tolist()
+
+    def test_a_trial_that_failed_when_it_was_run_again_is_not_the_best(self, problem):
+        """The driver was killed between the risk and the end of the trial."""
+        storage = optuna.storages.InMemoryStorage()
+        first = make(PAIRS, n_trials=2, storage=storage).fit(problem)
+        stopped = first.study_.ask()
+        stopped.set_user_attr("model", "ridge")
+        stopped.set_user_attr("risk", first.study_.trials[0].user_attrs["risk"])
+        stopped.set_user_attr("failure", "OutOfTime")
+        first.study_.tell(stopped, state=optuna.trial.TrialState.FAIL)
+        again = make(PAIRS, n_trials=3, storage=storage).fit(problem)
+        assert again.best_index_ in (0, 1)
+        assert list(again.result_.risks) == [0, 1]
+
     @pytest.mark.parametrize("told", [0, 1, 2])
     def test_a_killed_search_goes_on_as_if_never_stopped(self, problem, tmp_path, told):
         """The driver dies while a trial is proposed: before its family is known, or after."""
@@ -300,3 +320,25 @@ def test_the_report_has_the_parameters_of_the_chosen_family(problem, tmp_path):
     search = make(NAMES).fit(problem)
     text = search.report(tmp_path / "report.html").read_text("utf-8")
     assert "linear.alpha" in text
+
+
+def test_regressors_of_classes_predict_values(problem):
+    """Classes that are numbers, and a loss of values: a mean of them is no vote."""
+    labels = [(site.labels > 0).astype(int) for site in problem.sources]
+    sites = {s.name: (s.X, y) for s, y in zip(problem.sources, labels, strict=True)}
+    classes = ShiftProblem.from_sites(sites, problem.target.X, task="classification")
+    search = make(PAIRS, n_trials=10, loss="squared").fit(classes)
+    members = [model.predict(problem.target.X) for model in search.predictor_.members_]
+    assert len(members) > 1
+    mean = np.average(members, axis=0, weights=search.members_["weight"])
+    np.testing.assert_allclose(search.predict(problem.target.X), mean)
+
+
+def test_the_chosen_trial_comes_first_among_those_tied(problem):
+    result = make(PAIRS, n_trials=8).fit(problem).result_
+    lowest = min(result.risks, key=lambda number: result.risks[number].value)
+    other = next(number for number in result.tied if number != lowest)
+    vars(result)["chosen"] = other
+    del vars(result)["tied"]
+    assert result.tied[0] == other
+    assert result.tied[1] == lowest

@@ -31,8 +31,9 @@ class Choice:
     weights : dict from trial number to weight
         The members, the heaviest first; weights add up to 1.
     risk : RiskEstimate
-        Of an ensemble, on sites that had no say in the choice of its members; of a single trial,
-        its own.
+        Of an ensemble, on sites that had no say in the choice of its members. Of a single trial
+        alike, if the comparison of ensembles prefers the same one; otherwise its own, the lowest
+        of many.
     gain : Estimate or None
         Risk of the best single trial less that of the ensemble, paired row by row, both judged on
         sites that had no say. None where no ensemble was tried.
@@ -82,7 +83,8 @@ def choose(
     gain = single.minus(together)
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
-        return Choice(alone.weights, single, gain)
+        same = candidates.members(candidates.weights(rounds=1)) == alone.weights
+        return Choice(alone.weights, single if same else alone.risk, gain)
     return Choice(candidates.members(weights), together, gain)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftune import interrupts
 from shiftune.evaluate.answers import Answers, weighted_mean
 from shiftune.evaluate.losses import Loss
 
@@ -38,7 +39,9 @@ class Candidates:
     Parameters
     ----------
     answers : mapping from trial numbers to answers
-        The best of them by the criterion are the candidates; `numbers` has these, the best first.
+        The best of them by the criterion are the candidates. Where a fold of sites has no say in
+        the choice, it has none in this either; `numbers` has the candidates of all choices, the
+        best first.
     y : k arrays of shape (n_j,)
         Labels of the rows that were answered.
     row_shares : array of shape (n,)
@@ -74,14 +77,22 @@ class Candidates:
         self.loss = loss
         self.classes = classes
         n = np.array([len(own) for own in y])
-        self.folds = _folds(n)
+        step = -(-len(self.y) // most_rows)
+        self.folds = _folds(n, step)
         within_site = np.concatenate([np.arange(rows) for rows in n])
-        self._rows = np.flatnonzero(within_site % -(-len(self.y) // most_rows) == 0)
+        self._rows = np.flatnonzero(within_site % step == 0)
         kept = np.bincount(np.repeat(np.arange(len(n)), n)[self._rows])
         self._row_shares = row_shares[self._rows] * np.repeat(n / kept, kept)
+        self._in_fold = np.eye(self.folds.max() + 1)[self.folds[self._rows]]
         thinned = {number: each.rows(self._rows) for number, each in answers.items()}
-        self.numbers = sorted(thinned, key=lambda number: self._criterion(thinned[number]))
-        self.numbers = self.numbers[:CANDIDATES]
+        alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
+        self.numbers = sorted(alone, key=lambda number: float(alone[number].sum()))
+        parts = np.array([alone[number] for number in self.numbers])
+        best = {None: _best(parts.sum(axis=1))}
+        best |= {j: _best(parts.sum(axis=1) - own) for j, own in enumerate(parts.T)}
+        wanted = np.any(list(best.values()), axis=0)
+        self._eligible = {without: eligible[wanted] for without, eligible in best.items()}
+        self.numbers = [self.numbers[i] for i in np.flatnonzero(wanted)]
         self.answers = [answers[number] for number in self.numbers]
         self._known = np.stack([thinned[number].known for number in self.numbers])
         self._unseen = np.stack([thinned[number].unseen for number in self.numbers])
@@ -103,6 +114,7 @@ class Candidates:
             criterion = by_fold.sum(axis=1)
             if without is not None:
                 criterion = criterion - by_fold[:, without]
+            criterion = np.where(self._eligible[without], criterion, np.inf)
             if np.count_nonzero(counts) == MOST_MEMBERS:
                 criterion = np.where(counts > 0, criterion, np.inf)
             counts[int(np.argmin(criterion))] += 1
@@ -113,11 +125,13 @@ class Candidates:
         order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0]
         return {self.numbers[i]: float(weights[i]) for i in order}
 
-    def losses(self, weights: Floats) -> Floats:
-        """Losses of a weighted mean of the candidates, shape (n,)."""
+    def losses(self, weights: Floats, rows: NDArray[np.bool_] | None = None) -> Floats:
+        """Losses of a weighted mean of the candidates, shape (n,), or on some of the rows."""
+        rows = np.ones(len(self.y), dtype=bool) if rows is None else rows
         members = np.flatnonzero(weights)
-        mean = weighted_mean([self.answers[i] for i in members], weights[members].tolist())
-        return mean.losses(self.y, self.loss, self.classes)
+        answers = [self.answers[i].rows(rows) for i in members]
+        mean = weighted_mean(answers, weights[members].tolist())
+        return mean.losses(self.y[rows], self.loss, self.classes)
 
     def nested_losses(self, rounds: int = ROUNDS) -> Floats:
         """Losses of ensembles on sites that had no say in the choice of members, shape (n,).
@@ -128,11 +142,14 @@ class Candidates:
         losses = np.empty(len(self.y))
         for fold in range(int(self.folds.max()) + 1):
             rows = self.folds == fold
-            losses[rows] = self.losses(self.weights(fold, rounds))[rows]
+            losses[rows] = self.losses(self.weights(fold, rounds), rows)
         return losses
 
-    def _criterion(self, thinned: Answers) -> float:
-        return float(self._row_shares @ thinned.losses(self.y[self._rows], self.loss, self.classes))
+    def _criterion(self, together: Answers, size: int) -> Floats:
+        """Return each fold's part of the criterion, for answers of several models end to end."""
+        interrupts.check()
+        losses = together.losses(np.tile(self.y[self._rows], size), self.loss, self.classes)
+        return np.asarray(self._row_shares * losses.reshape(size, -1) @ self._in_fold)
 
     def _criterion_with_one_more(self, counts: NDArray[np.intp]) -> Floats:
         """Return each fold's part of the criterion if a candidate is added, (candidates, folds).
@@ -150,14 +167,22 @@ class Candidates:
             together = replace(
                 self.answers[0], known=known.reshape(flat), unseen=unseen.reshape(flat)
             )
-            losses = together.losses(np.tile(self.y[self._rows], size), self.loss, self.classes)
-            parts = self._row_shares * losses.reshape(size, -1)
-            self._parts[key] = parts @ np.eye(self.folds.max() + 1)[self.folds[self._rows]]
+            self._parts[key] = self._criterion(together, size)
         return self._parts[key]
 
 
-def _folds(n: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the fold of every row: its site, or several sites where there are many."""
+def _best(criterion: Floats) -> NDArray[np.bool_]:
+    """Mark the candidates."""
+    order = np.argsort(criterion, kind="stable")
+    return np.isin(np.arange(len(criterion)), order[:CANDIDATES])
+
+
+def _folds(n: NDArray[np.intp], step: int) -> NDArray[np.intp]:
+    """Return the fold of every row: its site, or several sites where there are many.
+
+    The rows of a single site go to two folds in turn, also those that are left if only every
+    step-th row is taken.
+    """
     if len(n) == 1:
-        return np.arange(n[0]) % 2
+        return np.arange(n[0]) // step % 2
     return np.repeat(np.arange(len(n)) % MOST_FOLDS, n)

@@ -163,6 +163,7 @@ def _answer(result: SearchResult) -> dict[str, Any]:
         ],
         "handed_over": f"trial {result.chosen}" if alone else f"mean of {len(members)} trials",
         "ensemble_gain": None if gain is None else with_interval(gain.value, gain.interval()),
+        "optimistic": len(result.risks) > 1 and risk is result.risks[result.chosen],
         "risk": with_interval(risk.value, risk.interval()),
         "risk_value": value,
         "risk_interval": f"{low} to {high}",

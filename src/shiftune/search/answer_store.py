@@ -92,6 +92,10 @@ class AnswerStore:
             if path.name not in kept and path.name.removeprefix(PART)[:-4].isdecimal():
                 path.unlink(missing_ok=True)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A fitted search that is loaded elsewhere needs no answers, unless it is refitted.
+        return vars(self) | {"_memory": {}}
+
     def _write(self, folder: Path, number: int, answers: Answers) -> None:
         one = answers.unseen is answers.known
         both = answers.known[None] if one else np.stack([answers.known, answers.unseen])

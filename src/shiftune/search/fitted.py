@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
+from shiftune.names import Task
 from shiftune.predictor.ensemble import ensemble_of
 from shiftune.problem import pooled
 from shiftune.risk.by_name import MethodRisk
@@ -94,8 +95,11 @@ class FittedSearch(RefittedModel):
         """What is handed over, not fitted yet."""
         weights = self.result_.choice.weights
         models = {f"trial {number}": self._model(number) for number in weights}
+        # Regressors can be trained on classes that are numbers; their predictions are values.
+        values = self.result_.context.data.classes is None
+        task: Task = "regression" if values else "classification"
         vote = self.result_.loss.needs == "predict"
-        return ensemble_of(models, list(weights.values()), self.result_.problem.task, vote=vote)
+        return ensemble_of(models, list(weights.values()), task, vote=vote)
 
     def _model(self, number: int) -> Any:
         """Return the model of a trial, not fitted yet."""

@@ -57,9 +57,14 @@ def model_name(estimator: Any) -> str:
 
 
 def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
-    """Return the estimated risk of a trial; None for one that failed."""
-    record = trial.user_attrs.get(RISK)
-    return None if record is None else RiskEstimate.from_record(record)
+    """Return the estimated risk of a trial; None for one that failed.
+
+    A trial that was stopped while it was recorded, and failed when it was run again, has a risk
+    that does not count.
+    """
+    if trial.state is not TrialState.COMPLETE or RISK not in trial.user_attrs:
+        return None
+    return RiskEstimate.from_record(trial.user_attrs[RISK])
 
 
 def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, RiskEstimate]:
@@ -75,8 +80,8 @@ def best_trial(
     """Return the number of the best trial: of lowest risk, or of lowest value across families."""
     if len({trial.user_attrs.get(MODEL) for trial in trials}) < 2:
         return min(risks, key=lambda number: risks[number].value, default=None)
-    values = {trial.number: trial.value for trial in trials if trial.number in risks}
-    return min(values, key=lambda number: values[number] or 0.0, default=None)
+    values = [(trial.value, trial.number) for trial in trials if trial.number in risks]
+    return min(values, default=(None, None))[1]
 
 
 def table(

@@ -165,7 +165,7 @@ class SearchResult:
     def tied(self) -> list[int]:
         """Trials that cannot be distinguished from the chosen one, which comes first."""
         marked = self.trials[self.trials["tied_with_best"]].sort_values("risk", kind="stable")
-        return [int(number) for number in marked.index]
+        return sorted(map(int, marked.index), key=lambda number: number != self.chosen)
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -185,7 +185,7 @@ class SearchResult:
         if evaluated := [t for t in tried if t.number in self.risks]:
             best = min(evaluated, key=lambda t: self.risks[t.number].value)
             seconds, mean = (best.user_attrs[name] for name in (SECONDS, MEAN_LOSS))
-            return Outcome(self.risks[best.number], "", seconds, best.value or np.nan, mean)
+            return Outcome(self.risks[best.number], "", seconds, mean_loss=mean)
         outcome = run_trial(self.context, Candidate({}, self.family.name))
         if outcome.risk is None:
             return outcome

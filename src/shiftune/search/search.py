@@ -293,6 +293,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         self.study_.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
         prepared = PreparedRows(number_of_workers(self.n_jobs))
         context = replace(self._context(), prepared=prepared)
+        if len(self.families_) > 1:  # the shares of the families in the budget depend on them
+            self._answers(candidates(earlier))
         with (
             self._workers(context) as workers,
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
