@@ -1,12 +1,11 @@
-"""From a table with a site column to a model, its error at the new site, and a report.
+"""From a table with a site column to predictions, their error at the new site, and a report.
 
 The report needs two more packages: pip install 'shiftune[report]'
 """
 
-from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune import ShiftProblem, ShiftSearch
 from shiftune.datasets import hospitals
 
 if __name__ == "__main__":
@@ -19,13 +18,10 @@ if __name__ == "__main__":
     print(problem)
     print(problem.diagnose()[["mean_weight", "uncovered", "verdict"]])
 
-    model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
-    space = spaces.hist_gradient_boosting()
-    del space["max_iter"]
-    search = ShiftSearch(model, space, n_trials=8)
+    search = ShiftSearch("auto", n_trials=9)  # linear, kernel and boosted trees, three trials each
     search.fit(problem)
-    print(search.risk_)  # log loss at A, with its interval
-    print(search.best_params_)
+    print(search.members_[["model", "weight", "risk"]])  # their weighted mean predicts
+    print(search.risk_)  # its log loss at A, with an interval
     print(search.checks())
     print("written to", search.report("report.html"))
 
