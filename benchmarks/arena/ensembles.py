@@ -34,6 +34,8 @@ from shiftune.predictor.choice import MOST_COMPARED
 from shiftune.predictor.selection import ROUNDS, Candidates
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk.adjusted import ROWS_FOR_HALF_SHARE
+from shiftune.search.budget import next_family
+from shiftune.search.family_weights import EVERY
 
 # What `cells.losses_of` bounds losses to.
 LOSSES = {
@@ -60,12 +62,12 @@ class Trials:
 
     def only(self, keep: Sequence[int]) -> Trials:
         """Return some of the trials."""
-        keep = np.asarray(keep)
+        kept = np.asarray(keep)
         return Trials(
-            self.family[keep],
-            [self.answers[i] for i in keep],
-            self.pooled[keep],
-            self.target_answers[keep],
+            self.family[kept],
+            [self.answers[i] for i in kept],
+            self.pooled[kept],
+            self.target_answers[kept],
             self.y,
             self.X,
             self.X_target,
@@ -219,6 +221,26 @@ def gated(sure: bool) -> Callable[[Trials], float]:
     return handed
 
 
+def by_budget(trials: Trials, total: int) -> Trials:
+    """Return the trials that the package's budget would have run, the families' own in order."""
+    waiting = {name: list(np.flatnonzero(trials.family == name)) for name in set(trials.family)}
+    waiting = {name: waiting[name] for name in dict.fromkeys(trials.family)}
+    run: list[int] = []
+    weights: dict[str, float] = {}
+    while len(run) < total:
+        proposed = {name: int(np.sum(trials.family[run] == name)) for name in waiting}
+        if len(run) % EVERY == 0 and run:
+            part = trials.only(run)
+            members = part.candidates(0.0)
+            found = members.members(members.weights())
+            weights = dict.fromkeys(waiting, 0.0)
+            for i, weight in found.items():
+                weights[str(part.family[i])] += weight
+        free = {name: proposed[name] for name in waiting if waiting[name]}
+        run.append(waiting[next_family(free, weights)].pop(0))
+    return trials.only(run)
+
+
 def estimated(trials: Trials) -> dict[str, float]:
     """Estimate the ensemble's risk from its nested losses: adjusted, and mean over the sites."""
     nested = trials.candidates().nested_losses()
@@ -261,6 +283,10 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> dict
                 np.flatnonzero(np.isin(trials.family, [*three, "forest"]))
             )
         row |= estimated(pools["3 x 24"])
+        for total in (24, 36):
+            equal, shared = trials.first(three, total // 3), by_budget(pools["3 x 24"], total)
+            row[f"{total} trials, families alike: ensemble"] = greedy()(equal)
+            row[f"{total} trials, shared by weights: ensemble"] = greedy()(shared)
     for name, pool in pools.items():
         row |= {
             f"{name}: one trial, mean of the sites": one_trial(0.0)(pool),

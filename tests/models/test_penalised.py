@@ -102,7 +102,9 @@ def test_the_size_of_the_table_limits_what_models_cost():
         boosted = ready_model(
             "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20)
         )
-        assert boosted.space["max_iter"].high == min(most, 500)
+        trees = boosted.space["max_iter"]
+        assert isinstance(trees, IntDistribution)
+        assert trees.high == min(most, 500)
     knn = ready_model("knn", "regression", None, size=TableSize(30, 2))
     assert knn.space["n_neighbors"] == IntDistribution(1, 30, log=True)
 
