@@ -73,6 +73,17 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
     return f"{middle} ({low} to {high})"
 
 
+def lower_by(gain: float, interval: tuple[float, float]) -> str:
+    """Write how far a loss is lower, or higher where the gain is below 0.
+
+    >>> lower_by(0.24671, (0.20742, 0.28600)), lower_by(-0.02, (-0.05, 0.01))
+    ('lower by 0.247 (0.207 to 0.286)', 'higher by 0.020 (-0.010 to 0.050)')
+    """
+    if gain < 0:
+        return f"higher by {with_interval(-gain, (-interval[1], -interval[0]))}"
+    return f"lower by {with_interval(gain, interval)}"
+
+
 def loss_in_words(name: str) -> str:
     """Name a loss in a sentence.
 

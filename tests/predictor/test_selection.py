@@ -220,3 +220,12 @@ def test_the_risk_of_a_single_trial_is_its_own():
     choice = choose(Choice({1: 1.0}, own), by_number, data, SQUARED, risk_named("naive"), judged)
     assert choice.weights == {1: 1.0}
     assert choice.risk is own
+
+
+def test_a_single_site_that_counts_is_split():
+    # Without it nothing would be left to choose by: density ratios may leave out all but one.
+    answers, y = noisy_models([1.0, 1.0], sites=3)
+    rows = np.repeat([0.0, 1 / 500, 0.0], 500)
+    found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None)
+    for fold in (0, 1):
+        np.testing.assert_allclose(found.weights(without=fold), 0.5, atol=0.2)

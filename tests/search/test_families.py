@@ -342,3 +342,11 @@ def test_the_chosen_trial_comes_first_among_those_tied(problem):
     del vars(result)["tied"]
     assert result.tied[0] == other
     assert result.tied[1] == lowest
+
+
+def test_a_refit_replaces_the_best_estimator(problem):
+    search = make(PAIRS, n_trials=8).fit(problem)
+    before = search.best_estimator_
+    search.set_params(final="best").refit()
+    assert search.best_estimator_ is search.predictor_
+    assert search.best_estimator_ is not before

@@ -19,6 +19,7 @@ from shiftune import interrupts
 from shiftune.baselines import LearnedInitialisation
 from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
+from shiftune.predictor import Candidates, choice
 from shiftune.ratio import ClassifierRatio
 from shiftune.search import ShiftSearch
 from shiftune.search.fitted import NotFitted
@@ -225,3 +226,22 @@ def test_a_baseline_stops_as_well(toy, monkeypatch):
         LearnedInitialisation(at(3, monkeypatch), ALPHA, n_trials=6, progress=False).fit(
             toy.problem
         )
+
+
+def test_an_interrupt_while_members_are_chosen(toy, monkeypatch):
+    def interrupted(*args):
+        signal.raise_signal(signal.SIGINT)
+        return better_half(*args)
+
+    better_half = choice._better_half
+    monkeypatch.setattr(choice, "_better_half", interrupted)
+    judged = []
+    nested = Candidates.nested_losses
+    monkeypatch.setattr(
+        Candidates, "nested_losses", lambda *args: judged.append(0) or nested(*args)
+    )
+    search = stopped(make(Ridge()), toy.problem)
+    assert not judged
+    assert len(search.trials_) == 6
+    monkeypatch.setattr(choice, "_better_half", better_half)
+    assert search.refit().predict(toy.problem.target.X).shape == (len(toy.problem.target),)

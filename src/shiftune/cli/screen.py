@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,16 @@ from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
 from shiftune.tables import SiteTable
-from shiftune.wording import count, figures, listed, loss_in_words, number, percent, written_like
+from shiftune.wording import (
+    count,
+    figures,
+    listed,
+    loss_in_words,
+    lower_by,
+    number,
+    percent,
+    written_like,
+)
 
 if TYPE_CHECKING:
     from shiftune.cli.options import TuneOptions
@@ -230,11 +240,12 @@ def _show_members(console: Console, best: dict[str, Any]) -> None:
         )
     console.print(f"\nThe weighted mean of {len(members)} models predicts:")
     console.print(grid)
-    value, low, high = _figures(gain["value"], gain["low"], gain["high"])
+    ends = [math.nan if gain[end] is None else gain[end] for end in ("low", "high")]
     console.print(
         Text(
-            f"Lower {loss_in_words(best['loss'])} than the best single trial by {value} "
-            f"({low} to {high}), judged at sites that had no say in the choice.",
+            f"Compared with the best single trial, the {loss_in_words(best['loss'])} is "
+            f"{lower_by(gain['value'], (ends[0], ends[1]))}, judged at sites that had no say in "
+            "the choice.",
             style="dim",
         )
     )

@@ -78,17 +78,19 @@ class Candidates:
         self.classes = classes
         n = np.array([len(own) for own in y])
         step = -(-len(self.y) // most_rows)
-        self.folds = _folds(n, step)
+        site = np.repeat(np.arange(len(n)), n)
         within_site = np.concatenate([np.arange(rows) for rows in n])
+        counted = len(np.unique(site[row_shares != 0]))
+        self.folds = site % MOST_FOLDS if counted > 1 else within_site // step % 2
         self._rows = np.flatnonzero(within_site % step == 0)
-        kept = np.bincount(np.repeat(np.arange(len(n)), n)[self._rows])
+        kept = np.bincount(site[self._rows])
         self._row_shares = row_shares[self._rows] * np.repeat(n / kept, kept)
         self._in_fold = np.eye(self.folds.max() + 1)[self.folds[self._rows]]
         thinned = {number: each.rows(self._rows) for number, each in answers.items()}
         alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
         self.numbers = sorted(alone, key=lambda number: float(alone[number].sum()))
         parts = np.array([alone[number] for number in self.numbers])
-        best = {None: _best(parts.sum(axis=1))}
+        best: dict[int | None, NDArray[np.bool_]] = {None: _best(parts.sum(axis=1))}
         best |= {j: _best(parts.sum(axis=1) - own) for j, own in enumerate(parts.T)}
         wanted = np.any(list(best.values()), axis=0)
         self._eligible = {without: eligible[wanted] for without, eligible in best.items()}
@@ -137,7 +139,7 @@ class Candidates:
         """Losses of ensembles on sites that had no say in the choice of members, shape (n,).
 
         Every fold of sites is left out once; the models are those of the trials, so nothing is
-        fitted again. With a single site its rows are dealt to two folds.
+        fitted again. With a single site that counts its rows are dealt to two folds.
         """
         losses = np.empty(len(self.y))
         for fold in range(int(self.folds.max()) + 1):
@@ -175,14 +177,3 @@ def _best(criterion: Floats) -> NDArray[np.bool_]:
     """Mark the candidates."""
     order = np.argsort(criterion, kind="stable")
     return np.isin(np.arange(len(criterion)), order[:CANDIDATES])
-
-
-def _folds(n: NDArray[np.intp], step: int) -> NDArray[np.intp]:
-    """Return the fold of every row: its site, or several sites where there are many.
-
-    The rows of a single site go to two folds in turn, also those that are left if only every
-    step-th row is taken.
-    """
-    if len(n) == 1:
-        return np.arange(n[0]) // step % 2
-    return np.repeat(np.arange(len(n)) % MOST_FOLDS, n)

@@ -29,6 +29,7 @@ from shiftune.wording import (
     count,
     figures,
     loss_in_words,
+    lower_by,
     number,
     percent,
     with_interval,
@@ -162,7 +163,7 @@ def _answer(result: SearchResult) -> dict[str, Any]:
             for trial, row in zip(members.index, members.to_dict("records"), strict=True)
         ],
         "handed_over": f"trial {result.chosen}" if alone else f"mean of {len(members)} trials",
-        "ensemble_gain": None if gain is None else with_interval(gain.value, gain.interval()),
+        "ensemble_gain": None if gain is None else lower_by(gain.value, gain.interval()),
         "optimistic": len(result.risks) > 1 and risk is result.risks[result.chosen],
         "risk": with_interval(risk.value, risk.interval()),
         "risk_value": value,
