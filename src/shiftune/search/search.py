@@ -112,8 +112,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
         ``LeaveSourcesOut(0)`` is one model, which leaves some sources out.
     final : "ensemble" or "best", optional
-        What `predict` uses: a weighted mean of the best trials, chosen and judged on sites that
-        its members have not seen (`shiftune.predictor`), or the trial of lowest risk alone.
+        What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
+        the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
         Default: "ensemble" for "adjusted", "best" otherwise.
     progress : bool, optional
         Show a progress bar; default: on terminals.
