@@ -247,7 +247,7 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         with interrupts.deferred():
             if not hasattr(self, "context_"):  # the interrupt came before the first trial
                 self._context()
-            vars(self).pop("best_estimator_", None)  # of an earlier choice
+            self.__dict__.pop("best_estimator_", None)  # of an earlier choice
             self._read_results()
             interrupts.check()
             self.predictor_ = self._fitted(self._predictor())
