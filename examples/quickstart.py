@@ -18,7 +18,7 @@ if __name__ == "__main__":
     print(problem)
     print(problem.diagnose()[["mean_weight", "uncovered", "verdict"]])
 
-    search = ShiftSearch("auto", n_trials=9)  # linear, kernel and boosted trees, three trials each
+    search = ShiftSearch("auto", n_trials=12)  # linear, kernel and boosted trees, four trials each
     search.fit(problem)
     print(search.members_[["model", "weight", "risk"]])  # their weighted mean predicts
     print(search.risk_)  # its log loss at A, with an interval
