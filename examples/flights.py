@@ -38,7 +38,7 @@ if __name__ == "__main__":
     print(search.risk_)
 
     # 3. What did averaging gain, what did tuning gain, and which trials differ?
-    averaging = search.result_.choice.gain
+    averaging = search.gain_
     print(f"gain over a single trial {averaging.value:.3f}, standard error {averaging.stderr:.3f}")
     tuning = search.default_risk().minus(search.risk_)
     print(f"gain over the defaults {tuning.value:.3f}, standard error {tuning.stderr:.3f}")

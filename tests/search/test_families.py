@@ -28,6 +28,7 @@ ALPHA = {"alpha": FloatDistribution(0.1, 100.0, log=True)}
 NEIGHBOURS = {"n_neighbors": IntDistribution(2, 20)}
 PAIRS = {"ridge": (Ridge(), ALPHA), "near": (KNeighborsRegressor(), NEIGHBOURS)}
 NAMES = ["linear", "kernel"]
+FIRST = 3
 
 
 @pytest.fixture(scope="module")
@@ -194,21 +195,25 @@ class Refusing(RegressorMixin, BaseEstimator):
 
 
 class TestTrials:
+    @pytest.fixture(autouse=True)
+    def few_first_trials(self, monkeypatch):
+        monkeypatch.setattr("shiftune.search.budget.FIRST_TRIALS", FIRST)
+
     def test_a_family_that_always_fails_gets_no_more(self, problem):
         search = make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=15).fit(problem)
         counts = search.trials_["model"].value_counts()
-        assert counts["no"] == FIRST_TRIALS
+        assert counts["no"] == FIRST
 
     def test_weights_decide(self, problem, monkeypatch):
         monkeypatch.setattr(FamilyWeights, "__call__", lambda self: {"ridge": 0.0, "near": 1.0})
         counts = make(PAIRS, n_trials=10).fit(problem).trials_["model"].value_counts()
-        assert counts.to_dict() == {"near": 10 - FIRST_TRIALS, "ridge": FIRST_TRIALS}
+        assert counts.to_dict() == {"near": 10 - FIRST, "ridge": FIRST}
 
     def test_trials_go_where_the_ensemble_gains(self, problem):
         useless = (DummyRegressor(strategy="constant"), {"constant": FloatDistribution(50, 60)})
         search = make({"useless": useless, "ridge": PAIRS["ridge"]}, n_trials=16).fit(problem)
         counts = search.trials_["model"].value_counts()
-        assert counts["useless"] <= FIRST_TRIALS + EVERY  # seen as useless after a few
+        assert counts["useless"] <= FIRST + EVERY  # seen as useless after a few
         assert set(search.members_["model"]) == {"ridge"}
 
     def test_the_process_of_a_family_is_fitted_to_its_own_trials(self, problem, monkeypatch):
@@ -275,7 +280,7 @@ class TestTrials:
     def test_other_samplers(self, problem, sampler):
         search = make(PAIRS, n_trials=8, sampler=sampler).fit(problem)
         drawn_alphas = search.trials_["param_ridge.alpha"].dropna()
-        assert len(drawn_alphas) >= FIRST_TRIALS
+        assert len(drawn_alphas) >= FIRST
         assert drawn_alphas.is_unique
 
     def test_functions_as_spaces(self, problem):

@@ -194,11 +194,16 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
         (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
         (f"{percent(risk['level'])} interval", f"{low} to {high}"),
         ("Risk estimator", risk["method"]),
-        (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {chosen}"),
     )
     console.print()
     console.print(grid)
     _show_members(console, best)
+    console.print()
+    console.print(
+        _labelled(
+            (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {chosen}")
+        )
+    )
     if risk["fallback"]:
         show_note(console, risk["fallback"])
     estimates = ("estimate ± std. error", "right")

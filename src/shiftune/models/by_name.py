@@ -237,9 +237,9 @@ MODELS: dict[ModelName, KnownModel] = complete(
 AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 
 
-# Boosted trees of a model: rows times columns times trees stay below this, so that a fit takes
-# about a second, but this many trees may always be grown.
-CELLS_OF_ALL_TREES = 20_000_000
+# Boosted trees of a model: rows times columns times trees stay below this, so that a fit, and a
+# prediction of 10,000 rows, take less than a second; but this many trees may always be grown.
+CELLS_OF_ALL_TREES = 6_000_000
 ENOUGH_TREES = 200
 
 

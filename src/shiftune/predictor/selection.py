@@ -49,7 +49,8 @@ class Candidates:
     loss : Loss
     classes : array of shape (C,), or None for quantities
     most_rows : int
-        Members are chosen on about so many rows, spread evenly over those of every site.
+        Members are chosen on about so many rows, spread evenly over those of every site; with
+        more than three classes on fewer, since every class has a probability.
 
     Examples
     --------
@@ -77,7 +78,8 @@ class Candidates:
         self.loss = loss
         self.classes = classes
         n = np.array([len(own) for own in y])
-        step = -(-len(self.y) // most_rows)
+        answers_per_row = 1 if classes is None else max(1, len(classes) // 2)
+        step = -(-len(self.y) * answers_per_row // most_rows)
         site = np.repeat(np.arange(len(n)), n)
         within_site = np.concatenate([np.arange(rows) for rows in n])
         counted = len(np.unique(site[row_shares != 0]))

@@ -28,6 +28,7 @@ from shiftune.search.result import SearchResult
 from shiftune.wording import (
     count,
     figures,
+    listed,
     loss_in_words,
     lower_by,
     number,
@@ -135,7 +136,8 @@ def _asked(result: SearchResult) -> dict[str, Any]:
         "labelled_rows": count(len(few), "label") if few else "",
         "column_count": count(len(problem.columns), "column"),
         "task": problem.task,
-        "model": _model_name(result.model),
+        "model": _models(result),
+        "several": len(result.families) > 1,
         "loss": loss_in_words(result.loss.name),
         "completed_count": len(result.risks),
         "completed_trials": count(len(result.risks), "trial"),
@@ -232,6 +234,13 @@ def _label_gain(result: SearchResult) -> str:
 
 def _own_settings(result: SearchResult) -> dict[str, str]:
     return result.options | {"data fingerprint": result.problem.fingerprint()}
+
+
+def _models(result: SearchResult) -> str:
+    """Name the model of a search, or its families."""
+    if len(result.families) > 1:
+        return listed(list(result.families), quoted=False)
+    return _model_name(result.model)
 
 
 def _model_name(estimator: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # Trials that every family has before its weight counts, its defaults among them.
-FIRST_TRIALS = 4
+FIRST_TRIALS = 8
 # Added to every weight, so that a family of little weight is not left with its first trials.
 FLOOR = 0.1
 
@@ -28,9 +28,9 @@ def next_family(proposed: Mapping[str, int], weights: Mapping[str, float]) -> st
     --------
     >>> next_family({"linear": 1, "trees": 0}, {})
     'trees'
-    >>> next_family({"linear": 4, "trees": 5}, {"linear": 0.2, "trees": 0.8})
+    >>> next_family({"linear": 8, "trees": 9}, {"linear": 0.2, "trees": 0.8})
     'trees'
-    >>> next_family({"linear": 4, "trees": 50}, {"linear": 0.0, "trees": 1.0})
+    >>> next_family({"linear": 8, "trees": 50}, {"linear": 0.0, "trees": 1.0})
     'trees'
     """
     fewest = min(proposed, key=proposed.__getitem__)

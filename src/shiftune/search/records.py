@@ -91,6 +91,7 @@ def table(
     best = best_trial(trials, risks)
     marks = () if best is None else tied_with_best(list(risks.values()), risks[best])
     tied = {number for number, mark in zip(risks, marks, strict=True) if mark}
+    several = len({trial.user_attrs.get(MODEL) for trial in trials}) > 1
     rows = []
     for trial in trials:
         row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
@@ -101,6 +102,8 @@ def table(
             low, high = risk.interval()
             row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}
             row["mean_loss"] = trial.user_attrs.get(MEAN_LOSS, np.nan)
+            if several:
+                row["compared_by"] = trial.value
         row |= {f"param_{name}": value for name, value in trial.params.items()}
         row["seconds"] = trial.user_attrs.get(SECONDS, np.nan)
         if risk is not None:

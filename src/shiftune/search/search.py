@@ -137,6 +137,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         `EnsembleClassifier`, or one model.
     members_ : DataFrame
         Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
+    gain_ : Estimate or None
+        Risk of the best single trial less that of the ensemble, paired.
     risk_ : RiskEstimate
         Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
         members. That of the winning trial alone (``final="best"``) is the lowest of many
@@ -145,8 +147,9 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
         Of the winning trial, refitted on all rows of all sources, when it is asked for.
     trials_ : DataFrame
         One row per trial: state, model (where there are names), value, standard error, interval,
-        mean loss without correction (the naive estimate), parameters, seconds, whether it ties
-        with the best, the risk at every source, the reason of a failure.
+        mean loss without correction (the naive estimate), the value by which trials of several
+        families are compared (`compared_by`), parameters, seconds, ties with the best, the risk at
+        every source, the reason of a failure.
     result_ : SearchResult
         All of the above, and what report, checks and figures are made of.
     study_ : optuna.Study
@@ -337,7 +340,6 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
 
     def _read_results(self) -> None:
         risks = self._read_trials()
-        choice = self._choice(risks)
         self.result_ = SearchResult(
             problem=self.problem_,
             families=self.families_,
@@ -350,10 +352,10 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             study=self.study_,
             trials=self.trials_,
             risks=risks,
-            choice=choice,
+            choice=self._choice(risks),
         )
         self.risk_ = self.result_.risk
-        self.members_ = self.result_.members
+        self.members_, self.gain_ = self.result_.members, self.result_.choice.gain
         self.best_index_ = self.result_.chosen
         self.best_model_ = self.result_.family.name
         self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
