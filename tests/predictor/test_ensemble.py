@@ -94,7 +94,7 @@ def test_it_is_cloned_pickled_and_stored_without_executing_code(ensemble, rows, 
         clone(fitted).predict(X)
     for copy in (
         pickle.loads(pickle.dumps(fitted)),
-        load_model(save_model(fitted, tmp_path / "model")),
+        load_model(save_model(fitted, str(tmp_path / "model"))),
     ):
         np.testing.assert_array_equal(copy.predict(X), fitted.predict(X))
 

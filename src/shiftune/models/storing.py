@@ -48,19 +48,20 @@ TRUSTED = frozenset(
 )
 
 
-def save_model(model: Any, stem: Path) -> Path:
+def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
     """Store a fitted model, and return the path of the file.
 
     Parameters
     ----------
     model : fitted estimator
-    stem : Path
+    stem : path
         Without ending: .skops is added or, for models that skops cannot store, .pickle (with a
         `DataWarning`, since loading such a file executes code). The other file of the two, from
         an earlier model, is removed.
     """
     import skops.io
 
+    stem = Path(stem)
     try:
         content, ending = skops.io.dumps(model), SAFE
         # What cannot be read back is not stored. It is our own, so it may be trusted.

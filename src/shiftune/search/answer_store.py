@@ -77,7 +77,8 @@ class AnswerStore:
         try:
             return self._read(path)
         except Exception as error:  # zip files and arrays can be damaged in many ways
-            logger.warning("%s is damaged and removed: %s", path, error)
+            logger.warning("%s is damaged and removed; it is computed again if it is needed", path)
+            logger.debug("%s: %s", path, error)
             path.unlink(missing_ok=True)
             return None
 
