@@ -6,6 +6,7 @@ import numpy as np
 from optuna.search_space import intersection_search_space
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
+from threadpoolctl import threadpool_limits
 
 from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
 from shiftune.search.gp.gaussian_process import Posterior, fit
@@ -21,7 +22,8 @@ def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:
     without parameters have their values alone.
     """
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    bounds = [_lowest(own, study, beta) for own in _families(trials)]
+    with threadpool_limits(1, user_api="blas"):  # the same digits on every machine
+        bounds = [_lowest(own, study, beta) for own in _families(trials)]
     return min(bounds, default=np.inf)
 
 
