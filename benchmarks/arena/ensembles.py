@@ -13,7 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -43,6 +43,9 @@ LOSSES = {
     "classification": bounded("log_loss", -np.log(1e-3)),
 }
 DRAWS = 4000
+LABELS = (10, 30, 100)
+# Of the target's rows that may be labelled; on the others the choice is scored.
+MOST_LABELLED = 0.6
 
 
 @dataclass
@@ -283,6 +286,7 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> dict
                 np.flatnonzero(np.isin(trials.family, [*three, "forest"]))
             )
         row |= estimated(pools["3 x 24"])
+        row |= with_labels(pools["3 x 24"], np.random.default_rng([seed, target]))
         for total in (24, 36):
             equal, shared = trials.first(three, total // 3), by_budget(pools["3 x 24"], total)
             row[f"{total} trials, families alike: ensemble"] = greedy()(equal)
@@ -305,6 +309,50 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> dict
     return row
 
 
+def with_labels(trials: Trials, rng: np.random.Generator) -> dict[str, float]:
+    """Score ensembles that a few labelled rows of the target help to choose, on its other rows.
+
+    The rows count m / (m + m_0) in the criterion, with the prior value of m_0; see
+    `shiftune.risk.few_labels`.
+    """
+    found = {}
+    labels = np.concatenate(trials.y)
+    shares = trials.compared_by()
+    for m in LABELS:
+        if m > MOST_LABELLED * len(trials.y_target):
+            continue
+        order = rng.permutation(len(trials.y_target))
+        own, others = order[:m], order[m:]
+        share = m / (m + trials.fitted.source_pseudo_rows)
+        known = [
+            Answers(
+                np.concatenate([a.known, at_target[own].astype(a.known.dtype)]),
+                np.concatenate([a.unseen, at_target[own].astype(a.known.dtype)]),
+                a.unseen_share,
+            )
+            for a, at_target in zip(trials.answers, trials.target_answers, strict=True)
+        ]
+        y = [*trials.y, trials.y_target[own].astype(labels.dtype)]
+        both = np.concatenate([(1 - share) * shares, np.full(m, share / m)])
+        rest = replace(
+            trials,
+            target_answers=trials.target_answers[:, others],
+            y_target=trials.y_target[others],
+        )
+        for name, answers, sites, rows in (
+            ("without", trials.answers, trials.y, shares),
+            ("with", known, y, both),
+        ):
+            chosen = Candidates(
+                dict(enumerate(answers)), sites, rows, LOSSES[trials.task], trials.classes
+            )
+            weights = np.zeros(len(trials.family))
+            weights[chosen.numbers] = chosen.weights()
+            found[f"{m} labels, ensemble {name}"] = rest.target_loss(weights)
+        found[f"{m} labels, naive trees"] = naive(rest.first(["trees"], 24))
+    return found
+
+
 # ---------------------------------------------------------------- tables
 
 
@@ -313,7 +361,9 @@ def relative(rows: pd.DataFrame, base: str) -> pd.DataFrame:
 
     Intervals are by bootstrap over data sets.
     """
-    losses = rows.drop(columns=["dataset", "target", "seed"]).filter(regex="^(?!estimate)")
+    losses = rows.drop(columns=["dataset", "target", "seed"]).filter(
+        regex="^(?!estimate|[0-9]+ labels)"
+    )
     percent = 100 * (losses.div(losses[base], axis=0) - 1)
     means = percent.groupby(rows["dataset"]).mean()
     rng = np.random.default_rng(0)
@@ -340,6 +390,18 @@ def regrets(rows: pd.DataFrame, family: str) -> pd.Series:
         regret = ((rows[f"{family}: {name}"] - best) / span).clip(upper=3).fillna(0.0)
         found[name] = regret.groupby(rows["dataset"]).mean().mean()
     return pd.Series(found) / found["naive"]
+
+
+def labels_gain(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what labels gain: loss of the ensemble chosen with them relative to without."""
+    found = {}
+    for m in LABELS:
+        both = rows[["dataset", f"{m} labels, ensemble with", f"{m} labels, ensemble without"]]
+        both = both.dropna().set_axis(["dataset", "with", "without"], axis=1)
+        percent = 100 * (both["with"] / both["without"] - 1)
+        means = percent.groupby(both["dataset"]).mean()
+        found[m] = {"percent": means.mean(), "worst": means.max(), "tables": len(means)}
+    return pd.DataFrame(found).T
 
 
 def estimates(rows: pd.DataFrame) -> pd.Series:
@@ -386,6 +448,7 @@ def main() -> None:
     print(relative(rows, f"{args.families[0]}: naive").round(2).to_string())
     if "estimate, low" in rows:
         print(estimates(rows).round(3).to_string())
+        print(labels_gain(rows).round(2).to_string())
     print(pd.DataFrame({f: regrets(rows, f) for f in args.families}).round(2).to_string())
 
 
