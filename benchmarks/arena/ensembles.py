@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproducti
 
 from cells import losses_of
 from problems import GENERATED, problem
-from regret import LEVEL
+from regret import LEVEL, ratio_of_means
 from tqdm import tqdm
 
 from shiftune.evaluate.answers import Answers
@@ -381,15 +381,16 @@ def relative(rows: pd.DataFrame, base: str) -> pd.DataFrame:
     )
 
 
-def regrets(rows: pd.DataFrame, family: str) -> pd.Series:
+def regrets(rows: pd.DataFrame, family: str) -> pd.DataFrame:
     """Return regrets of a family's choices relative to naive's; regrets are capped at 3 medians."""
     best, median = rows[f"{family}: best in hindsight"], rows[f"{family}: median"]
     span = (median - best).where(median > best)
-    found = {}
+    means = {}
     for name in ("naive", "mean of the sites", "adjusted", "ensemble"):
         regret = ((rows[f"{family}: {name}"] - best) / span).clip(upper=3).fillna(0.0)
-        found[name] = regret.groupby(rows["dataset"]).mean().mean()
-    return pd.Series(found) / found["naive"]
+        means[name] = regret.groupby(rows["dataset"]).mean()
+    found = {name: ratio_of_means(own, means["naive"]) for name, own in means.items()}
+    return pd.DataFrame(found, index=["regret", "low", "high"]).T
 
 
 def labels_gain(rows: pd.DataFrame) -> pd.DataFrame:
@@ -449,7 +450,7 @@ def main() -> None:
     if "estimate, low" in rows:
         print(estimates(rows).round(3).to_string())
         print(labels_gain(rows).round(2).to_string())
-    print(pd.DataFrame({f: regrets(rows, f) for f in args.families}).round(2).to_string())
+    print(pd.concat({f: regrets(rows, f) for f in args.families}).round(2).to_string())
 
 
 if __name__ == "__main__":
