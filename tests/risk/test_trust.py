@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shiftune.risk import RegressionAdjusted, estimate
-from shiftune.risk.trust import UNKNOWN, row_coefficients, trust_in_adjustment
+from shiftune.risk.trust import UNKNOWN, adjustment, trust_in_adjustment
 
 
 def sites(*, shift, site_effect, k=8, rows=200, models=12, seed=0):
@@ -56,18 +56,14 @@ def test_models_that_do_not_differ_need_no_adjustment():
     assert trust(X, np.tile(losses[:1], (3, 1))) == 0
 
 
-def test_the_coefficients_are_those_of_the_estimator():
+def test_the_adjustment_brings_the_sources_to_the_target():
     rng = np.random.default_rng(0)
-    X = [rng.normal(c, 1, (60, 2)) for c in (0.0, 1.0, 2.0)]
-    fitted = RegressionAdjusted().fit(rng.normal(0.5, 1, (50, 2)), X)
-    plain, added = row_coefficients(
-        fitted.Z_,
-        fitted.gaps_[0] + fitted.Z_[:60].mean(axis=0),
-        fitted.n_,
-        fitted.shares_,
-        fitted.penalty_,
-    )
-    np.testing.assert_allclose(plain + added, fitted.coefficients_, rtol=1e-9)
+    Z = rng.normal(size=(300, 2))
+    Z -= Z.mean(axis=0)
+    gaps, shares = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([0.5, 0.5])
+    move, _ = adjustment(Z, gaps, shares, penalty=1e-9)
+    # Without a penalty the coefficients Z v reproduce any loss that is linear in Z.
+    np.testing.assert_allclose((Z @ move) @ Z, shares @ gaps, rtol=1e-6)
 
 
 def test_row_shares_compare_models_as_the_estimate_where_it_is_trusted():

@@ -20,7 +20,7 @@ from shiftune.risk.few_labels import PRIOR_ROWS, source_pseudo_rows, trusting_la
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, read_sample
-from shiftune.risk.trust import trust_in_adjustment
+from shiftune.risk.trust import adjustment, trust_in_adjustment
 from shiftune.risk.variance import variance_between
 from shiftune.rows.moments import Moments
 from shiftune.wording import percent
@@ -128,12 +128,12 @@ class RegressionAdjusted(RiskEstimator):
         k, starts = len(self.n_), np.cumsum(self.n_) - self.n_
         penalty = (1 - self.prior_r2) / self.prior_r2 * p
         self.penalty_ = penalty
-        self.Z_, self.solve_ = Z, np.linalg.inv(Z.T @ Z + penalty * np.eye(p))
+        self.Z_ = Z
         shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
         self.shares_ = shares / shares.sum()
         sums = np.add.reduceat(Z, starts)
         self.gaps_ = Z_target.mean(axis=0) - sums / self.n_[:, None]
-        move = self.solve_ @ (self.shares_ @ self.gaps_)
+        move, self.solve_ = adjustment(Z, self.gaps_, self.shares_, penalty)
         self.coefficients_ = np.repeat(self.shares_ / self.n_, self.n_) + Z @ move
         self._warn_of_extrapolation(beyond)
         leverage = np.sum((Z @ self.solve_) * Z, axis=1) + np.repeat(1 / self.n_, self.n_)

@@ -11,27 +11,26 @@ Floats = NDArray[np.float64]
 UNKNOWN = 0.5
 
 
-def row_coefficients(
-    Z: Floats, target: Floats, n: NDArray[np.intp], shares: Floats, penalty: float
-) -> tuple[Floats, Floats]:
-    """Coefficients of the rows' losses in the mean over the sites, and what the adjustment adds.
+def adjustment(Z: Floats, gaps: Floats, shares: Floats, penalty: float) -> tuple[Floats, Floats]:
+    r"""Vector by which the rows adjust the mean over the sites, and the inverse it is made of.
+
+    .. math:: S = (Z^\top Z + \alpha I)^{-1}, \qquad v = S \sum_j q_j (\bar z_T - \bar z_j) ,
+
+    so that :math:`Z v` is what the adjustment adds to the rows' coefficients.
 
     Parameters
     ----------
     Z : array of shape (n, p)
         Rows of all sources, centred.
-    target : array of shape (p,)
-        Mean row of the target.
-    n : array of shape (k,)
+    gaps : array of shape (k, p)
+        Mean row of the target less that of every source.
     shares : array of shape (k,)
         Of the sources; they add up to 1.
     penalty : float
         Of the ridge regression of the losses on Z.
     """
-    starts = np.cumsum(n) - n
-    gap = target - shares @ (np.add.reduceat(Z, starts) / n[:, None])
-    move = np.linalg.solve(Z.T @ Z + penalty * np.eye(Z.shape[1]), gap)
-    return np.repeat(shares / n, n), Z @ move
+    solve = np.linalg.inv(Z.T @ Z + penalty * np.eye(Z.shape[1]))
+    return np.asarray(solve @ (shares @ gaps)), solve
 
 
 def trust_in_adjustment(
@@ -53,25 +52,21 @@ def trust_in_adjustment(
     losses : array of shape (P, n)
         Of several models, on the rows of all sources.
     Z, n, shares, penalty
-        See `row_coefficients`.
+        See `adjustment`; n has the k numbers of rows.
     """
     if len(n) < 2:
         return UNKNOWN
     site = np.repeat(np.arange(len(n)), n)
     fitted = explained = 0.0
+    means = np.add.reduceat(Z, np.cumsum(n) - n) / n[:, None]
+    losses_by_site = np.add.reduceat(losses, np.cumsum(n) - n, axis=1) / n
     for j in range(len(n)):
-        own, others = site == j, site != j
-        center = Z[others].mean(axis=0)
-        rest = np.delete(shares, j)
-        plain, added = row_coefficients(
-            Z[others] - center,
-            Z[own].mean(axis=0) - center,
-            np.delete(n, j),
-            rest / rest.sum(),
-            penalty,
-        )
-        a = losses[:, others] @ added
-        b = losses[:, own].mean(axis=1) - losses[:, others] @ plain
+        others, kept = site != j, np.arange(len(n)) != j
+        centred = Z[others] - Z[others].mean(axis=0)
+        rest = shares[kept] / shares[kept].sum()
+        move, _ = adjustment(centred, means[j] - means[kept], rest, penalty)
+        a = losses[:, others] @ (centred @ move)
+        b = losses_by_site[:, j] - losses_by_site[:, kept] @ rest
         a, b = a - a.mean(), b - b.mean()
         fitted, explained = fitted + float(a @ b), explained + float(a @ a)
     return float(np.clip(fitted / explained, 0, 1)) if explained > 0 else 0.0
