@@ -106,7 +106,9 @@ class _PenalisedClassifier(ClassifierMixin, _Penalised):  # type: ignore[misc]
 
 
 class _Products:
-    degree: int
+    def __init__(self, alpha: float = 10.0, *, degree: int = 1) -> None:
+        self.alpha = alpha
+        self.degree = degree
 
     def _features(self, rows: int, columns: int) -> tuple[Any, int]:
         products = PolynomialFeatures(self.degree, include_bias=False)
@@ -130,10 +132,6 @@ class ProductsRegressor(_Products, _PenalisedRegressor):
     1.0
     """
 
-    def __init__(self, alpha: float = 10.0, *, degree: int = 1) -> None:
-        self.alpha = alpha
-        self.degree = degree
-
 
 class ProductsClassifier(_Products, _PenalisedClassifier):
     """Logistic regression on columns and, with ``degree=2``, their squares and products.
@@ -141,15 +139,20 @@ class ProductsClassifier(_Products, _PenalisedClassifier):
     Parameters as of `ProductsRegressor`; ``1 / alpha`` is scikit-learn's ``C``.
     """
 
-    def __init__(self, alpha: float = 10.0, *, degree: int = 1) -> None:
-        self.alpha = alpha
-        self.degree = degree
-
 
 class _Kernel:
-    gamma: float
-    n_components: int
-    random_state: int | None
+    def __init__(
+        self,
+        gamma: float = 0.3,
+        alpha: float = 0.1,
+        *,
+        n_components: int = 300,
+        random_state: int | None = None,
+    ) -> None:
+        self.gamma = gamma
+        self.alpha = alpha
+        self.n_components = n_components
+        self.random_state = random_state
 
     def _features(self, rows: int, columns: int) -> tuple[Any, int]:
         components = min(self.n_components, rows)
@@ -187,35 +190,9 @@ class KernelRegressor(_Kernel, _PenalisedRegressor):
     True
     """
 
-    def __init__(
-        self,
-        gamma: float = 0.3,
-        alpha: float = 0.1,
-        *,
-        n_components: int = 300,
-        random_state: int | None = None,
-    ) -> None:
-        self.gamma = gamma
-        self.alpha = alpha
-        self.n_components = n_components
-        self.random_state = random_state
-
 
 class KernelClassifier(_Kernel, _PenalisedClassifier):
     """Logistic regression with the kernel of `KernelRegressor`, and its parameters.
 
     ``1 / alpha`` is scikit-learn's ``C``.
     """
-
-    def __init__(
-        self,
-        gamma: float = 0.3,
-        alpha: float = 0.1,
-        *,
-        n_components: int = 300,
-        random_state: int | None = None,
-    ) -> None:
-        self.gamma = gamma
-        self.alpha = alpha
-        self.n_components = n_components
-        self.random_state = random_state
