@@ -29,7 +29,7 @@ def adjustment(Z: Floats, gaps: Floats, shares: Floats, penalty: float) -> tuple
     penalty : float
         Of the ridge regression of the losses on Z.
     """
-    solve = np.linalg.inv(Z.T @ Z + penalty * np.eye(Z.shape[1]))
+    solve: Floats = np.linalg.inv(Z.T @ Z + penalty * np.eye(Z.shape[1])).astype(float)
     return np.asarray(solve @ (shares @ gaps)), solve
 
 
