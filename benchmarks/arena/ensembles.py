@@ -240,7 +240,7 @@ def by_budget(trials: Trials, total: int) -> Trials:
             for i, weight in found.items():
                 weights[str(part.family[i])] += weight
         free = {name: proposed[name] for name in waiting if waiting[name]}
-        run.append(waiting[next_family(free, weights)].pop(0))
+        run.append(waiting[next_family(free, weights.copy)].pop(0))
     return trials.only(run)
 
 

@@ -69,7 +69,7 @@ class TestBudget:
         proposed = dict.fromkeys("abc", 0)
         order = []
         for _ in range(3 * FIRST_TRIALS):
-            order.append(next_family(proposed, {"a": 1.0}))
+            order.append(next_family(proposed, lambda: pytest.fail("too early")))
             proposed[order[-1]] += 1
         assert "".join(order) == "abc" * FIRST_TRIALS
 
@@ -77,13 +77,15 @@ class TestBudget:
         weights = {"a": 0.7, "b": 0.3, "c": 0.0}
         proposed = dict.fromkeys("abc", FIRST_TRIALS)
         for _ in range(400):
-            proposed[next_family(proposed, weights)] += 1
+            proposed[next_family(proposed, lambda: weights)] += 1
         assert proposed["c"] == FIRST_TRIALS
         share = (0.7 + FLOOR) / (1 + 2 * FLOOR)
         assert proposed["a"] / (proposed["a"] + proposed["b"]) == pytest.approx(share, abs=0.01)
 
     def test_without_any_weight_all_are_equal(self):
-        assert next_family({"a": 5, "b": 4}, {"a": 0.0, "b": 0.0}) == "b"
+        proposed = {"a": FIRST_TRIALS + 5, "b": FIRST_TRIALS + 4}
+        assert next_family(proposed, lambda: {"a": 0.0, "b": 0.0}) == "b"
+        assert next_family(proposed, lambda: {"a": 1.0, "b": 0.0}) == "a"
 
 
 class TestNames:

@@ -55,8 +55,8 @@ def choose(
     """Choose members and weights on the answers of trials.
 
     One trial is handed over where it is all that is chosen, or where the ensemble is worse beyond
-    doubt (95 % interval), both judged on sites that had no say in the choice. A difference that
-    could be chance speaks for the ensemble (`benchmarks/arena/ensembles.py`).
+    doubt (95 % interval), both judged on sites that had no say in the choice. Where the
+    difference may be chance, the ensemble is kept (`benchmarks/arena/ensembles.py`).
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 
 from shiftune.predictor.selection import Candidates
 from shiftune.search.answer_store import candidates
-from shiftune.search.records import MODEL, best_trial, finished_trials, risk_of
+from shiftune.search.records import MODEL, finished_trials, risk_of
 
 if TYPE_CHECKING:
     import optuna
@@ -53,12 +53,13 @@ class FamilyWeights:
     def _weights(self, trials: list[optuna.trial.FrozenTrial]) -> dict[str, float]:
         kept = {number: self.answers.get(number) for number in candidates(trials)}
         answers = {number: each for number, each in kept.items() if each is not None}
-        risks = {t.number: risk for t in trials if (risk := risk_of(t)) is not None}
-        family = {trial.number: trial.user_attrs.get(MODEL, "") for trial in trials}
-        best = best_trial(trials, risks)
-        if best is None or not answers:
-            return {family[number]: 1.0 for number in risks}
-        data, risk = self.context.data, risks[best]
+        evaluated = {trial.number: trial for trial in trials if trial.value is not None}
+        family = {number: trial.user_attrs.get(MODEL, "") for number, trial in evaluated.items()}
+        if not answers:
+            return dict.fromkeys(family.values(), 1.0)
+        best = min(answers, key=lambda number: evaluated[number].value or 0.0)
+        data, risk = self.context.data, risk_of(evaluated[best])
+        assert risk is not None  # trials with a value have one
         found = Candidates(
             answers,
             data.y_validation,

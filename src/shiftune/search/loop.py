@@ -159,7 +159,7 @@ class Loop:
             name = trial.user_attrs.get(MODEL, "")
             if name in proposed and not was_stopped(trial):
                 proposed[name] += 1
-        name = next_family(proposed, self.weights()) if len(proposed) > 1 else next(iter(proposed))
+        name = next_family(proposed, self.weights) if len(proposed) > 1 else next(iter(proposed))
         family = self.families[name]
         return Turn(family, family.starts_with_defaults and proposed[name] == 0)
 

@@ -74,11 +74,16 @@ def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, 
     return dict(zip(risks, estimator.finish(list(risks.values())), strict=True))
 
 
+def of_several_families(trials: list[optuna.trial.FrozenTrial]) -> bool:
+    """Whether trials are compared across model families."""
+    return len({trial.user_attrs.get(MODEL) for trial in trials}) > 1
+
+
 def best_trial(
     trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate]
 ) -> int | None:
     """Return the number of the best trial: of lowest risk, or of lowest value across families."""
-    if len({trial.user_attrs.get(MODEL) for trial in trials}) < 2:
+    if not of_several_families(trials):
         return min(risks, key=lambda number: risks[number].value, default=None)
     values = [(trial.value, trial.number) for trial in trials if trial.number in risks]
     return min(values, default=(None, None))[1]
@@ -91,7 +96,7 @@ def table(
     best = best_trial(trials, risks)
     marks = () if best is None else tied_with_best(list(risks.values()), risks[best])
     tied = {number for number, mark in zip(risks, marks, strict=True) if mark}
-    several = len({trial.user_attrs.get(MODEL) for trial in trials}) > 1
+    several = of_several_families(trials)
     rows = []
     for trial in trials:
         row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
