@@ -292,7 +292,8 @@ def show_answers(console: Console, answers: Sequence[Answer], target: str) -> No
             f"\nLog loss; less is better. Truth: the chosen model on 20,000 other patients of "
             f"{target}. naive: mean over the sources; unbiased and variance_reduced: the paper's "
             "estimators; adjusted: the default, which averages its best trials; oracle: tuned with "
-            f"the hidden labels of {target}. One random draw of hospitals: other draws give other figures.",
+            f"the hidden labels of {target}. One random draw of hospitals: other draws give other "
+            "figures.",
             style="dim",
         )
     )
