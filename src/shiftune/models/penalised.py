@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -111,13 +111,19 @@ class _Products:
         self.degree = degree
 
     def _features(self, rows: int, columns: int) -> tuple[Any, int]:
-        products = PolynomialFeatures(self.degree, include_bias=False)
-        features = columns if self.degree == 1 else columns * (columns + 3) // 2
-        return Pipeline([("products", products), ("scale", StandardScaler())]), features
+        steps = [
+            ("products", PolynomialFeatures(self.degree, include_bias=False)),
+            ("limit", MinMaxScaler(clip=True)),
+            ("scale", StandardScaler()),
+        ]
+        return Pipeline(steps), columns if self.degree == 1 else columns * (columns + 3) // 2
 
 
 class ProductsRegressor(_Products, _PenalisedRegressor):
     """Ridge regression on columns and, with ``degree=2``, their squares and products.
+
+    Values beyond those of the training rows count as the nearest of these: a target whose values
+    lie outside gets no extrapolated effects (`benchmarks/arena/limits.py`).
 
     Parameters
     ----------
