@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import optuna
@@ -19,10 +20,11 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError
 from shiftune.models import by_name, ready_model, spaces
 from shiftune.search import GPLCBSampler
-from shiftune.search.budget import FIRST_TRIALS, FLOOR, next_family
+from shiftune.search.budget import FIRST_TRIALS, FLOOR, first_trials, next_family
 from shiftune.search.families import resolve
 from shiftune.search.family_weights import EVERY, FamilyWeights
 from shiftune.search.storage import open_study
+from shiftune.search.trial import run_trial
 
 ALPHA = {"alpha": FloatDistribution(0.1, 100.0, log=True)}
 NEIGHBOURS = {"n_neighbors": IntDistribution(2, 20)}
@@ -81,6 +83,23 @@ class TestBudget:
         assert proposed["c"] == FIRST_TRIALS
         share = (0.7 + FLOOR) / (1 + 2 * FLOOR)
         assert proposed["a"] / (proposed["a"] + proposed["b"]) == pytest.approx(share, abs=0.01)
+
+    def test_a_family_that_costs_more_than_its_share_has_fewer_first_trials(self):
+        seconds = {"a": [1.0], "b": [20.0, 10.0], "c": [69.0, 51.0]}
+        share = (240.0 - 90.0) / 3
+        expected = {"a": FIRST_TRIALS, "b": 1 + int(share / 15), "c": 1}
+        assert first_trials(seconds, 240.0) == expected
+        assert first_trials(seconds) == dict.fromkeys("abc", FIRST_TRIALS)
+        assert first_trials(seconds, 1e9) == dict.fromkeys("abc", FIRST_TRIALS)
+        assert first_trials(seconds, 1.0) == dict.fromkeys("abc", 1)
+        proposed = dict.fromkeys("abc", 1)
+        for _ in range(10):
+            proposed[next_family(proposed, lambda: pytest.fail("too early"), expected)] += 1
+        assert proposed == expected
+
+    def test_unknown_and_tiny_times(self):
+        assert first_trials({"a": [], "b": [5e-324]}, 1e300) == dict.fromkeys("ab", FIRST_TRIALS)
+        assert first_trials({"a": [0.0], "b": [9.0]}, 8.0) == {"a": FIRST_TRIALS, "b": 1}
 
     def test_without_any_weight_all_are_equal(self):
         proposed = {"a": FIRST_TRIALS + 5, "b": FIRST_TRIALS + 4}
@@ -304,6 +323,36 @@ class TestTrials:
     def test_a_result_is_there_however_short_the_time(self, problem):
         search = make(NAMES, timeout=1e-9).fit(problem)
         assert search.trials_["model"].tolist() == ["linear"]
+        assert search.members_["model"].tolist() == ["linear"]
+        assert search.predict(problem.target.X).shape == (50,)
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_a_timeout_is_divided_by_the_recorded_times(
+        self, problem, tmp_path, monkeypatch, workers
+    ):
+        """A resumed search divides it alike."""
+        costs = {"ridge": 1.0, "near": workers * 4e5}
+
+        def as_recorded(context, candidate):
+            return replace(run_trial(context, candidate), seconds=costs[candidate.family])
+
+        monkeypatch.setattr("shiftune.search.search.run_trial", as_recorded)
+        monkeypatch.setattr(FamilyWeights, "__call__", lambda self: {"ridge": 1.0, "near": 0.0})
+        journal = tmp_path / "journal"
+        options = {"timeout": 1e6, "n_trials": 9, "sampler": "random"}
+        if workers > 1:
+            options["executor"] = lambda: ThreadPoolExecutor(workers)
+        whole = make(PAIRS, **options).fit(problem)
+        counts = whole.trials_["model"].value_counts().to_dict()
+        # 6e5 s are left after the first trials, of which each family has a half; with two workers
+        # the second is proposed before the first is finished.
+        assert counts == {"ridge": 9 - workers, "near": workers}
+        make(PAIRS, **options | {"n_trials": 5}, storage=journal).fit(problem)
+        resumed = make(PAIRS, **options, storage=journal).fit(problem)
+        pd.testing.assert_frame_equal(drawn(whole), drawn(resumed))
+        assert make(PAIRS, **options | {"timeout": None}).fit(problem).trials_[
+            "model"
+        ].value_counts().to_dict() == {"ridge": 9 - FIRST, "near": FIRST}
 
 
 def test_it_is_cloned_and_pickled(problem):

@@ -16,7 +16,7 @@ from shiftune import interrupts
 from shiftune.errors import ProblemError
 from shiftune.models.space import check_names
 from shiftune.search.answer_store import candidates
-from shiftune.search.budget import next_family
+from shiftune.search.budget import first_trials, next_family
 from shiftune.search.families import Families, Family, family_of
 from shiftune.search.gp import VARIANCE_KEY, GPLCBSampler
 from shiftune.search.records import (
@@ -77,6 +77,9 @@ class Loop:
         Returns weights of the families, from the trials recorded so far; see `next_family`.
     answers : AnswerStore
         It receives the answers of every trial.
+    timeout : float, optional
+        Seconds after which `run` begins no trial; they limit the families' first trials, by the
+        times of the recorded ones.
     """
 
     def __init__(
@@ -86,21 +89,24 @@ class Loop:
         workers: Workers,
         weights: Callable[[], Mapping[str, float]],
         answers: AnswerStore,
+        timeout: float | None = None,
     ) -> None:
         self.study = study
         self.families = families
         self.workers = workers
         self.answers = answers
         self.weights = weights
+        self.timeout = timeout
         self.sampler = study.sampler
         self.exhausted = False
         self.under_way: deque[Proposed] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
         # are workers, so that one slow trial does not leave the others without work.
-        workers_at_start = max(workers.capacity - 1, 0)
-        self.look_ahead = 2 * workers_at_start if workers_at_start > 1 else workers.capacity
+        self.workers_at_start = max(workers.capacity - 1, 1)
+        several = self.workers_at_start > 1
+        self.look_ahead = 2 * self.workers_at_start if several else workers.capacity
 
-    def run(self, n_trials: int, timeout: float | None, progress: Progress) -> None:
+    def run(self, n_trials: int, progress: Progress) -> None:
         """Run until the study has `n_trials` finished trials or the time is over.
 
         The first trial of a study is begun in any case.
@@ -108,7 +114,7 @@ class Loop:
         An interrupt is raised before a trial is proposed and while one is waited for, never
         while one is recorded.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if self.timeout is None else time.monotonic() + self.timeout
         orphans = deque(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
         finished = len(finished_trials(self.study))
         while True:
@@ -153,13 +159,19 @@ class Loop:
         return self._proposed(Trial(self.study, orphan._trial_id), turn)
 
     def _next_turn(self) -> Turn:
-        trials = self.study.get_trials(deepcopy=False)
         proposed = dict.fromkeys(self.families, 0)
-        for trial in trials:
+        seconds: dict[str, list[float]] = {name: [] for name in self.families}
+        for trial in self.study.get_trials(deepcopy=False):
             name = trial.user_attrs.get(MODEL, "")
             if name in proposed and not was_stopped(trial):
                 proposed[name] += 1
-        name = next_family(proposed, self.weights) if len(proposed) > 1 else next(iter(proposed))
+                if trial.state.is_finished():
+                    seconds[name].append(trial.user_attrs.get(SECONDS, 0.0))
+        if len(proposed) > 1:
+            time = None if self.timeout is None else self.timeout * self.workers_at_start
+            name = next_family(proposed, self.weights, first_trials(seconds, time))
+        else:
+            name = next(iter(proposed))
         family = self.families[name]
         return Turn(family, family.starts_with_defaults and proposed[name] == 0)
 
@@ -210,7 +222,8 @@ class Loop:
             why = "every worker that ran it died; it may need more memory than there is"
             return Outcome(None, f"WorkerDied: {why}", 0.0)
         except OutOfTime:
-            return Outcome(None, "OutOfTime: it ran longer than trial_timeout", 0.0)
+            limit = self.workers.time_limit or 0.0
+            return Outcome(None, "OutOfTime: it ran longer than trial_timeout", limit)
         except Exception as error:  # for example, an outcome that could not be read
             return Outcome(None, reason(error), 0.0)
         return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -12,8 +11,7 @@ from typing import Any, Self
 import optuna
 from numpy.typing import ArrayLike
 from optuna.samplers import BaseSampler
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils import get_tags
+from sklearn.base import clone
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError
@@ -28,6 +26,7 @@ from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.answer_store import candidates, complete_answers
+from shiftune.search.estimator import SearchEstimator
 from shiftune.search.families import check_given, family_of, given_models
 from shiftune.search.family_weights import FamilyWeights
 from shiftune.search.fitted import FittedSearch, NotFitted
@@ -51,7 +50,7 @@ from shiftune.workers import Workers, number_of_workers
 
 
 @dataclass(eq=False, repr=False)
-class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ShiftSearch(FittedSearch, SearchEstimator):
     """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
     Every trial fits the model on the sources' training rows, takes its losses on their validation
@@ -88,7 +87,8 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
     n_trials : int
         Number of trials in all, those of a continued study included.
     timeout : float, optional
-        Seconds after which no new trial is begun, but for the first.
+        Seconds after which no new trial is begun, but for the first. Of several families, one
+        whose trials take long has fewer of its first eight.
     trial_timeout : float, optional
         Seconds that one trial may take; a longer one is recorded as failed. Trials then run in
         worker processes, which can be stopped.
@@ -304,9 +304,9 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
         ):
             weights = FamilyWeights(self.study_, context, self.answers_)
-            loop = Loop(self.study_, self.families_, workers, weights, self.answers_)
+            loop = Loop(self.study_, self.families_, workers, weights, self.answers_, self.timeout)
             try:
-                loop.run(self.n_trials, self.timeout, progress)
+                loop.run(self.n_trials, progress)
             except KeyboardInterrupt:
                 if self.storage is None:
                     loop.abandon()
@@ -372,29 +372,3 @@ class ShiftSearch(FittedSearch, MetaEstimatorMixin, BaseEstimator):  # type: ign
             return alone
         context = self.context_
         return choose(alone, answers, context.data, self.loss_, context.risk, context.estimate)
-
-    def __sklearn_tags__(self) -> Any:
-        """A search for a classifier is a classifier; with names the task is known after `fit`."""
-        tags, models = super().__sklearn_tags__(), given_models(self.estimator)
-        if hasattr(self, "predictor_"):
-            models = [self.predictor_]
-        if not models:
-            return tags
-        inner = get_tags(models[0])
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = copy.deepcopy(inner.classifier_tags)
-        tags.regressor_tags = copy.deepcopy(inner.regressor_tags)
-        return tags
-
-    def __sklearn_clone__(self) -> ShiftSearch:
-        # A cluster and a storage cannot be copied, and need not be.
-        shared = ("executor", "storage")
-        params = {
-            name: value if name in shared else clone(value, safe=False)
-            for name, value in self.get_params(deep=False).items()
-        }
-        return type(self)(**params)
-
-    def __getstate__(self) -> Any:
-        # A fitted search that is loaded elsewhere does not need the place where its trials ran.
-        return super().__getstate__() | {"executor": None}

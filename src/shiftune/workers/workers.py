@@ -120,6 +120,7 @@ class Workers:
         if executor is not None and n_jobs != 1:
             raise SettingsError(f"give n_jobs or executor, not both; got n_jobs={n_jobs}")
         n_workers = number_of_workers(n_jobs)
+        self.time_limit = time_limit
         self._task = task
         self._context = context
         self._items: dict[int, _Item] = {}
