@@ -27,5 +27,9 @@ class DataWarning(UserWarning):
     """Data that was accepted after a decision that the user should know of."""
 
 
+class SearchWarning(UserWarning):
+    """Models of a search that have no part in its result."""
+
+
 class OverlapWarning(UserWarning):
     """Sources that do not cover the target well enough for the estimate."""

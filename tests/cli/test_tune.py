@@ -101,7 +101,8 @@ def test_several_models(visits, folder, tune, run):
 def test_auto_is_the_default(visits, folder, run):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     usual = ["tune", "visits.csv", "--site", "ward", "--target", "A", "--label", "cost"]
-    run(*usual, "--trials", 1)
+    output = " ".join(run(*usual, "--trials", 1).output.split())
+    assert "had no trial: 1 trial for 3 models" in output
     best = read(folder / "visits-A-auto" / "best.json")
     assert best["models"] == expand_auto(["auto"])
     assert (best["model"], best["params"]) == ("linear", {})

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, SearchWarning
 from shiftune.models import by_name, ready_model, spaces
 from shiftune.search import GPLCBSampler
 from shiftune.search.budget import FIRST_TRIALS, FLOOR, first_trials, next_family
@@ -150,7 +150,7 @@ class TestNames:
         assert ShiftSearch().estimator == "auto"
 
     def test_names_share_their_prepared_rows(self, problem):
-        search = make(NAMES, n_trials=1).fit(problem)
+        search = make(NAMES, n_trials=2).fit(problem)
         assert len(set(search._context().preparations.values())) == 1
 
     @pytest.mark.parametrize(
@@ -221,9 +221,28 @@ class TestTrials:
         monkeypatch.setattr("shiftune.search.budget.FIRST_TRIALS", FIRST)
 
     def test_a_family_that_always_fails_gets_no_more(self, problem):
-        search = make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=15).fit(problem)
+        search = make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=15)
+        with pytest.warns(SearchWarning, match=f"all its {FIRST} trials failed"):
+            search.fit(problem)
         counts = search.trials_["model"].value_counts()
         assert counts["no"] == FIRST
+
+    def test_a_family_that_always_fails_is_named(self, problem, tmp_path):
+        search = make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=7)
+        with pytest.warns(SearchWarning) as warned:
+            search.fit(problem)
+        (message,) = [str(each.message) for each in warned]
+        assert "'no' is not used: all its 2 trials failed (the first: ValueError: no" in message
+        assert "leave it out" in message
+        for text in (search.report(tmp_path / "r.html").read_text("utf-8"), search._repr_html_()):
+            assert "all its 2 trials failed" in text
+        with pytest.warns(SearchWarning, match="its only trial failed"):
+            make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=3).fit(problem)
+
+    def test_families_without_a_trial_are_named(self, problem):
+        words = "'kernel' and 'ridge' had no trial: 1 trial for 3 models; allow more"
+        with pytest.warns(SearchWarning, match=words):
+            make([*NAMES, "ridge"], n_trials=1).fit(problem)
 
     def test_weights_decide(self, problem, monkeypatch):
         monkeypatch.setattr(FamilyWeights, "__call__", lambda self: {"ridge": 0.0, "near": 1.0})
@@ -280,6 +299,7 @@ class TestTrials:
         assert again.best_index_ in (0, 1)
         assert list(again.result_.risks) == [0, 1]
 
+    @pytest.mark.filterwarnings("ignore:.*had no trial:shiftune.errors.SearchWarning")
     @pytest.mark.parametrize("told", [0, 1, 2])
     def test_a_killed_search_goes_on_as_if_never_stopped(self, problem, tmp_path, told):
         """The driver dies while a trial is proposed: before its family is known, or after."""
@@ -321,7 +341,9 @@ class TestTrials:
         assert family.plain_params(trial) == {"alpha": alpha, "fit": True}
 
     def test_a_result_is_there_however_short_the_time(self, problem):
-        search = make(NAMES, timeout=1e-9).fit(problem)
+        search = make(NAMES, timeout=1e-9)
+        with pytest.warns(SearchWarning, match="'kernel' had no trial"):
+            search.fit(problem)
         assert search.trials_["model"].tolist() == ["linear"]
         assert search.members_["model"].tolist() == ["linear"]
         assert search.predict(problem.target.X).shape == (50,)
@@ -367,7 +389,7 @@ def test_it_is_cloned_and_pickled(problem):
 def test_tags_before_and_after_the_fit(visits):
     pairs = {"logistic": (LogisticRegression(), spaces.logistic())}
     assert is_classifier(make(pairs))
-    by_names = make(["logistic", "kernel"], n_trials=1)
+    by_names = make(["logistic", "kernel"], n_trials=2)
     assert not is_classifier(by_names)
     assert is_classifier(by_names.fit(visits))
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shiftune.errors import DataWarning, OverlapWarning
+from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
 from shiftune.tables import SiteTable
@@ -56,7 +56,7 @@ def notes_for_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for ours in (DataWarning, OverlapWarning):
+        for ours in (DataWarning, OverlapWarning, SearchWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = show
         yield

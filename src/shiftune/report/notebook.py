@@ -20,6 +20,7 @@ def summary(result: SearchResult) -> str:
     notes = [risk.fallback] if risk.fallback else []
     if not risk.fallback and risk.coverage < 0.9:
         notes.append(f"the sources cover about {percent(risk.coverage)} of {target}")
+    notes += result.notes
     sites = risk.sources_with_intervals()
     shown = sites.sort_values("share", ascending=False).head(MOST_SITES)
     rows = [

@@ -142,7 +142,7 @@ def _asked(result: SearchResult) -> dict[str, Any]:
         "completed_count": len(result.risks),
         "completed_trials": count(len(result.risks), "trial"),
         "failed_trials": len(result.trials) - len(result.risks),
-        "notes": problem.notes,
+        "notes": (*problem.notes, *result.notes),
     }
 
 

@@ -36,6 +36,7 @@ from shiftune.search.records import (
 )
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
+from shiftune.search.unused_families import notes_on_unused
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -123,6 +124,11 @@ class SearchResult:
     def risk(self) -> RiskEstimate:
         """Estimate for what is handed over."""
         return self.choice.risk
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on families that have no part in the result."""
+        return notes_on_unused(self.families, finished_trials(self.study))
 
     @cached_property
     def members(self) -> pd.DataFrame:

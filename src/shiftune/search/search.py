@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, replace
@@ -14,7 +15,7 @@ from optuna.samplers import BaseSampler
 from sklearn.base import clone
 
 from shiftune import interrupts
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, SearchWarning
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.losses import Loss
@@ -232,7 +233,10 @@ class ShiftSearch(FittedSearch, SearchEstimator):
                 except KeyboardInterrupt:
                     self._read_trials()
                     raise
-            return self.refit()
+            self.refit()
+        for note in self.result_.notes:
+            warnings.warn(note, SearchWarning, stacklevel=2)
+        return self
 
     def refit(self) -> Self:
         """Choose among the trials so far, and fit the choice on all rows of all sources.
