@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from shiftune.errors import ProblemError, SettingsError
@@ -67,3 +67,15 @@ def check_choice(
     else:
         advice = hint(str(name), texts)
     raise error(f"there is no {what} {str(name)!r}; {advice}")
+
+
+def check_different(given: Sequence[str], what: str) -> None:
+    """Raise a SettingsError if a name is given twice.
+
+    >>> check_different(["ridge", "svm", "ridge"], "model")
+    Traceback (most recent call last):
+    shiftune.errors.SettingsError: the model 'ridge' is given twice; name each model once
+    """
+    for place, name in enumerate(given):
+        if name in given[:place]:
+            raise SettingsError(f"the {what} {name!r} is given twice; name each {what} once")

@@ -32,6 +32,8 @@ def flat(done):
         (["--label", "costs"], "there is no column 'costs'; did you mean 'cost'?"),
         (["--target", "a"], "there is no site 'a'; did you mean 'A'?"),
         (["--model", "lihgtgbm"], "there is no model 'lihgtgbm'; did you mean 'lightgbm'?"),
+        (["--model", "svm", "--model", "svm"], "the model 'svm' is given twice"),
+        (["--model", "svm,knn"], "takes one name at a time; repeat it: --model svm --model knn"),
         (["--model", "logistic"], "is for classification, not for regression"),
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
         (["--risk", "oracle"], "there is no risk estimator 'oracle'"),

@@ -89,7 +89,7 @@ def test_several_models(visits, folder, tune, run):
     trials = pd.read_csv(out / "trials.csv")
     assert trials["model"].tolist() == ["linear", "ridge", "linear"]
     assert {"param_linear.alpha", "param_linear.degree"} <= set(trials)
-    assert "3 of them done" in run(*usual, *both[2:], *both, "--trials", 4).output
+    assert "3 of them done" in run(*usual, *both[2:], *both[:2], "--trials", 4).output
     run("report", out)
     assert read(out / "best.json")["trials"] == 4
     output = run(*usual, "--model", "ridge", "--out", out, code=2).output
@@ -344,6 +344,28 @@ def test_a_report_of_a_changed_table(visits, folder, tune, run):
     changed = visits.drop(columns="ill").assign(cost=lambda d: d["cost"] + 1)
     changed.to_csv("visits.csv", index=False)
     assert "--data" in run("report", "run", code=2).output
+
+
+def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    out, options = folder / "run", {"trials": 6, "model": "knn"}
+    tune("visits.csv", "--out", "run", **options)
+    mean, trials = read(out / "best.json"), (out / "trials.csv").read_bytes()
+    journal = (out / "study.journal").read_bytes()
+    assert mean["final"] == "ensemble"
+    assert len(mean["members"]) > 1
+    tune("visits.csv", "--out", "run", "--final", "best", **options)
+    best = read(out / "best.json")
+    assert (best["final"], len(best["members"])) == ("best", 1)
+    assert type(load_model(out / "model.skops")).__name__ == "Pipeline"
+    output = tune("visits.csv", "--out", "run", "--final", "best", **options).output
+    assert "already has 6" in output
+    run("report", "run")
+    assert read(out / "best.json") == best
+    tune("visits.csv", "--out", "run", **options)
+    assert read(out / "best.json") == mean
+    assert (out / "trials.csv").read_bytes() == trials
+    assert (out / "study.journal").read_bytes() == journal
 
 
 def test_fast_is_another_question(visits, folder, tune, run):

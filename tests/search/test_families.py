@@ -157,7 +157,7 @@ class TestNames:
         ("model", "space", "words"),
         [
             ("lightgmb", None, "did you mean 'lightgbm'"),
-            (["ridge", "ridge"], None, "not all different"),
+            (["ridge", "kernel", "ridge"], None, "'ridge' is given twice"),
             ([], None, "must be a scikit-learn model"),
             (["ridge", "kernel"], ALPHA, "mapping from names"),
             ("auto", ALPHA, "stands for several"),

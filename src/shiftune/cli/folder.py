@@ -99,7 +99,7 @@ class ResultFolder:
 
     def _check_same(self, job: TuneJob) -> None:
         settings = self.settings()
-        earlier, now = self.options(job.options.data).saved(), job.options.saved()
+        earlier, now = self.options(job.options.data).compared(), job.options.compared()
         # Options that read the same file differently imply other data, which is not reported again.
         if all(earlier[name] == now[name] for name in named(TuneOptions, Role.DATA)):
             earlier, now = earlier | {"data": settings["data"]}, now | {"data": job.fingerprint}
@@ -114,14 +114,14 @@ class ResultFolder:
         where = str(self.path / SETTINGS)
         return TuneOptions.from_saved(table, self.settings()["options"], where)
 
-    def complete(self, trials: int) -> dict[str, Any] | None:
-        """Return the content of `BEST` if it has so many trials and no file is missing.
+    def complete(self, trials: int, final: str | None) -> dict[str, Any] | None:
+        """Return the content of `BEST` if it is the result of so many trials, and complete.
 
         `BEST` is removed before any other file is written, and comes back last: where it is, the
         others belong to it.
         """
         best = self._best()
-        if best is None or best["trials"] < trials:
+        if best is None or best["trials"] < trials or best["final"] != final:
             return None
         files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
         return best if all((self.path / name).exists() for name in files) else None
@@ -129,7 +129,7 @@ class ResultFolder:
     def _best(self) -> dict[str, Any] | None:
         if not (self.path / BEST).exists():
             return None
-        return self._read_json(BEST, {"trials", "risk", "params", "model_file"})
+        return self._read_json(BEST, {"trials", "final", "risk", "params", "model_file"})
 
     def finished(self) -> int:
         """Number of finished trials in the journal."""
@@ -168,6 +168,7 @@ class ResultFolder:
             "task": done.table.problem.task,
             "loss": search.loss_.name,
             "fast": done.options.fast,
+            "final": done.options.final,
             "trials": len(finished_trials(search.study_)),
             "best_trial": search.best_index_,
             "params": search.best_params_,

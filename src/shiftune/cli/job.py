@@ -15,7 +15,7 @@ from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import expand_auto, ready_model, space_entries, space_from_entries
 from shiftune.search import ShiftSearch
 from shiftune.search.families import table_size
-from shiftune.search.settings import check_search
+from shiftune.search.settings import check_search, final_for
 from shiftune.spelling import check_choice
 from shiftune.tables import SiteTable, read_as_written, read_file, site_table
 
@@ -93,6 +93,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         model=list(models),
         space=None if space is None else space_entries(space),
         loss=loss.name,
+        final=final_for(search),
     )
     return TuneJob(settled, table, _identifiers(options.data, table), search)
 

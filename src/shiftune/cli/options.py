@@ -11,7 +11,7 @@ import typer
 
 from shiftune import names
 from shiftune.errors import SettingsError, StorageError
-from shiftune.spelling import check_choice
+from shiftune.spelling import check_choice, check_different
 
 READING, SEARCHING, RUNNING = "Table", "Search", "Run"
 
@@ -23,6 +23,8 @@ class Role(Enum):
     """The rows, columns and labels that are read: an argument of `shiftune.tables.site_table`."""
     SEARCH = auto()
     """The model and the trials."""
+    RESULT = auto()
+    """What is made of the trials; saved, but another run may want another result."""
     RUN = auto()
     """Place, pace and output of this run; neither saved nor compared."""
 
@@ -44,7 +46,10 @@ def _name(
 
     def check(value: Any) -> Any:
         if isinstance(value, list):
-            return [check_choice(each, choices, what) for each in value]
+            for each in value:
+                _check_one(each, choices, what)
+            check_different(value, what)
+            return value
         return None if value is None else check_choice(value, choices, what)
 
     def complete(incomplete: str) -> list[str]:
@@ -58,6 +63,15 @@ def _name(
         rich_help_panel=panel,
         show_default=show_default,
     )
+
+
+def _check_one(name: str, choices: Sequence[str], what: str) -> None:
+    """Check a name of an option that can be repeated."""
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and set(parts) <= set(choices):
+        repeated = " ".join(f"--{what} {part}" for part in parts)
+        raise SettingsError(f"--{what} takes one name at a time; repeat it: {repeated}")
+    check_choice(name, choices, what)
 
 
 def _columns(*flags: str, text: str) -> Any:
@@ -277,6 +291,7 @@ class TuneOptions:
             "(best); default: ensemble with the risk estimator adjusted, best otherwise.",
             SEARCHING,
         ),
+        Role.RESULT,
     ] = None
     fast: Annotated[
         bool,
@@ -292,9 +307,15 @@ class TuneOptions:
     as_json: Json = False
 
     def saved(self) -> dict[str, Any]:
-        """Return the settings as JSON holds them: all that later runs must have in common."""
-        found = values_of(self, Role.DATA) | values_of(self, Role.SEARCH)
+        """Return the settings as JSON holds them."""
+        roles = (Role.DATA, Role.SEARCH, Role.RESULT)
+        found = {k: v for role in roles for k, v in values_of(self, role).items()}
         return {k: sorted(v) if isinstance(v, list) else v for k, v in found.items()}
+
+    def compared(self) -> dict[str, Any]:
+        """Return the saved settings that all runs in a folder must have in common."""
+        ours = named(type(self), Role.RESULT)
+        return {name: value for name, value in self.saved().items() if name not in ours}
 
     @classmethod
     def from_saved(cls, data: Path, saved: Mapping[str, Any], where: str) -> Self:

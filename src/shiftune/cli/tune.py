@@ -55,7 +55,7 @@ def tune(options: TuneOptions) -> None:
     folder = ResultFolder(options.out or _default_folder(options))
     job = prepare_job(options, folder.journal)
     new = folder.check(job)
-    best = None if new else folder.complete(options.trials)
+    best = None if new else folder.complete(options.trials, job.options.final)
     console = screen(silent=options.as_json)
     show_table(console, options.data, job.table, job.table.notes, label=options.label)
     if best is not None:
@@ -73,7 +73,7 @@ NO_REPORT = "no report, because packages are missing: pip install 'shiftune[repo
 
 def _default_folder(options: TuneOptions) -> Path:
     stem = options.data.name.split(".", maxsplit=1)[0]
-    models = "-".join(sorted(set(options.model))) or "auto"
+    models = "-".join(sorted(options.model)) or "auto"
     return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.target}-{models}"))
 
 

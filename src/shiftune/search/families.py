@@ -23,6 +23,7 @@ from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem.columns import column_kinds
 from shiftune.search.records import DEFAULTS, MODEL
 from shiftune.search.trial import Candidate
+from shiftune.spelling import check_different
 from shiftune.tables import Schema
 
 
@@ -141,8 +142,7 @@ def check_given(given: Any, space: Any) -> None:
             _check_entry(name, entry)
         return
     if isinstance(given, list | tuple) and given and all(isinstance(n, str) for n in given):
-        if len(set(given)) < len(given):
-            raise SettingsError(f"the models {list(given)} are not all different")
+        check_different(given, "model")
         return
     raise SettingsError(
         "the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), 'auto', "
