@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,7 +84,7 @@ class TestStore:
         found = store.get(0)
         assert found.unseen is found.known
         if store.folder is not None:
-            assert (store.folder / "0.npz").stat().st_size < 9000
+            assert (store.folder / "0.npz").stat().st_size < 10_000
 
     def test_put_again(self, store):
         for value in (1.0, 2.0):
@@ -122,6 +123,17 @@ def test_files_of_another_study(tmp_path):
     AnswerStore(tmp_path, "one").put(0, Answers(np.ones(2), np.ones(2)))
     assert AnswerStore(tmp_path, "other").get(0) is None
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_another_trial(tmp_path, caplog):
+    store = AnswerStore(tmp_path, "mark")
+    for number in (0, 1):
+        store.put(number, Answers(np.full(2, float(number)), np.ones(2)))
+    shutil.copy(tmp_path / "0.npz", tmp_path / "1.npz")
+    assert store.get(0) is not None
+    assert store.get(1) is None
+    assert "of another trial" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.npz"]
 
 
 def test_no_damage_goes_unnoticed(tmp_path, rng):
@@ -270,12 +282,13 @@ def outcome_of(context, item):
     return Outcome(None, "", 0.0, answers=context)
 
 
-def test_trials_that_fail_when_computed_again():
+def test_trials_that_fail_when_computed_again(caplog):
     answers = Answers(np.ones(2), np.ones(2))
     store = AnswerStore(None)
     items = {3: "fine", 4: "dies", 5: "fails", 6: "fine"}
     found = complete_answers(store, items, lambda: Workers(outcome_of, answers))
     assert list(found) == [3, 6]
+    assert "computing again the answers of 4 trials" in caplog.text
     assert store.get(6) is not None
 
 

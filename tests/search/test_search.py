@@ -25,6 +25,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -346,6 +347,25 @@ class TestScikitLearn:
     def test_not_fitted(self):
         with pytest.raises(ProblemError, match="not been fitted"):
             make(Ridge(), ALPHA).predict(np.zeros((2, 1)))
+
+    @pytest.mark.parametrize("name", ["members_", "predictor_", "risk_", "trials_", "study_"])
+    def test_results_before_the_fit(self, name):
+        search = make(Ridge(), ALPHA)
+        with pytest.raises(NotFittedError, match=r"has not been fitted; call fit first"):
+            getattr(search, name)
+        assert not hasattr(search, name)
+        assert not hasattr(pickle.loads(pickle.dumps(search)), name)
+
+    def test_names_that_do_not_exist(self, toy):
+        search = make(Ridge(), ALPHA, n_trials=1)
+        for name in ("member", "_members_"):
+            with pytest.raises(AttributeError, match=f"no attribute '{name}'") as raised:
+                getattr(search, name)
+            assert not isinstance(raised.value, NotFittedError)
+        with pytest.raises(
+            AttributeError, match="'ShiftSearch' object has no attribute 'membres_'"
+        ):
+            search.fit(toy.problem).membres_  # noqa: B018
 
 
 class TestWinner:

@@ -11,6 +11,7 @@ import numpy as np
 from shiftune.atomic_write import PART, atomic_write
 from shiftune.evaluate.answers import Answers
 from shiftune.search.records import ANSWERS_BYTES, MODEL
+from shiftune.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,14 +34,15 @@ class AnswerStore:
     """Answers by the number of their trial.
 
     Files are written completely or not at all, and their zip format has checksums: a damaged file
-    counts as missing and is removed. Where a file cannot be written, the answers stay in memory.
+    counts as missing and is removed, as does one of another trial. Where a file cannot be written,
+    the answers stay in memory.
 
     Parameters
     ----------
     folder : Path or None
         Created with the first file; None keeps all in memory.
     study : str
-        Mark of the study, in every file; files of other studies count as missing.
+        Mark of the study, in every file beside the trial's number.
 
     Examples
     --------
@@ -75,9 +77,13 @@ class AnswerStore:
         if not path.exists():
             return None
         try:
-            return self._read(path)
+            return self._read(path, number)
         except Exception as error:  # zip files and arrays can be damaged in many ways
-            logger.warning("%s is damaged and removed; it is computed again if it is needed", path)
+            logger.warning(
+                "%s is damaged or of another trial, and is removed; it is computed again if it is "
+                "needed",
+                path,
+            )
             logger.debug("%s: %s", path, error)
             path.unlink(missing_ok=True)
             return None
@@ -106,17 +112,18 @@ class AnswerStore:
             np.savez(
                 file,
                 study=np.array(self._study),
+                trial=np.array(number),
                 unseen_share=np.array(answers.unseen_share),
                 answers=both,
                 allow_pickle=False,
             )
 
-    def _read(self, path: Path) -> Answers:
+    def _read(self, path: Path, number: int) -> Answers:
         # NumPy leaves a file open whose directory it cannot read.
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = dict(file)
-        if str(arrays["study"]) != self._study:
-            raise ValueError("it belongs to another study")
+        if (str(arrays["study"]), int(arrays["trial"])) != (self._study, number):
+            raise ValueError("it belongs to another study or trial")
         both = arrays["answers"]
         known = both[0]
         unseen = both[1] if len(both) == 2 else known
@@ -158,7 +165,9 @@ def complete_answers(
     found = {number: store.get(number) for number in items}
     missing = [number for number, answers in found.items() if answers is None]
     if missing:
-        logger.info("computing again the answers of trials %s", missing)
+        logger.warning(
+            "computing again the answers of %s, which are missing", count(len(missing), "trial")
+        )
         with workers() as pool:
             for number in missing:
                 pool.submit(number, items[number])

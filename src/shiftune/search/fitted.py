@@ -55,15 +55,24 @@ class RefittedModel:
     trials_: pd.DataFrame
 
     def _check_fitted(self) -> None:
-        if hasattr(self, "predictor_"):
+        known = vars(self)
+        if "predictor_" in known:
             return
         name = type(self).__name__
-        if len(getattr(self, "trials_", ())):
+        if finished := len(known.get("trials_", ())):
             raise NotFitted(
-                f"the fit of this {name} was stopped after {count(len(self.trials_), 'trial')}; "
+                f"the fit of this {name} was stopped after {count(finished, 'trial')}; "
                 "refit() turns them into a model"
             )
         raise NotFitted(f"this {name} has not been fitted; call fit first")
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain that what `fit` learns is not there yet."""
+            if name.endswith("_") and not name.startswith("_"):
+                self._check_fitted()
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
