@@ -48,6 +48,8 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert best["params"] == ({} if np.isnan(alpha) else pytest.approx({"alpha": alpha}))
     assert trials["risk"].min() == pytest.approx(best["risk"]["value"])
     assert "Expected squared error at A" in output
+    named = " ".join(output.split()).rpartition("In run: ")[2].split(", ")
+    assert set(named) == {path.name for path in out.iterdir()}
     settings = read(out / "settings.json")
     assert settings["options"]["seed"] == 0
     assert settings["runs"][0]["versions"]["python"].startswith("3.")
@@ -245,7 +247,12 @@ def test_help_is_complete(run):
     for name in ("tune", "diagnose", "models", "report", "demo"):
         assert name in output
     output = run("tune", "--help").output
-    for name in ("lightgbm", "variance_reduced", "log_loss", "--drop-unlabelled"):
+    for name in (
+        "--model linear --model lightgbm",
+        "variance_reduced",
+        "log_loss",
+        "--drop-unlabelled",
+    ):
         assert name in output
     flags = [line for line in output.splitlines() if "<bool>" in line]
     assert all("--help" in line for line in flags)  # which is Typer's own

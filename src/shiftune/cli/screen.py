@@ -222,9 +222,10 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     if best.get("label_worth"):
         _more_labels(console, best)
     files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
-    there = [name for name in files if (folder / name).exists()]
+    others = ("settings.json", "study.journal", "study.journal.answers")
+    there = [name for name in (*files, *others) if (folder / name).exists()]
     console.print()
-    console.print(f"In {folder}: {', '.join(there)}, settings.json, study.journal")
+    console.print(f"In {folder}: {', '.join(there)}")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code; load it only if you trust its origin")
 

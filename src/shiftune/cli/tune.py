@@ -38,6 +38,7 @@ def tune(options: TuneOptions) -> None:
     For example:
 
       shiftune tune data.csv --site ward --target A --label ill --model logistic
+      shiftune tune ... --model linear --model lightgbm   # they share the trials
 
     All other sites are sources, which need labels. The target's own labels are ignored, unless
     --use-target-labels is given. Identifiers and constant columns are left out, with a note.
