@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 ARENA = Path(__file__).parents[1] / "benchmarks" / "arena"
-MODULES = ("regret", "tables", "criteria", "pictures", "page", "results")
+MODULES = ("regret", "tables", "criteria", "pictures", "page", "results", "row_file")
 
 
 @pytest.fixture(scope="module")
@@ -305,3 +305,16 @@ def test_results_that_cannot_be_compared_are_refused(arena, tmp_path):
     frame.to_csv(tmp_path / "scores.csv", index=False)
     with pytest.raises(ValueError, match=r"no rows of .'better'"):
         arena.page.write_report(tmp_path, tmp_path / "arena.md", default="better")
+
+
+def test_rows_that_a_file_has_are_known(arena, tmp_path):
+    path = tmp_path / "out" / "rows.csv"
+    make = arena.row_file.RowFile
+    file = make(path, ["dataset", "seed"], ["loss"])
+    assert ("wine, red", 3) not in file
+    file.add({"dataset": "wine, red", "seed": 3, "loss": 0.5})
+    again = make(path, ["dataset", "seed"], ["loss"])
+    assert ("wine, red", 3) in again
+    assert ("wine, red", 4) not in again
+    again.add({"loss": "", "seed": 4, "dataset": "x"})
+    assert path.read_text().splitlines() == ["dataset,seed,loss", '"wine, red",3,0.5', "x,4,"]

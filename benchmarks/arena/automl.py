@@ -33,7 +33,6 @@ run where ``--datasets`` names them.
 from __future__ import annotations
 
 import argparse
-import csv
 import logging
 import math
 import os
@@ -41,9 +40,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +53,8 @@ from autogluon.tabular import TabularPredictor
 from autogluon.tabular.configs.hyperparameter_configs import get_hyperparameter_config
 from cells import answers_of, losses_of
 from flaml import AutoML
-from problems import Problem, problem, real_datasets, targets
+from problems import Problem, cells_in_turn, problem
+from row_file import RowFile
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
@@ -63,7 +62,7 @@ from shiftune.interrupts import deferred
 
 FOLDS = 5
 KEY = ("dataset", "target", "seed", "peer", "budget")
-COLUMNS = (*KEY, "seconds", "cpu_seconds", "loss", "reason")
+FOUND = ("seconds", "cpu_seconds", "loss", "reason")
 
 # Without torch, AutoGluon logs an error for every model when it counts GPUs.
 logging.getLogger("autogluon.common.utils.resource_utils").setLevel(logging.CRITICAL)
@@ -184,24 +183,6 @@ def cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def cells(args: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
-    """Yield data set, target and seed: the first targets of all data sets, then the second."""
-    names = args.datasets or real_datasets()
-    shuffled = [names[i] for i in np.random.default_rng(0).permutation(len(names))]
-    for seed in range(args.first_seed, args.seeds):
-        drawn = [[(name, t, seed) for t in targets(name, args.targets, seed)] for name in shuffled]
-        for turn in zip_longest(*drawn):
-            yield from (cell for cell in turn if cell is not None)
-
-
-def finished(path: Path) -> set[tuple[str, ...]]:
-    """Return the keys of the rows that the file has; start the file if it is not there."""
-    if not path.exists():
-        path.write_text(",".join(COLUMNS) + "\n")
-    with path.open(newline="") as file:
-        return {tuple(row[key] for key in KEY) for row in csv.DictReader(file)}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -214,19 +195,17 @@ def main() -> None:
     parser.add_argument("--peer", nargs="+", default=list(PEERS), choices=PEERS)
     parser.add_argument("--datasets", nargs="+")
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "automl.csv"
-    done = finished(path)
-    for name, target, seed in cells(args):
+    file = RowFile(args.out / "automl.csv", KEY, FOUND)
+    seeds = range(args.first_seed, args.seeds)
+    for name, target, seed in cells_in_turn(args.datasets, args.targets, seeds):
         p = problem(name, target, seed)
         for peer in args.peer:
-            key = (name, p.target, str(seed), peer, f"{args.seconds:g}")
-            if key in done:
+            key = (name, p.target, seed, peer, f"{args.seconds:g}")
+            if key in file:
                 continue
             with deferred():
                 row = dict(zip(KEY, key, strict=True)) | measured(p, seed, peer, args.seconds)
-                with path.open("a", newline="") as file:
-                    csv.DictWriter(file, COLUMNS).writerow(row)
+                file.add(row)
             print(*row.values(), flush=True)
 
 

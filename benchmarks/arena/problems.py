@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,22 @@ def targets(dataset: str, count: int, seed: int) -> list[int]:
     _, _, site, _, _ = table(dataset)
     large = [s for s in np.unique(site) if (site == s).sum() >= FEWEST_TARGET_ROWS]
     return [int(s) for s in rng.permutation(large)[:count]]
+
+
+def cells_in_turn(
+    datasets: Sequence[str] | None, count: int, seeds: Iterable[int]
+) -> Iterator[tuple[str, int, int]]:
+    """Yield data set, target and seed: the first targets of all data sets, then the second.
+
+    The data sets, by default all tables, are shuffled: whenever a run is stopped, what is finished
+    is a fair sample.
+    """
+    names = datasets or real_datasets()
+    shuffled = [names[i] for i in np.random.default_rng(0).permutation(len(names))]
+    for seed in seeds:
+        drawn = [[(name, t, seed) for t in targets(name, count, seed)] for name in shuffled]
+        for turn in zip_longest(*drawn):
+            yield from (cell for cell in turn if cell is not None)
 
 
 def problem(dataset: str, target: int, seed: int) -> Problem:

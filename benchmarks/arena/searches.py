@@ -11,7 +11,6 @@ Rows that the file has are not computed again.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 import warnings
@@ -19,17 +18,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
 from cells import answers_of, losses_of
-from problems import Problem, problem, real_datasets, targets
+from problems import Problem, cells_in_turn, problem
+from row_file import RowFile
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
 
-COLUMNS = ("dataset", "target", "seed", "search", "trials", "seconds", "cpu_seconds", "loss")
+KEY = ("dataset", "target", "seed", "search", "trials")
+FOUND = ("seconds", "cpu_seconds", "loss")
 
 SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
     "naive lightgbm": lambda **options: ShiftSearch("lightgbm", risk="naive", **options),
@@ -50,8 +50,6 @@ def measured(p: Problem, seed: int, name: str, trials: int) -> dict[str, object]
         classes = None if p.task == "regression" else np.unique(y)
         answers = answers_of(search, p.X_target, classes)
     return {
-        "search": name,
-        "trials": trials,
         "seconds": round(time.perf_counter() - start, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
         "loss": float(losses_of(answers, p.y_target, classes).mean()),
@@ -70,29 +68,17 @@ def main() -> None:
     parser.add_argument("--searches", nargs="+", default=list(SEARCHES), choices=SEARCHES)
     parser.add_argument("--datasets", nargs="+")
     args = parser.parse_args()
-    path = args.out / "searches.csv"
-    done = pd.read_csv(path).astype({"target": str}) if path.exists() else None
-    keys = ["dataset", "target", "seed", "search", "trials"]
-    finished = set() if done is None else set(done[keys].itertuples(index=False, name=None))
-    names = args.datasets or list(np.random.default_rng(0).permutation(real_datasets()))
-    for seed in range(args.first_seed, args.seeds):
-        for place in range(args.targets):
-            for dataset in names:
-                found = targets(dataset, args.targets, seed)
-                if place >= len(found):
-                    continue
-                p = problem(dataset, found[place], seed)
-                for name in args.searches:
-                    if (dataset, p.target, seed, name, args.trials) in finished:
-                        continue
-                    row = {"dataset": dataset, "target": p.target, "seed": seed}
-                    row |= measured(p, seed, name, args.trials)
-                    with path.open("a", newline="") as file:
-                        writer = csv.DictWriter(file, COLUMNS)
-                        if file.tell() == 0:
-                            writer.writeheader()
-                        writer.writerow(row)
-                    print(row, flush=True)
+    file = RowFile(args.out / "searches.csv", KEY, FOUND)
+    seeds = range(args.first_seed, args.seeds)
+    for dataset, target, seed in cells_in_turn(args.datasets, args.targets, seeds):
+        p = problem(dataset, target, seed)
+        for name in args.searches:
+            key = (dataset, p.target, seed, name, args.trials)
+            if key in file:
+                continue
+            row = dict(zip(KEY, key, strict=True)) | measured(p, seed, name, args.trials)
+            file.add(row)
+            print(row, flush=True)
 
 
 if __name__ == "__main__":
