@@ -169,6 +169,21 @@ def read(files: dict[str, Path], dataset: str, target: int, seed: int) -> Trials
     )
 
 
+def cells_in(
+    losses: Path, seed: int, families: Sequence[str], kind: str
+) -> dict[tuple[str, int], dict[str, Path]]:
+    """Return the files of all families by data set and target, where every family has one."""
+    generated = {name.replace(" ", "_"): name for name in GENERATED}
+    found: dict[tuple[str, int], dict[str, Path]] = {}
+    for path in sorted(losses.glob(f"*-{seed}.npz")):
+        name, target, family, _ = re.fullmatch(
+            r"(.+)-(\d+)-([a-z]+)-(\d+)\.npz", path.name
+        ).groups()
+        if family in families and (name in generated) == (kind == "generated"):
+            found.setdefault((generated.get(name, name), int(target)), {})[family] = path
+    return {key: files for key, files in found.items() if set(families) <= set(files)}
+
+
 # ---------------------------------------------------------------- what is handed over
 
 
@@ -431,15 +446,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    generated = {name.replace(" ", "_"): name for name in GENERATED}
-    found: dict[tuple[str, int], dict[str, Path]] = {}
-    for path in sorted(args.losses.glob(f"*-{args.seed}.npz")):
-        name, target, family, _ = re.fullmatch(
-            r"(.+)-(\d+)-([a-z]+)-(\d+)\.npz", path.name
-        ).groups()
-        if family in args.families and (name in generated) == (args.kind == "generated"):
-            found.setdefault((generated.get(name, name), int(target)), {})[family] = path
-    whole = {key: files for key, files in found.items() if set(args.families) <= set(files)}
+    whole = cells_in(args.losses, args.seed, args.families, args.kind)
     work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in whole.items()]
     done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
     rows = pd.DataFrame(list(tqdm(done, total=len(work), unit="cell")))

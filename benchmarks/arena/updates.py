@@ -1,0 +1,141 @@
+"""A few labels of the target update the ensemble: losses at hidden targets.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/updates.py --losses FOLDER/losses --seed 31 \
+        --out updates.csv
+
+reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
+by the package's own code, labels rows of the target at random, and writes the loss on its other
+rows with and without the update, the estimated risk of the updated predictor with its interval,
+and what the sources promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from ensembles import DRAWS, LABELS, LOSSES, MOST_LABELLED, Trials, cells_in, naive, read
+from regret import LEVEL
+from tqdm import tqdm
+
+from shiftune.effects import SiteEffects
+from shiftune.evaluate.answers import weighted_mean
+
+FAMILIES = ("trees", "kernel", "linear")
+REPEATS = 5
+
+
+def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
+    """Score one problem with every number of labels."""
+    warnings.simplefilter("ignore")
+    trials = read(files, dataset, target, seed).first(FAMILIES, 24)
+    found = trials.candidates()
+    weights = np.zeros(len(trials.family))
+    weights[found.numbers] = found.weights()
+    members = np.flatnonzero(weights)
+    together = weighted_mean([trials.answers[i] for i in members], weights[members].tolist())
+    loss = LOSSES[trials.task]
+    effects = SiteEffects(
+        trials.by_site(together.unseen),
+        trials.X,
+        trials.y,
+        trials.X_target,
+        loss,
+        trials.classes,
+    )
+    at_target = np.tensordot(weights, trials.target_answers, axes=1)
+    plain = loss(trials.y_target, at_target, trials.classes)
+    relative = naive(trials.first(["trees"], 24)) / plain.mean()
+    rows = []
+    for m in (0, *LABELS):
+        if m > MOST_LABELLED * len(plain):
+            continue
+        promised = np.mean([own.mean() for own in effects.source_losses(m)])
+        for repeat in range(REPEATS if m else 1):
+            rng = np.random.default_rng([seed, target, m, repeat])
+            row = {"dataset": dataset, "target": target, "labels": m, "repeat": repeat}
+            row |= updated(trials, effects, at_target, rng.permutation(len(plain)), m)
+            row["naive"] = relative * row["without"]
+            row["promised"] = promised
+            rows.append(row)
+    return rows
+
+
+def updated(
+    trials: Trials, effects: SiteEffects, at_target: np.ndarray, order: np.ndarray, m: int
+) -> dict[str, float]:
+    """Update with the first m rows; score on the others."""
+    own, others = order[:m], order[m:]
+    rest = effects.role(trials.X_target[others], at_target[others], trials.y_target[others])
+    without = float(effects.row_losses(rest.y, rest.scaled).mean())
+    if not m:
+        risk, with_labels = trials.fitted.estimate(effects.source_losses(0)), without
+    else:
+        update = effects.update(trials.X_target[own], at_target[own], trials.y_target[own])
+        scaled = rest.scaled + update.effect.at(rest.Z)
+        with_labels = float(effects.row_losses(rest.y, scaled).mean())
+        risk = trials.fitted.estimate([*update.source_losses, update.own_losses])
+    low, high = risk.interval(0.9)
+    return {
+        "without": without,
+        "with": with_labels,
+        "estimate": risk.value,
+        "low": low,
+        "high": high,
+        "updates": effects.spread(m).intercept if m else 0.0,
+    }
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return percent by number of labels: means over cells, then tables, bootstrapped."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for m, part in rows.groupby("labels"):
+        by = part.groupby("dataset")
+        percent = 100 * (part["with"] / part["naive"] - 1)
+        against = 100 * (part["with"] / part["without"] - 1)
+        means = percent.groupby(part["dataset"]).mean().to_numpy()
+        changes = against.groupby(part["dataset"]).mean()
+        draws = means[rng.integers(0, len(means), (DRAWS, len(means)))].mean(axis=1)
+        low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+        covers = part["with"].between(part["low"], part["high"])
+        found[m] = {
+            "tables": by.ngroups,
+            "%": means.mean(),
+            "low": low,
+            "high": high,
+            "worst": means.max(),
+            "% of no labels": changes.mean(),
+            "worst of no labels": changes.max(),
+            "its table": changes.idxmax(),
+            "covered": covers.groupby(part["dataset"]).mean().mean(),
+            "estimate / truth": (part["estimate"] / part["with"]).median(),
+            "half width": ((part["high"] - part["low"]) / 2 / part["with"]).median(),
+        }
+    return pd.DataFrame(found).T
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--losses", type=Path, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    cells = cells_in(args.losses, args.seed, FAMILIES, "real")
+    work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in cells.items()]
+    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
+    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
+    rows = rows.sort_values(["dataset", "target", "labels", "repeat"], ignore_index=True)
+    rows.to_csv(args.out, index=False, float_format="%.6g")
+    print(summary(rows).round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Sources in the target's role: what labels would have done there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftune import interrupts
+from shiftune.effects.posterior import Posterior, posterior
+from shiftune.effects.terms import Spread
+
+Floats = NDArray[np.float64]
+
+# Loss of every row: from labels and answers on the scale of the effects.
+RowLosses = Callable[[NDArray[Any], Floats], Floats]
+
+DRAWS = 5
+# Of a source's rows that are labelled; the others are predicted.
+MOST_LABELLED = 0.6
+# Labels with which a source has a say in how far sites differ.
+FEWEST_LABELS = 3
+# Standard deviations that are tried, in units of a row's own noise.
+INTERCEPTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+SLOPES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
+COLUMNS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Role:
+    """Rows of one site, answered by models that have not seen it.
+
+    Attributes
+    ----------
+    scaled : array of shape (n, K)
+        Answers on the scale of the effects.
+    Z : array of shape (n, p)
+        Terms.
+    y : array of shape (n,)
+        Labels.
+    observed : array of shape (n,)
+        Labels as the effect sees them: values, or the numbers of the classes.
+    noise : float
+        Variance of a value around its answer.
+    """
+
+    scaled: Floats
+    Z: Floats
+    y: NDArray[Any]
+    observed: NDArray[Any]
+    noise: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def effect(self, rows: NDArray[np.intp], spread: Spread) -> Posterior:
+        """Return the effect that some of the rows show."""
+        by_term = spread.by_term(self.Z.shape[1])
+        return posterior(self.scaled[rows], self.Z[rows], self.observed[rows], by_term, self.noise)
+
+    def losses(
+        self,
+        labelled: NDArray[np.intp],
+        others: NDArray[np.intp],
+        spread: Spread,
+        losses: RowLosses,
+    ) -> Floats:
+        """Return the losses of some rows, with the effect that the labelled ones show."""
+        added = self.effect(labelled, spread).at(self.Z[others]) if any(astuple(spread)) else 0.0
+        return losses(self.y[others], self.scaled[others] + added)
+
+
+def drawn(rows: int, labels: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Draw labelled rows and the others, several times; every row is among the others.
+
+    >>> [sorted(map(int, labelled)) for labelled, _ in drawn(5, 1, 0)]
+    [[2], [4], [3], [0], [1]]
+    """
+    order = np.random.default_rng(seed).permutation(rows)
+    labels = min(labels, int(MOST_LABELLED * rows))
+    found = []
+    for draw in range(DRAWS):
+        turned = np.roll(order, -(draw * rows // DRAWS))
+        found.append((turned[:labels], turned[labels:]))
+    return found
+
+
+def played_losses(
+    sources: Sequence[Role], labels: int, spread: Spread, losses: RowLosses, seed: int = 0
+) -> list[Floats]:
+    """Return every row's loss with an effect from labels of other rows of its site.
+
+    k arrays of shape (n_j,): means over the draws in which the row was not labelled. A source
+    that is too small for so many labels gets 60 % of its rows labelled.
+    """
+    interrupts.check()
+    found = []
+    for j, source in enumerate(sources):
+        total, times = np.zeros(len(source)), np.zeros(len(source))
+        for labelled, others in drawn(len(source), labels, seed + j):
+            total[others] += source.losses(labelled, others, spread, losses)
+            times[others] += 1
+        found.append(total / times)
+    return found
+
+
+def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: int = 0) -> Spread:
+    """Learn how far sites differ: the spread with which so many labels help the sources most.
+
+    Intercept, slope and columns are added in turn. Each is taken only where it lowers the mean
+    loss over the sources by more than its standard error.
+    """
+    eligible = [s for s in sources if min(labels, MOST_LABELLED * len(s)) >= FEWEST_LABELS]
+    best = Spread()
+    if len(eligible) < 2:
+        return best
+    unit = float(np.sqrt(np.mean([source.noise for source in eligible])))
+    known: dict[Spread, Floats] = {}
+
+    def means(spread: Spread) -> Floats:
+        if spread not in known:
+            played = played_losses(eligible, labels, spread, losses, seed)
+            known[spread] = np.array([own.mean() for own in played])
+        return known[spread]
+
+    for name, sizes in (
+        ("intercept", INTERCEPTS),
+        ("slope", SLOPES),
+        ("columns", COLUMNS),
+        ("intercept", INTERCEPTS),
+    ):
+        tried = [replace(best, **{name: size * unit}) for size in sizes]
+        winner = min(tried, key=lambda spread: float(means(spread).mean()))
+        gains = means(best) - means(winner)
+        if gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)):
+            best = winner
+    return best

@@ -1,0 +1,160 @@
+"""Effects of sites, learned from the sources' answers, and the update that labels bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from shiftune.effects.playing import Role, learn_spread, played_losses
+from shiftune.effects.posterior import FAR, Posterior
+from shiftune.effects.scale import from_scale, to_scale
+from shiftune.effects.terms import Spread, Terms
+from shiftune.evaluate.losses import Loss
+from shiftune.problem.site import Features
+
+Floats = NDArray[np.float64]
+
+# Updated values stay within the range of the sources' labels, widened by so much of it.
+WIDENED = 0.25
+# Labelled rows are left out of their own effect in at most so many groups.
+MOST_FOLDS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """What the labels of a site change.
+
+    Attributes
+    ----------
+    spread : Spread
+        How far sites differ, as far as so many labels can use it.
+    effect : Posterior
+        Of the site.
+    own_losses : array of shape (m,)
+        Of the labelled rows, each with the effect that the others show.
+    source_losses : k arrays of shape (n_j,)
+        Of the sources' rows, with as many labels of other rows of their site.
+    """
+
+    spread: Spread
+    effect: Posterior
+    own_losses: Floats
+    source_losses: list[Floats]
+
+
+class SiteEffects:
+    """How sites differ in p(y|x), learned from answers of models that have not seen them.
+
+    Parameters
+    ----------
+    answers : k arrays of shape (n_j,) or (n_j, C)
+        Of every source, by models that were trained without it.
+    X : k tables of n_j rows
+    y : k arrays of shape (n_j,)
+    X_target : table
+    loss : Loss
+    classes : array of shape (C,), or None for values
+    seed : int
+        Of the rows that are labelled where a source plays the target.
+
+    Examples
+    --------
+    Sites whose labels lie some way above or below what the model expects:
+
+    >>> from shiftune.evaluate.losses import loss_named
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.normal(size=(60, 1)) for _ in range(8)]
+    >>> y = [x[:, 0] + rng.normal(0, 1) + rng.normal(0, 0.2, 60) for x in X]
+    >>> effects = SiteEffects([x[:, 0] for x in X], X, y, X[0], loss_named("squared"), None)
+    >>> new = rng.normal(size=(10, 1))
+    >>> update = effects.update(new, new[:, 0], new[:, 0] + 1.0)
+    >>> update.effect.mean.round(1)[0, 0]
+    np.float64(1.0)
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[NDArray[Any]],
+        X: Sequence[Features],
+        y: Sequence[NDArray[Any]],
+        X_target: Features,
+        loss: Loss,
+        classes: NDArray[Any] | None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.loss, self.classes, self.seed = loss, classes, seed
+        scaled = [to_scale(own) for own in answers]
+        self.terms = Terms().fit([X_target, *X], np.concatenate(scaled))
+        self.limits: tuple[float, float] | None = None
+        self.noise, self.shift = 1.0, 0.0
+        if classes is None:
+            self._learn_values(scaled, y)
+        self.sources = [self.role(*each) for each in zip(X, answers, y, strict=True)]
+        self.spread = lru_cache(maxsize=None)(self._spread)
+
+    def _learn_values(self, scaled: Sequence[Floats], y: Sequence[NDArray[Any]]) -> None:
+        """Learn the labels' range, the noise, and what the loss prefers to the centre.
+
+        A quantile lies beside the centre of its residuals by design; this distance, `shift`, is
+        no effect of a site.
+        """
+        labels = np.concatenate(list(y)).astype(float)
+        low, high = float(labels.min()), float(labels.max())
+        wider = WIDENED * (high - low)
+        self.limits = (low - wider, high + wider)
+        residuals = [own - answer[:, 0] for own, answer in zip(y, scaled, strict=True)]
+        self.noise = float(np.mean([own.var() for own in residuals])) or 1.0
+        within = np.concatenate([own - _centre(own, self.noise) for own in residuals])
+        if within.min() < within.max():
+            best = minimize_scalar(
+                lambda added: float(self.loss(labels, labels - within + added).mean()),
+                bounds=(within.min(), within.max()),
+                method="bounded",
+            )
+            self.shift = -float(best.x)
+
+    def role(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Role:
+        """Return labelled rows of a site with their terms."""
+        scaled = to_scale(answers)
+        observed = y - self.shift if self.classes is None else np.searchsorted(self.classes, y)
+        return Role(scaled, self.terms.transform(X, scaled), y, observed, self.noise)
+
+    def row_losses(self, y: NDArray[Any], scaled: Floats) -> Floats:
+        """Return the losses of answers on the scale of the effects, shape (n,)."""
+        limited = scaled if self.limits is None else np.clip(scaled, *self.limits)
+        return self.loss(y, from_scale(limited), self.classes)
+
+    def _spread(self, labels: int) -> Spread:
+        """Return how far sites differ, as far as so many labels can use it."""
+        return learn_spread(self.sources, labels, self.row_losses, self.seed)
+
+    def source_losses(self, labels: int) -> list[Floats]:
+        """Return the losses of the sources' rows with so many labels of their site."""
+        spread = self.spread(labels) if labels else Spread()
+        return played_losses(self.sources, labels, spread, self.row_losses, self.seed)
+
+    def update(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Update:
+        """Return the effect of a site from some labelled rows, and losses that judge it."""
+        role, rows = self.role(X, answers, y), np.arange(len(y))
+        spread = self.spread(len(y))
+        own = np.empty(len(y))
+        for fold in range(min(len(y), MOST_FOLDS)):
+            left_out = rows % MOST_FOLDS == fold
+            own[left_out] = role.losses(rows[~left_out], rows[left_out], spread, self.row_losses)
+        return Update(spread, role.effect(rows, spread), own, self.source_losses(len(y)))
+
+
+def _centre(residuals: Floats, noise: float) -> float:
+    """Return Huber's centre of residuals."""
+    weights = np.ones(len(residuals))
+    for _ in range(10):
+        centre = float(np.average(residuals, weights=weights))
+        weights = FAR / np.maximum(np.abs(residuals - centre) / np.sqrt(noise), FAR)
+    return centre
