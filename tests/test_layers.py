@@ -34,6 +34,7 @@ ORDER = [
     "evaluate",
     "risk",
     "predictor",
+    "effects",
     "search",
     "baselines",
     "checks",

@@ -122,8 +122,11 @@ class Trials:
     @cached_property
     def losses(self) -> np.ndarray:
         """Losses half by models that know the site, (P, n_val)."""
-        y = np.concatenate(self.y)
-        return np.array([a.losses(y, LOSSES[self.task], self.classes) for a in self.answers])
+        return np.array([self.losses_of(answers) for answers in self.answers])
+
+    def losses_of(self, answers: Answers) -> np.ndarray:
+        """Return the losses of answers to all validation rows, (n_val,)."""
+        return answers.losses(np.concatenate(self.y), LOSSES[self.task], self.classes)
 
     def candidates(self, trust: float | None = None) -> Candidates:
         """Return the package's chooser."""
@@ -228,7 +231,8 @@ def gated(sure: bool) -> Callable[[Trials], float]:
 
     def handed(trials: Trials) -> float:
         found = trials.candidates()
-        apart = found.nested_losses() - found.nested_losses(rounds=1)
+        apart = trials.losses_of(found.nested_answers())
+        apart -= trials.losses_of(found.nested_answers(rounds=1))
         by_site = np.array([own.mean() for own in trials.by_site(apart)])
         worse = float(trials.shares @ by_site)
         error = by_site.std(ddof=1) / np.sqrt(len(by_site)) if len(by_site) > 1 else np.inf
@@ -261,7 +265,7 @@ def by_budget(trials: Trials, total: int) -> Trials:
 
 def estimated(trials: Trials) -> dict[str, float]:
     """Estimate the ensemble's risk from its nested losses: adjusted, and mean over the sites."""
-    nested = trials.candidates().nested_losses()
+    nested = trials.losses_of(trials.candidates().nested_answers())
     risk = trials.fitted.estimate(trials.by_site(nested))
     low, high = risk.interval(0.9)
     return {

@@ -43,7 +43,6 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
         trials.by_site(together.unseen),
         trials.X,
         trials.y,
-        trials.X_target,
         loss,
         trials.classes,
     )

@@ -236,9 +236,9 @@ def test_an_interrupt_while_members_are_chosen(toy, monkeypatch):
     better_half = choice._better_half
     monkeypatch.setattr(choice, "_better_half", interrupted)
     judged = []
-    nested = Candidates.nested_losses
+    nested = Candidates.nested_answers
     monkeypatch.setattr(
-        Candidates, "nested_losses", lambda *args: judged.append(0) or nested(*args)
+        Candidates, "nested_answers", lambda *args: judged.append(0) or nested(*args)
     )
     search = stopped(make(Ridge()), toy.problem)
     assert not judged

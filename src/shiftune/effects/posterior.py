@@ -104,7 +104,7 @@ def _of_values(residuals: Floats, design: Floats, noise: float) -> tuple[Floats,
         mean = np.linalg.solve(precision, weighted @ residuals / noise)
         left = np.abs(residuals - design @ mean) / np.sqrt(noise)
         weights = FAR / np.maximum(left, FAR)
-    return mean[None], precision[None]
+    return np.asarray(mean)[None], np.asarray(precision)[None]
 
 
 def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -119,4 +119,4 @@ def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> tuple[Fl
         effects = effects + STEP * steps
         if np.max(np.abs(steps), initial=0.0) < CLOSE:
             break
-    return effects, precisions
+    return np.asarray(effects), np.asarray(precisions)

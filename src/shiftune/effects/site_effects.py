@@ -16,7 +16,8 @@ from shiftune.effects.posterior import FAR, Posterior
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
 from shiftune.evaluate.losses import Loss
-from shiftune.problem.site import Features
+from shiftune.problem.site import Features, stacked
+from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
 
@@ -57,9 +58,10 @@ class SiteEffects:
         Of every source, by models that were trained without it.
     X : k tables of n_j rows
     y : k arrays of shape (n_j,)
-    X_target : table
     loss : Loss
     classes : array of shape (C,), or None for values
+    schema : Schema or None
+        Of the columns; None for arrays of numbers.
     seed : int
         Of the rows that are labelled where a source plays the target.
 
@@ -71,7 +73,7 @@ class SiteEffects:
     >>> rng = np.random.default_rng(0)
     >>> X = [rng.normal(size=(60, 1)) for _ in range(8)]
     >>> y = [x[:, 0] + rng.normal(0, 1) + rng.normal(0, 0.2, 60) for x in X]
-    >>> effects = SiteEffects([x[:, 0] for x in X], X, y, X[0], loss_named("squared"), None)
+    >>> effects = SiteEffects([x[:, 0] for x in X], X, y, loss_named("squared"), None)
     >>> new = rng.normal(size=(10, 1))
     >>> update = effects.update(new, new[:, 0], new[:, 0] + 1.0)
     >>> update.effect.mean.round(1)[0, 0]
@@ -83,15 +85,15 @@ class SiteEffects:
         answers: Sequence[NDArray[Any]],
         X: Sequence[Features],
         y: Sequence[NDArray[Any]],
-        X_target: Features,
         loss: Loss,
         classes: NDArray[Any] | None,
+        schema: Schema | None = None,
         *,
         seed: int = 0,
     ) -> None:
         self.loss, self.classes, self.seed = loss, classes, seed
         scaled = [to_scale(own) for own in answers]
-        self.terms = Terms().fit([X_target, *X], np.concatenate(scaled))
+        self.terms = Terms(schema).fit(stacked(X), np.concatenate(scaled))
         self.limits: tuple[float, float] | None = None
         self.noise, self.shift = 1.0, 0.0
         if classes is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.effects.scale import strength
+from shiftune.models.preparation import preparation
 from shiftune.problem.site import Features
-from shiftune.rows.encoding import RowEncoder
+from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
 
@@ -43,46 +43,46 @@ class Spread:
 
 
 class Terms:
-    """Terms of the effect for rows of any site.
+    """Terms of the effect for rows of any site: 1, the answer, the columns as numbers.
 
-    Attributes
+    Parameters
     ----------
-    centre_, width_ : float
-        Mean and standard deviation of the sources' answers, on the scale of the effects.
-    encoder_ : RowEncoder
-        Of the columns.
-    names_ : list of str
-        "intercept", "slope", and the encoded columns by number.
+    schema : Schema or None
+        Of the columns; None for arrays of numbers.
 
     Examples
     --------
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> Terms().fit([X, X], X).transform(X, X).round(2)
-    array([[ 1.  , -1.34, -1.6 ],
-           [ 1.  , -0.45, -0.53],
-           [ 1.  ,  0.45,  0.53],
-           [ 1.  ,  1.34,  1.6 ]])
+    >>> Terms(None).fit(X, X).transform(X, X).round(2)
+    array([[ 1.  , -1.34, -1.34],
+           [ 1.  , -0.45, -0.45],
+           [ 1.  ,  0.45,  0.45],
+           [ 1.  ,  1.34,  1.34]])
     """
 
-    encoder_: RowEncoder
     centre_: float
     width_: float
 
-    def fit(self, tables: Sequence[Features], scaled: Floats) -> Self:
-        """Learn units from the rows of the target (first) and of all sources, and their answers."""
-        self.encoder_ = RowEncoder().fit(tables)
+    def __init__(self, schema: Schema | None) -> None:
+        self.preparation = preparation(schema)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the terms."""
+        columns = self.preparation[-1].get_feature_names_out()
+        return ["intercept", "slope", *(str(name).split("__")[-1] for name in columns)]
+
+    def fit(self, X: Features, scaled: Floats) -> Self:
+        """Learn units from the rows of all sources and their answers."""
+        self.preparation.fit(X)
         answers = strength(scaled)
         self.centre_, self.width_ = float(answers.mean()), float(answers.std())
         return self
 
     def transform(self, X: Features, scaled: Floats) -> Floats:
-        """Return the terms of rows with these answers, shape (n, 2 + encoded columns)."""
-        Z = np.clip(self.encoder_.transform(X), -MOST_UNITS, MOST_UNITS)
+        """Return the terms of rows with these answers, shape (n, 2 + columns)."""
+        Z = np.asarray(self.preparation.transform(X), dtype=float)
         slope = (strength(scaled) - self.centre_) / (self.width_ or 1.0)
-        return np.column_stack(
-            [
-                np.ones(len(Z)),
-                np.clip(slope, -MOST_UNITS, MOST_UNITS),
-                Z / np.sqrt(max(Z.shape[1], 1)),
-            ]
-        )
+        both = np.clip(np.column_stack([slope, Z]), -MOST_UNITS, MOST_UNITS)
+        both[:, 1:] /= np.sqrt(max(Z.shape[1], 1))
+        return np.column_stack([np.ones(len(Z)), both])

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Terms
+from shiftune.evaluate.fitting import fit
 
 Floats = NDArray[np.float64]
 
@@ -31,8 +32,7 @@ class _Updated(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a clone of the predictor; the effect stays as it is."""
-        options = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.predictor_ = clone(self.predictor).fit(X, y, **options)
+        self.predictor_ = fit(clone(self.predictor), X, y, sample_weight)
         return self
 
     def _answered(self, X: Any, answers: NDArray[Any]) -> Floats:
@@ -57,8 +57,8 @@ class UpdatedRegressor(RegressorMixin, _Updated):  # type: ignore[misc]
     --------
     >>> from sklearn.dummy import DummyRegressor
     >>> X = np.zeros((4, 1))
-    >>> terms = Terms().fit([X, X], np.ones((4, 1)))
-    >>> model = UpdatedRegressor(DummyRegressor(), terms, np.array([[2.0, 0.0]]))
+    >>> terms = Terms(None).fit(X, np.ones((4, 1)))
+    >>> model = UpdatedRegressor(DummyRegressor(), terms, np.array([[2.0, 0.0, 0.0]]))
     >>> model.fit(X, np.ones(4)).predict(X[:1])
     array([3.])
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import Loss
-from shiftune.predictor.selection import ROUNDS, Candidates
+from shiftune.predictor.selection import Candidates
 from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import Estimate, RiskEstimate
@@ -37,11 +37,14 @@ class Choice:
     gain : Estimate or None
         Risk of the best single trial less that of the ensemble, paired row by row, both judged on
         sites that had no say. None where no ensemble was tried.
+    answers : Answers or None
+        On the validation rows; of an ensemble, by members that were chosen without the site.
     """
 
     weights: dict[int, float]
     risk: RiskEstimate
     gain: Estimate | None = None
+    answers: Answers | None = None
 
 
 def choose(
@@ -75,17 +78,18 @@ def choose(
     row_shares = estimator.row_shares(_better_half(alone.risk, answers, data, loss), alone.risk)
     candidates = Candidates(answers, data.y_validation, row_shares, loss, data.classes)
 
-    def judged(rounds: int) -> RiskEstimate:
-        nested = data.by_site(candidates.nested_losses(rounds))
-        return shared_alike(estimate(nested), alone.risk)
+    def judged(nested: Answers) -> RiskEstimate:
+        losses = nested.losses(candidates.y, loss, data.classes)
+        return shared_alike(estimate(data.by_site(losses)), alone.risk)
 
-    together, single = judged(ROUNDS), judged(1)
+    nested = candidates.nested_answers()
+    together, single = judged(nested), judged(candidates.nested_answers(1))
     gain = single.minus(together)
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
         same = candidates.members(candidates.weights(rounds=1)) == alone.weights
-        return Choice(alone.weights, single if same else alone.risk, gain)
-    return Choice(candidates.members(weights), together, gain)
+        return replace(alone, risk=single if same else alone.risk, gain=gain)
+    return Choice(candidates.members(weights), together, gain, nested)
 
 
 def _better_half(

@@ -129,25 +129,26 @@ class Candidates:
         order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0]
         return {self.numbers[i]: float(weights[i]) for i in order}
 
-    def losses(self, weights: Floats, rows: NDArray[np.bool_] | None = None) -> Floats:
-        """Losses of a weighted mean of the candidates, shape (n,), or on some of the rows."""
-        rows = np.ones(len(self.y), dtype=bool) if rows is None else rows
+    def mean(self, weights: Floats, rows: NDArray[np.bool_]) -> Answers:
+        """Answers of a weighted mean of the candidates to some of the rows."""
         members = np.flatnonzero(weights)
         answers = [self.answers[i].rows(rows) for i in members]
-        mean = weighted_mean(answers, weights[members].tolist())
-        return mean.losses(self.y[rows], self.loss, self.classes)
+        return weighted_mean(answers, weights[members].tolist())
 
-    def nested_losses(self, rounds: int = ROUNDS) -> Floats:
-        """Losses of ensembles on sites that had no say in the choice of members, shape (n,).
+    def nested_answers(self, rounds: int = ROUNDS) -> Answers:
+        """Answers of ensembles to rows of sites that had no say in the choice of members.
 
         Every fold of sites is left out once; the models are those of the trials, so nothing is
         fitted again. With a single site that counts its rows are dealt to two folds.
         """
-        losses = np.empty(len(self.y))
+        first = self.answers[0]
+        known = np.empty(first.known.shape)
+        unseen = known if first.unseen is first.known else known.copy()
         for fold in range(int(self.folds.max()) + 1):
             rows = self.folds == fold
-            losses[rows] = self.losses(self.weights(fold, rounds), rows)
-        return losses
+            mean = self.mean(self.weights(fold, rounds), rows)
+            known[rows], unseen[rows] = mean.known, mean.unseen
+        return Answers(known, unseen, first.unseen_share)
 
     def _criterion(self, together: Answers, size: int) -> Floats:
         """Return each fold's part of the criterion, for answers of several models end to end."""

@@ -104,11 +104,14 @@ def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
     >>> X.shape, y
     ((4, 1), array([0, 1, 0, 1]))
     """
-    frames = [site.X for site in sites]
-    y = np.concatenate([site.labels for site in sites])
-    if isinstance(frames[0], pd.DataFrame):
-        return pd.concat(frames, ignore_index=True), y  # type: ignore[arg-type]
-    return np.concatenate(frames), y
+    return stacked([site.X for site in sites]), np.concatenate([site.labels for site in sites])
+
+
+def stacked(tables: Sequence[Features]) -> Features:
+    """Stack the rows of tables with the same columns."""
+    if isinstance(tables[0], pd.DataFrame):
+        return pd.concat(tables, ignore_index=True)  # type: ignore[arg-type]
+    return np.concatenate(tables)
 
 
 def rows_of(values: Any, which: NDArray[Any]) -> Any:

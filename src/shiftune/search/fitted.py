@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
@@ -27,6 +28,7 @@ from shiftune.search.gp.bound import lowest_plausible_value
 from shiftune.search.label_worth import COUNTS, label_worth
 from shiftune.search.records import finished_trials
 from shiftune.search.result import SearchResult
+from shiftune.search.updating import Updated, update
 from shiftune.wording import count
 
 if TYPE_CHECKING:
@@ -108,7 +110,11 @@ class FittedSearch(RefittedModel):
         values = self.result_.context.data.classes is None
         task: Task = "regression" if values else "classification"
         vote = self.result_.loss.needs == "predict"
-        return ensemble_of(models, list(weights.values()), task, vote=vote)
+        predictor = ensemble_of(models, list(weights.values()), task, vote=vote)
+        updated = self.result_.updated
+        if updated is None:
+            return predictor
+        return clone(updated.predictor_.set_params(predictor=predictor))
 
     def _model(self, number: int) -> Any:
         """Return the model of a trial, not fitted yet."""
@@ -118,8 +124,13 @@ class FittedSearch(RefittedModel):
         return seeded(family.estimator, self.result_.settings.random_state).set_params(**params)
 
     def _fitted(self, model: Any) -> Any:
-        """Fit a model on all rows of all sources."""
-        sites = self.result_.problem.labelled_sites
+        """Fit a model on all rows of all sources.
+
+        Labelled rows of the target train it as well, unless they update the predictor: they would
+        count twice.
+        """
+        problem, updated = self.result_.problem, self.result_.updated
+        sites = problem.labelled_sites if updated is None else problem.sources
         X, y = pooled(sites)
         return fit(
             model, X, y, self.result_.settings.weights_for_training(self.result_.ratio, sites)
@@ -130,7 +141,7 @@ class FittedSearch(RefittedModel):
         """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
         chosen = self._result().chosen
         if list(self.result_.choice.weights) == [chosen]:
-            return self.predictor_
+            return getattr(self.predictor_, "predictor_", self.predictor_)
         return self._fitted(self._model(chosen))
 
     # ---------------------------------------------------------------- figures as data
@@ -181,6 +192,26 @@ class FittedSearch(RefittedModel):
             variance_best_estimated=risk.variance,
             delta=delta,
         )
+
+    def update(self, X: Any, y: ArrayLike) -> Updated:
+        """Update the predictor by labels of some rows of the target, without a new search.
+
+        The site's own effect is added to the answers of `predictor_`: as much of it as so many
+        labels can show, given how far the sources differ (`shiftune.effects`).
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (m, d)
+            Rows of the target.
+        y : array of shape (m,)
+
+        Returns
+        -------
+        Updated
+            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`, `effect_`.
+            The search itself stays as it is; labels that it had count as well.
+        """
+        return update(self._result(), self.predictor_, X, y)
 
     def label_worth(
         self, counts: int | Sequence[int] = COUNTS, *, level: float = 0.95

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
+from shiftune.effects import SiteEffects
 from shiftune.errors import ProblemError
 from shiftune.evaluate.losses import Loss
 from shiftune.predictor.choice import Choice
@@ -37,6 +38,7 @@ from shiftune.search.records import (
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.unused_families import notes_on_unused
+from shiftune.search.updating import Updated, Updater
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -123,7 +125,37 @@ class SearchResult:
     @property
     def risk(self) -> RiskEstimate:
         """Estimate for what is handed over."""
-        return self.choice.risk
+        return self.choice.risk if self.updated is None else self.updated.risk_
+
+    @cached_property
+    def updater(self) -> Updater:
+        """What the search knows about differences between sites."""
+        return Updater(
+            self.problem,
+            self.families,
+            self.settings,
+            self.context,
+            self.loss,
+            self.choice.answers,
+        )
+
+    @cached_property
+    def effects(self) -> SiteEffects:
+        """Effects of the sources, from which that of the target is learned."""
+        return self.updater.effects
+
+    @cached_property
+    def updated(self) -> Updated | None:
+        """Update by the labelled rows of the problem; None where there are none, or they cannot.
+
+        Its predictor is what is handed over, not fitted yet.
+        """
+        few, updater = self.problem.labelled_target, self.updater
+        if few is None or updater.obstacle:
+            return None
+        assert updater.answers is not None  # without answers there is an obstacle
+        answers = updater.answers.known[-len(few) :]
+        return updater.updated(self.effects, None, few.X, answers, few.labels)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

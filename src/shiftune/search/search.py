@@ -370,9 +370,12 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         best = best_trial(trials, risks)
         if best is None:
             raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
-        alone = Choice({best: 1.0}, risks[best])
-        answers = {} if final_for(self) == "best" else self._answers(candidates(trials))
-        if len(answers) < 2:
-            return alone
         context = self.context_
-        return choose(alone, answers, context.data, self.loss_, context.risk, context.estimate)
+        single = final_for(self) == "best"
+        answers = self._answers([best] if single else candidates(trials))
+        choice = Choice({best: 1.0}, risks[best], answers=answers.get(best))
+        if len(answers) > 1:
+            choice = choose(
+                choice, answers, context.data, self.loss_, context.risk, context.estimate
+            )
+        return choice

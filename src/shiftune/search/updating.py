@@ -1,0 +1,235 @@
+"""Update of what a search hands over, by a few labels of the target."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from shiftune.effects import SiteEffects, Update, UpdatedClassifier, UpdatedRegressor
+from shiftune.errors import DataWarning, OverlapWarning, SettingsError
+from shiftune.evaluate.answers import Answers
+from shiftune.models.preparation import ColumnReader
+from shiftune.problem import ShiftProblem, Site
+from shiftune.problem.site import Features, rows_of, stacked
+from shiftune.risk.result import Estimate, RiskEstimate
+from shiftune.search.families import Families, schema_of
+
+if TYPE_CHECKING:
+    from shiftune.evaluate.losses import Loss
+    from shiftune.search.evaluation_settings import EvaluationSettings
+    from shiftune.search.result import SearchResult
+    from shiftune.search.trial import TrialContext
+    from shiftune.tables import Schema
+
+Floats = NDArray[np.float64]
+
+FEWEST_SOURCES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Updated:
+    """Predictor of a site, updated by labels of some of its rows.
+
+    Attributes
+    ----------
+    predictor_ : estimator
+        `UpdatedRegressor` or `UpdatedClassifier`.
+    risk_ : RiskEstimate
+        Of `predictor_`: from the sources, each updated by as many labels of its own, and from the
+        labelled rows, each predicted with the effect that the others show.
+    before_ : RiskEstimate
+        Of the predictor without the update, from the same rows, all by models that have not seen
+        their site.
+    effect_ : DataFrame
+        Of the site: a row per term (and class), with estimate, standard deviation, and standard
+        deviation between sites.
+    labels_ : int
+        Number of labelled rows.
+    """
+
+    predictor_: Any
+    risk_: RiskEstimate
+    before_: RiskEstimate
+    effect_: pd.DataFrame
+    labels_: int
+
+    @property
+    def gain_(self) -> Estimate:
+        """Risk without the update less that with it, paired."""
+        return self.before_.minus(self.risk_)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the probabilities."""
+        return np.asarray(self.predictor_.classes_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the updated predictor."""
+        return np.asarray(self.predictor_.predict(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict probabilities with the updated predictor."""
+        return np.asarray(self.predictor_.predict_proba(X))
+
+
+class Updater:
+    """What a search knows about differences between sites.
+
+    Parameters
+    ----------
+    problem, families, settings, context, loss : of the search
+    answers : Answers or None
+        Of what is handed over, on the validation rows.
+    """
+
+    def __init__(
+        self,
+        problem: ShiftProblem,
+        families: Families,
+        settings: EvaluationSettings,
+        context: TrialContext,
+        loss: Loss,
+        answers: Answers | None,
+    ) -> None:
+        self.problem, self.settings, self.context, self.loss = problem, settings, context, loss
+        self.families, self.answers = families, answers
+
+    @property
+    def obstacle(self) -> str:
+        """Reason why labels cannot update the predictor; empty if they can."""
+        answers, classes = self.answers, self.context.data.classes
+        if self.settings.risk.target_trains or answers is None or not answers.unseen_share:
+            return (
+                "there are no answers of models that have not seen the site; search with "
+                "risk='adjusted' and its own plan of fits"
+            )
+        if len(self.problem.sources) < FEWEST_SOURCES:
+            return (
+                f"there are {len(self.problem.sources)} sources, and at least {FEWEST_SOURCES} are "
+                "needed to see how far sites differ"
+            )
+        if classes is not None and self.loss.needs == "predict":
+            return (
+                f"the loss {self.loss.name} is of predicted classes, and an effect needs "
+                "probabilities; search with loss='log_loss' or 'brier'"
+            )
+        return ""
+
+    @property
+    def effects(self) -> SiteEffects:
+        """Effects of the sources."""
+        if self.obstacle:
+            raise SettingsError(f"labels cannot update this predictor: {self.obstacle}")
+        assert self.answers is not None  # without answers there is an obstacle
+        data, names = self.context.data, self.problem.names
+        rows = [data.validation_rows([name]) for name in names]
+        return SiteEffects(
+            [self.answers.unseen[own] for own in rows],
+            [rows_of(data.X_validation, own) for own in rows],
+            data.y_validation[: len(names)],
+            self.loss,
+            data.classes,
+            _schema(self.families, self.problem),
+            seed=self.settings.random_state,
+        )
+
+    def estimate(self, of_sources: Sequence[Floats], own: Floats | None = None) -> RiskEstimate:
+        """Estimate the risk from losses of the sources, and of labelled rows of the target."""
+        names = [*self.problem.names, self.problem.target.name]
+        losses = list(of_sources) if own is None else [*of_sources, own]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
+            risk = self.context.risk.estimate(losses, names=names[: len(losses)])
+        return risk.condensed()
+
+    def updated(
+        self, effects: SiteEffects, predictor: Any, X: Features, answers: Any, y: NDArray[Any]
+    ) -> Updated:
+        """Return the predictor, updated by labelled rows that it has answered.
+
+        `predictor` is fitted, or it will be.
+        """
+        update = effects.update(X, answers, y)
+        role = effects.role(X, answers, y)
+        own = effects.row_losses(role.y, role.scaled)
+        return Updated(
+            with_effect(predictor, effects, update),
+            self.estimate(update.source_losses, update.own_losses),
+            self.estimate(effects.source_losses(0), own),
+            _table(effects, update),
+            len(y),
+        )
+
+
+def update(result: SearchResult, predictor: Any, X: Any, y: ArrayLike) -> Updated:
+    """Update a fitted predictor by labelled rows, in addition to those that the search had."""
+    problem, updater = result.problem, result.updater
+    few = _read(problem, X, y)
+    if problem.labelled_target is not None:
+        few = _together(problem.labelled_target, few)
+    base = getattr(predictor, "predictor_", predictor)
+    method = "predict" if result.context.data.classes is None else "predict_proba"
+    answers = np.asarray(getattr(base, method)(few.X))
+    if method == "predict":
+        answers = answers.reshape(-1)
+    return updater.updated(result.effects, base, few.X, answers, few.labels)
+
+
+def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
+    """Check labelled rows as `ShiftProblem` checks them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # about the sources, raised before
+        read = ShiftProblem.from_sites(
+            {site.name: (site.X, site.labels) for site in problem.sources},
+            problem.target.X,
+            labelled_target=(X, y),
+            target_name=problem.target.name,
+            task=problem.task,
+        )
+    assert read.labelled_target is not None  # it was given
+    return read.labelled_target
+
+
+def _together(earlier: Site, later: Site) -> Site:
+    y = np.concatenate([earlier.labels, later.labels])
+    return Site(earlier.name, stacked([earlier.X, later.X]), y)
+
+
+def with_effect(predictor: Any, effects: SiteEffects, update: Update) -> Any:
+    """Return an estimator that adds the effect; fitted if the predictor is."""
+    kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
+    model = kind(predictor, effects.terms, update.effect.mean, effects.limits)
+    if effects.classes is not None:
+        model.classes_ = effects.classes
+    model.predictor_ = predictor
+    return model
+
+
+def _schema(families: Families, problem: ShiftProblem) -> Schema | None:
+    """Return the schema by which the models read columns, or that of the problem."""
+    for family in families.values():
+        for part in family.estimator.get_params().values():
+            if isinstance(part, ColumnReader):
+                return part.schema
+    return schema_of(problem)
+
+
+def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
+    names, classes = effects.terms.names, effects.classes
+    of_class = {} if classes is None else {"class": np.repeat(classes, len(names))}
+    found = pd.DataFrame(
+        of_class
+        | {
+            "term": names * len(update.effect.mean),
+            "estimate": update.effect.mean.ravel(),
+            "deviation": update.effect.deviation.ravel(),
+            "between_sites": np.tile(update.spread.by_term(len(names)), len(update.effect.mean)),
+        }
+    )
+    return found.set_index([*of_class, "term"])

@@ -1,0 +1,129 @@
+"""Labels of the target update what a search hands over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.effects import UpdatedClassifier, UpdatedRegressor
+from shiftune.errors import DataError, SettingsError
+
+SPACE = {"alpha": FloatDistribution(1e-3, 1.0, log=True)}
+OWN = 3.0
+
+
+def sites(count=10, rows=60, seed=0):
+    """Sites whose labels lie some way above or below a common line; the last one is the target."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rows, 2)) for _ in range(count + 1)]
+    apart = [*rng.normal(0, 2, count), OWN]
+    return X, [x[:, 0] + b + rng.normal(0, 0.3, rows) for x, b in zip(X, apart, strict=True)]
+
+
+def problem(few=0, count=10):
+    X, y = sites(count)
+    labelled = {"labelled_target": (X[-1][:few], y[-1][:few])} if few else {}
+    return ShiftProblem.from_sites(list(zip(X[:-1], y[:-1], strict=True)), X[-1], **labelled)
+
+
+def searched(few=0, count=10, **options):
+    return ShiftSearch(Ridge(), SPACE, n_trials=3, progress=False, **options).fit(
+        problem(few, count)
+    )
+
+
+@pytest.fixture(scope="module")
+def search():
+    return searched()
+
+
+@pytest.fixture(scope="module")
+def target():
+    X, y = sites()
+    return X[-1], y[-1]
+
+
+def error(model, X, y):
+    return float(np.mean((model.predict(X) - y) ** 2))
+
+
+def test_ten_labels(search, target):
+    X, y = target
+    before = search.predict(X)
+    updated = search.update(X[:10], y[:10])
+    assert isinstance(updated.predictor_, UpdatedRegressor)
+    assert error(updated, X[10:], y[10:]) < 0.05 * error(search, X[10:], y[10:])
+    assert updated.labels_ == 10
+    assert updated.risk_.value < 0.2 * updated.before_.value
+    # Noise of 0.09 and the posterior variance of an intercept, 0.09 / 10.
+    assert updated.risk_.value == pytest.approx(0.1, abs=0.03)
+    assert updated.gain_.value == pytest.approx(updated.before_.value - updated.risk_.value)
+    assert updated.effect_.loc["intercept", "estimate"] == pytest.approx(OWN, abs=1.2)
+    np.testing.assert_array_equal(search.predict(X), before)  # the search is as it was
+
+
+def test_more_labels_give_more(search, target):
+    X, y = target
+    errors = [error(search.update(X[:m], y[:m]), X[40:], y[40:]) for m in (1, 10, 40)]
+    assert errors[0] > errors[1] >= 0.9 * errors[2]
+
+
+def test_fit_with_labels_updates_by_itself(search, target):
+    X, y = target
+    fitted = searched(few=10)
+    assert isinstance(fitted.predictor_, UpdatedRegressor)
+    assert fitted.risk_ is fitted.result_.updated.risk_
+    later = search.update(X[:10], y[:10])
+    assert error(fitted, X[10:], y[10:]) == pytest.approx(error(later, X[10:], y[10:]), rel=0.5)
+    assert isinstance(fitted.best_estimator_, Ridge)
+
+
+def test_labels_of_the_search_count_as_well(target):
+    X, y = target
+    assert searched(few=10).update(X[10:15], y[10:15]).labels_ == 15
+
+
+def test_classes():
+    rng = np.random.default_rng(1)
+
+    def site(shift):
+        x = rng.normal(size=(80, 1))
+        return x, np.where(rng.random(80) < 1 / (1 + np.exp(-x[:, 0] - shift)), "yes", "no")
+
+    X, y = site(3.0)
+    given = ShiftProblem.from_sites([site(b) for b in rng.normal(0, 1.5, 9)], X)
+    space = {"C": FloatDistribution(0.1, 10, log=True)}
+    search = ShiftSearch(LogisticRegression(), space, n_trials=2, progress=False).fit(given)
+    updated = search.update(X[:20], y[:20])
+    assert isinstance(updated.predictor_, UpdatedClassifier)
+    assert list(updated.classes_) == ["no", "yes"]
+    rest = y[20:] == "yes"
+    assert (
+        updated.predict_proba(X[20:])[rest, 1].mean() > search.predict_proba(X[20:])[rest, 1].mean()
+    )
+    assert set(updated.effect_.index.get_level_values("class")) == {"no", "yes"}
+    with pytest.raises(DataError, match="'perhaps'"):
+        search.update(X[:2], ["yes", "perhaps"])
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "why"),
+    [
+        ({"risk": "naive"}, 10, "have not seen the site"),
+        ({}, 2, "2 sources, and at least 3"),
+    ],
+)
+def test_what_cannot_be_updated(options, count, why, target):
+    found = searched(count=count, **options)
+    with pytest.raises(SettingsError, match=why):
+        found.update(target[0][:5], target[1][:5])
+
+
+def test_wrong_rows(search, target):
+    with pytest.raises(DataError, match="3 columns"):
+        search.update(np.zeros((2, 3)), [0.0, 1.0])
+    with pytest.raises(DataError, match="label"):
+        search.update(target[0][:2], [1.0, np.nan])
