@@ -53,13 +53,17 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
     for m in (0, *LABELS):
         if m > MOST_LABELLED * len(plain):
             continue
-        promised = np.mean([own.mean() for own in effects.source_losses(m)])
+        worth = trials.fitted.estimate(effects.source_losses(0)).minus(
+            trials.fitted.estimate(effects.source_losses(m))
+        )
+        promised = dict(zip(("promised_low", "promised_high"), worth.interval(0.9), strict=True))
+        promised["promised"] = worth.value
         for repeat in range(REPEATS if m else 1):
             rng = np.random.default_rng([seed, target, m, repeat])
             row = {"dataset": dataset, "target": target, "labels": m, "repeat": repeat}
             row |= updated(trials, effects, at_target, rng.permutation(len(plain)), m)
             row["naive"] = relative * row["without"]
-            row["promised"] = promised
+            row |= promised
             rows.append(row)
     return rows
 
@@ -113,6 +117,11 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
             "its table": changes.idxmax(),
             "covered": covers.groupby(part["dataset"]).mean().mean(),
             "estimate / truth": (part["estimate"] / part["with"]).median(),
+            "promise kept": (
+                (part["without"] - part["with"]).between(
+                    part["promised_low"], part["promised_high"]
+                )
+            ).mean(),
             "half width": ((part["high"] - part["low"]) / 2 / part["with"]).median(),
         }
     return pd.DataFrame(found).T

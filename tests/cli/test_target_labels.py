@@ -161,9 +161,9 @@ def test_what_labels_would_buy(visits, folder, tune):
     table.to_csv("three.csv", index=False)
     output = " ".join(tune("three.csv", "--out", "three").output.split())
     assert "estimate ± std. error" in output
-    assert "Labelling 10 / 30 random rows of A would narrow the 95 % interval from ±" in output
+    assert "Labels of 10 / 30 random rows of A are expected to lower" in output
     assert f"({USE})" in output
     visits.assign(ward=table["ward"]).drop(columns="ill").to_csv("aside.csv", index=False)
-    assert "Labelling 10 / 30 random rows of A" in " ".join(tune("aside.csv").output.split())
+    assert "Labels of 10 / 30 random rows of A" in " ".join(tune("aside.csv").output.split())
     worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]
     assert [row["labels"] for row in worth] == [0, 10, 30]

@@ -26,7 +26,8 @@ def sites(rng, intercepts, slopes=0.0):
 
 def effects_of(rng, intercepts, slopes=0.0, loss="squared"):
     named = loss if callable(loss) else loss_named(loss)
-    return SiteEffects(*sites(rng, intercepts, slopes), named, None)
+    answers, X, y = sites(rng, intercepts, slopes)
+    return SiteEffects(answers, X, y, named, None)
 
 
 @pytest.mark.parametrize(("rows", "labels"), [(5, 1), (50, 10), (7, 100), (3, 1), (1, 5)])
@@ -104,7 +105,8 @@ def test_classes():
         return P, x, classes[(rng.random(80) < 1 / (1 + np.exp(-x[:, 0] - shift))).astype(int)]
 
     given = [site(shift) for shift in rng.normal(0, 1.5, SITES)]
-    effects = SiteEffects(*map(list, zip(*given, strict=True)), loss_named("log_loss"), classes)
+    answers, rows, labels = (list(part) for part in zip(*given, strict=True))
+    effects = SiteEffects(answers, rows, labels, loss_named("log_loss"), classes)
     P, X, y = site(2.0)
     update = effects.update(X[:40], P[:40], y[:40])
     added = update.effect.mean[1, 0] - update.effect.mean[0, 0]

@@ -1,4 +1,4 @@
-"""Labels are worth nothing where sites are alike, and something where they differ."""
+"""Labels are worth nothing where sites are alike, and what theory says where they differ."""
 
 from __future__ import annotations
 
@@ -24,52 +24,70 @@ class Constant(RegressorMixin, BaseEstimator):
         return np.full(len(X), self.theta)
 
 
-THETA = {"theta": FloatDistribution(-4, 4)}
+THETA = {"theta": FloatDistribution(-0.01, 0.01)}
 
 
-def searched(spread, sources=8, n=120, **options):
-    """Sites whose labels are centred at places that differ by `spread`."""
+def searched(spread, sources=40, n=120, **options):
+    """Sites whose labels, of variance 1, are centred at places that differ by `spread`."""
     rng = np.random.default_rng(3)
     sites = {
         f"s{j}": (rng.normal(size=(n, 1)), rng.normal(spread * rng.normal(), 1, n))
         for j in range(sources)
     }
-    problem = ShiftProblem.from_sites(sites, rng.normal(size=(100, 1)))
-    return ShiftSearch(Constant(), THETA, n_trials=40, sampler="random", **options).fit(problem)
+    problem = ShiftProblem.from_sites(sites, rng.normal(size=(500, 1)))
+    return ShiftSearch(Constant(), THETA, n_trials=2, sampler="random", **options).fit(problem)
 
 
-def test_where_sites_differ_labels_are_worth_much():
-    """Centres N(0, 1): without labels the excess is about 1 + 1/7, with 100 far less."""
-    worth = searched(1.0).label_worth([10, 100, 1000])
-    assert worth.index.tolist() == [0, 10, 100, 1000]
-    assert 0.5 < worth["excess"][0] < 2.0
-    assert worth["excess"].is_monotonic_decreasing
-    assert worth["excess"][100] < 0.5 * worth["excess"][0]
-    assert worth["half_width"][1000] < worth["half_width"][100] < worth["half_width"][0]
+def test_where_sites_differ_labels_are_worth_what_theory_says():
+    r"""Centres N(0, 1): risk 2 without labels, :math:`1 + 1 / (m + 1)` with m."""
+    worth = searched(1.0).label_worth([10, 20])
+    assert worth.index.tolist() == [0, 10, 20]
+    assert worth["risk"][0] == pytest.approx(2.0, abs=4 * np.sqrt(2 / 40))
+    for m in (10, 20):
+        assert worth["risk"][m] == pytest.approx(1 + 1 / (m + 1), abs=4 * np.sqrt(2 / 1440))
+        assert worth["gain"][m] == pytest.approx(worth["risk"][0] - worth["risk"][m])
+        assert worth["gain_low"][m] < worth["gain"][m] < worth["gain_high"][m]
+    assert worth["half_width"].is_monotonic_decreasing
+
+
+def test_sources_that_are_too_small_promise_no_more():
+    """36 rows are evaluated at every source: 300 labels cannot be played."""
+    worth = searched(1.0).label_worth([100, 300])
+    assert worth["risk"][100] == worth["risk"][300]
 
 
 def test_where_sites_are_alike_they_are_worth_little():
     worth = searched(0.0).label_worth()
-    assert worth["excess"].max() < 0.1
+    assert worth.index.tolist() == [0, 10, 30, 100, 300]
+    assert worth["gain"].abs().max() < 0.02
 
 
-def test_labels_that_are_there_are_not_counted_twice():
-    few = searched(1.0)
-    assert few.label_worth([0]).index.tolist() == [0]
-    assert few.label_worth(10).index.tolist() == [0, 10]
-    low, high = few.risk_.interval(0.95)
-    assert few.label_worth()["half_width"][0] == pytest.approx((high - low) / 2)
+def test_a_search_with_labels():
+    found = searched(1.0)
+    assert found.label_worth([0]).index.tolist() == [0]
+    assert found.label_worth(10).index.tolist() == [0, 10]
+
+
+def test_how_many_labels_are_enough():
+    found = searched(1.0)
+    worth = found.label_worth([10, 20])
+    assert found.labels_for(loss=float(worth["risk"][10])) in (5, 10)
+    assert found.labels_for(width=2 * float(worth["half_width"][20])) in (10, 20)
+    assert found.labels_for(loss=0.0) is None
+    assert found.labels_for(loss=9.0) == 0
+    with pytest.raises(ProblemError, match="width of the interval, the loss, or both"):
+        found.labels_for()
 
 
 @pytest.mark.parametrize(
     ("options", "counts", "message"),
     [
         ({"risk": "naive"}, [10], "risk='adjusted'"),
-        ({"sources": 2}, [10], "at least 3 sources"),
+        ({"sources": 2}, [10], "2 sources, and at least 3"),
         ({}, [-1], "whole numbers"),
         ({}, [], "whole numbers"),
     ],
 )
 def test_mistakes(options, counts, message):
     with pytest.raises(ProblemError, match=message):
-        searched(0.5, **options).label_worth(counts)
+        searched(0.5, **{"sources": 4} | options).label_worth(counts)

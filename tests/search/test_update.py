@@ -58,8 +58,9 @@ def test_ten_labels(search, target):
     assert error(updated, X[10:], y[10:]) < 0.05 * error(search, X[10:], y[10:])
     assert updated.labels_ == 10
     assert updated.risk_.value < 0.2 * updated.before_.value
-    # Noise of 0.09 and the posterior variance of an intercept, 0.09 / 10.
-    assert updated.risk_.value == pytest.approx(0.1, abs=0.03)
+    # Noise 0.09, posterior variance of an intercept 0.09 / 10, and about 0.02 for two slopes from
+    # 420 rows whose sites lie apart with a standard deviation of 2: 2 * 4 / 420.
+    assert updated.risk_.value == pytest.approx(0.12, abs=0.04)
     assert updated.gain_.value == pytest.approx(updated.before_.value - updated.risk_.value)
     assert updated.effect_.loc["intercept", "estimate"] == pytest.approx(OWN, abs=1.2)
     np.testing.assert_array_equal(search.predict(X), before)  # the search is as it was

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from shiftune.search.result import SearchResult
 
 
-# An interval that would keep this share of its width is hardly narrower.
-HARDLY_NARROWER = 0.9
+# A figure that would keep this share is hardly lower.
+HARDLY_LOWER = 0.95
 
 
 def how_estimated(result: SearchResult) -> str:
@@ -87,25 +87,37 @@ def assumptions(result: SearchResult) -> str:
 
 
 def worth_in_words(worth: pd.DataFrame, target: str) -> str:
-    """Describe how far labels would narrow the interval, from `SearchResult.worth_of_labels`.
+    """Describe what labels are expected to change, from `SearchResult.worth_of_labels`.
 
-    >>> worth_in_words(pd.DataFrame({"half_width": [0.2, 0.153, 0.101]}, index=[0, 10, 30]), "A")
-    'Labelling 10 / 30 random rows of A would narrow the 95 % interval from ± 0.2 to about
-    ± 0.15 / 0.1 (half its width)'
+    >>> worth = pd.DataFrame(
+    ...     {"risk": [0.5, 0.4, 0.38], "half_width": [0.2, 0.15, 0.1]}, index=[0, 10, 30]
+    ... )
+    >>> worth_in_words(worth, "A")
+    'Labels of 10 / 30 random rows of A are expected to lower the loss there from 0.5 to about
+    0.4 / 0.38, and half the width of its 95 % interval from 0.2 to about 0.15 / 0.1'
     """
-    widths = worth["half_width"]
-    now, then = float(widths.loc[0]), widths.drop(index=0)
-    counts = " / ".join(str(m) for m in then.index)
-    if not float(then.min()) < HARDLY_NARROWER * now:
-        return (
-            f"Labelling up to {then.index[-1]} rows of {target} would hardly narrow the 95 % "
-            "interval"
+    counts = " / ".join(str(m) for m in worth.index[1:])
+    lower = [
+        f"{name} from {_from_to(worth[column])}"
+        for name, column in (
+            ("the loss there", "risk"),
+            ("half the width of its 95 % interval", "half_width"),
         )
-    shown = " / ".join(number(float(width), 2) for width in then)
+        if worth[column].iloc[1:].min() < HARDLY_LOWER * worth[column].iloc[0]
+    ]
+    if not lower:
+        return (
+            f"Labels of up to {worth.index[-1]} rows of {target} would hardly lower the loss there "
+            "or narrow its interval"
+        )
     return (
-        f"Labelling {counts} random rows of {target} would narrow the 95 % interval from "
-        f"± {number(now, 2)} to about ± {shown} (half its width)"
+        f"Labels of {counts} random rows of {target} are expected to lower {', and '.join(lower)}"
     )
+
+
+def _from_to(figures: pd.Series) -> str:
+    now, *then = (number(float(each), 2) for each in figures)
+    return f"{now} to about {' / '.join(then)}"
 
 
 def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> str:

@@ -25,7 +25,7 @@ from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.families import family_of, is_model
 from shiftune.search.gp.bound import lowest_plausible_value
-from shiftune.search.label_worth import COUNTS, label_worth
+from shiftune.search.label_worth import COUNTS, label_worth, labels_for
 from shiftune.search.records import finished_trials
 from shiftune.search.result import SearchResult
 from shiftune.search.updating import Updated, update
@@ -218,6 +218,12 @@ class FittedSearch(RefittedModel):
     ) -> pd.DataFrame:
         """Estimate the gain from labelling target rows; see `shiftune.search.label_worth`."""
         return label_worth(self._result(), counts, level=level)
+
+    def labels_for(
+        self, *, width: float | None = None, loss: float | None = None, level: float = 0.95
+    ) -> int | None:
+        """Return how many labels are expected to be enough; see `shiftune.search.label_worth`."""
+        return labels_for(self._result(), width=width, loss=loss, level=level)
 
     def checks(self) -> Checks:
         """Check the assumptions behind the result; see `shiftune.checks.run_checks`.

@@ -276,7 +276,7 @@ class SearchResult:
 
     @cached_property
     def worth_of_labels(self) -> pd.DataFrame | None:
-        """Table of `label_worth` for 10, 30 and 100 labels, as far as the target has rows.
+        """Table of `label_worth`, as far as the target has rows.
 
         None where the target has labels already, or the estimator has no such figure.
         """

@@ -148,6 +148,11 @@ class Updater:
             risk = self.context.risk.estimate(losses, names=names[: len(losses)])
         return risk.condensed()
 
+    def share_of_labels(self, m: int, risk: RiskEstimate) -> float:
+        """Share of m labelled rows of the target in an estimate, beside the sources'."""
+        worth = self.context.risk.worth_in_labels([risk])
+        return m / (m + worth) if m and worth is not None else 0.0
+
     def updated(
         self, effects: SiteEffects, predictor: Any, X: Features, answers: Any, y: NDArray[Any]
     ) -> Updated:
