@@ -23,6 +23,7 @@ from regret import LEVEL
 from tqdm import tqdm
 
 from shiftune.effects import SiteEffects
+from shiftune.effects.scale import strength, to_scale
 from shiftune.evaluate.answers import weighted_mean
 
 FAMILIES = ("trees", "kernel", "linear")
@@ -62,10 +63,20 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
             rng = np.random.default_rng([seed, target, m, repeat])
             row = {"dataset": dataset, "target": target, "labels": m, "repeat": repeat}
             row |= updated(trials, effects, at_target, rng.permutation(len(plain)), m)
+            if m:
+                spread = updated(trials, effects, at_target, systematic(at_target, m, rng), m)
+                row["systematic"] = spread["with"] / spread["without"]
             row["naive"] = relative * row["without"]
             row |= promised
             rows.append(row)
     return rows
+
+
+def systematic(at_target: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
+    """Order the rows so that the first m are spread evenly over the predictions."""
+    by_answer = np.argsort(strength(to_scale(at_target)), kind="stable")
+    places = ((np.arange(m) + rng.random()) / m * len(by_answer)).astype(np.intp)
+    return np.concatenate([by_answer[places], np.delete(by_answer, places)])
 
 
 def updated(
@@ -115,6 +126,11 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
             "% of no labels": changes.mean(),
             "worst of no labels": changes.max(),
             "its table": changes.idxmax(),
+            "systematic": 100
+            * (part["systematic"] * part["without"] / part["with"] - 1)
+            .groupby(part["dataset"])
+            .mean()
+            .mean(),
             "covered": covers.groupby(part["dataset"]).mean().mean(),
             "estimate / truth": (part["estimate"] / part["with"]).median(),
             "promise kept": (
@@ -133,10 +149,11 @@ def main() -> None:
     )
     parser.add_argument("--losses", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--kind", choices=["real", "generated"], default="real")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    cells = cells_in(args.losses, args.seed, FAMILIES, "real")
+    cells = cells_in(args.losses, args.seed, FAMILIES, args.kind)
     work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in cells.items()]
     done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
     rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])

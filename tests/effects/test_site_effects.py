@@ -118,6 +118,18 @@ def test_classes():
     assert gain > 0.05
 
 
+def test_large_tables(monkeypatch):
+    """The spread is learned on some of the rows, and columns are dropped where they do not fit."""
+    rng = np.random.default_rng(7)
+    whole = effects_of(rng, np.random.default_rng(0).normal(0, 1, SITES))
+    monkeypatch.setattr("shiftune.effects.playing.MOST_ROWS", 20)
+    monkeypatch.setattr("shiftune.effects.terms.MOST_CELLS", SITES * ROWS)
+    thin = effects_of(rng, np.random.default_rng(0).normal(0, 1, SITES))
+    assert thin.terms.names == ["intercept", "slope"]
+    assert thin.spread(10).intercept == pytest.approx(whole.spread(10).intercept, rel=0.6)
+    assert [len(own) for own in thin.source_losses(10)] == [ROWS] * SITES
+
+
 def test_own_losses_leave_the_row_out():
     """A label that is far from all others is not predicted by itself."""
     rng = np.random.default_rng(6)

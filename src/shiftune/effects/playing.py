@@ -24,6 +24,8 @@ DRAWS = 5
 MOST_LABELLED = 0.6
 # Labels with which a source has a say in how far sites differ.
 FEWEST_LABELS = 3
+# Rows of a source on which the spread is learned.
+MOST_ROWS = 1000
 # Standard errors by which a term must lower the losses. With less, ten labels cost some tables 2 %;
 # with more, they gain 1 % less on average (`benchmarks/results/updates.md`).
 SURE = 1.5
@@ -59,6 +61,19 @@ class Role:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def thinned(self, most: int) -> Role:
+        """Return at most so many rows, spread evenly."""
+        if len(self) <= most:
+            return self
+        kept = np.linspace(0, len(self) - 1, most).astype(np.intp)
+        return replace(
+            self,
+            scaled=self.scaled[kept],
+            Z=self.Z[kept],
+            y=self.y[kept],
+            observed=self.observed[kept],
+        )
 
     def effect(self, rows: NDArray[np.intp], spread: Spread) -> Posterior:
         """Return the effect that some of the rows show."""
@@ -117,7 +132,8 @@ def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: 
     Intercept, slope and columns are added in turn. Each is taken only where it lowers the losses
     of the sources, relative to what they are, by more than 1.5 standard errors of the mean.
     """
-    eligible = [s for s in sources if min(labels, MOST_LABELLED * len(s)) >= FEWEST_LABELS]
+    thinned = [source.thinned(MOST_ROWS) for source in sources]
+    eligible = [s for s in thinned if min(labels, MOST_LABELLED * len(s)) >= FEWEST_LABELS]
     best = Spread()
     if len(eligible) < 2:
         return best

@@ -15,6 +15,9 @@ from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
 
+# Rows x columns of the sources, 160 MB, beyond which columns are no terms: the intercept and the
+# slope remain.
+MOST_CELLS = 20_000_000
 # Columns and answers beyond so many units count as this: ten labels must not extrapolate.
 MOST_UNITS = 4.0
 
@@ -62,6 +65,7 @@ class Terms:
 
     centre_: float
     width_: float
+    with_columns_: bool
 
     def __init__(self, schema: Schema | None) -> None:
         self.preparation = preparation(schema)
@@ -69,19 +73,22 @@ class Terms:
     @property
     def names(self) -> list[str]:
         """Names of the terms."""
-        columns = self.preparation[-1].get_feature_names_out()
+        columns = self.preparation[-1].get_feature_names_out() if self.with_columns_ else []
         return ["intercept", "slope", *(str(name).split("__")[-1] for name in columns)]
 
     def fit(self, X: Features, scaled: Floats) -> Self:
         """Learn units from the rows of all sources and their answers."""
-        self.preparation.fit(X)
+        columns = self.preparation.fit(X).transform(X[:1]).shape[1]
+        self.with_columns_ = len(X) * columns <= MOST_CELLS
         answers = strength(scaled)
         self.centre_, self.width_ = float(answers.mean()), float(answers.std())
         return self
 
     def transform(self, X: Features, scaled: Floats) -> Floats:
         """Return the terms of rows with these answers, shape (n, 2 + columns)."""
-        Z = np.asarray(self.preparation.transform(X), dtype=float)
+        Z = np.empty((len(X), 0))
+        if self.with_columns_:
+            Z = np.asarray(self.preparation.transform(X), dtype=float)
         slope = (strength(scaled) - self.centre_) / (self.width_ or 1.0)
         both = np.clip(np.column_stack([slope, Z]), -MOST_UNITS, MOST_UNITS)
         both[:, 1:] /= np.sqrt(max(Z.shape[1], 1))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.wording import count, number, percent
+from shiftune.wording import count, lower_by, number, percent
 
 if TYPE_CHECKING:
     from shiftune.search.result import SearchResult
+    from shiftune.search.updating import Updated
 
 
 # A figure that would keep this share is hardly lower.
@@ -113,6 +115,37 @@ def worth_in_words(worth: pd.DataFrame, target: str) -> str:
     return (
         f"Labels of {counts} random rows of {target} are expected to lower {', and '.join(lower)}"
     )
+
+
+def update_in_words(updated: Updated, target: str, loss: str) -> str:
+    """Describe what the labels of the target have changed."""
+    gain = updated.gain_
+    labels = count(updated.labels_, "label")
+    if not updated.effect_["estimate"].any():
+        return (
+            f"The sources do not differ enough for {labels} to show an effect of {target}'s own, "
+            "so the predictions are those without labels."
+        )
+    return (
+        f"Predictions have an effect of {target}'s own added, learned from {labels}"
+        f"{_intercept(updated.effect_)}. Compared with no labels, the {loss} is "
+        f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
+        "site."
+    )
+
+
+def _intercept(effect: pd.DataFrame) -> str:
+    """Put the intercept in words: by how much labels lie above, or odds are multiplied."""
+    if effect.index.nlevels == 1:
+        added = float(effect["estimate"]["intercept"])
+        where = "above" if added > 0 else "below"
+        return f": an average row lies {number(abs(added), 2)} {where} what other sites suggest"
+    classes = list(dict.fromkeys(effect.index.get_level_values(0)))
+    if len(classes) > 2:
+        return ""
+    low, high = (float(effect["estimate"][each, "intercept"]) for each in classes)
+    times = number(float(np.exp(high - low)), 2)
+    return f": the odds of {classes[1]} are {times} times those that other sites suggest"
 
 
 def _from_to(figures: pd.Series) -> str:

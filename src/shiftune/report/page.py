@@ -19,7 +19,12 @@ from shiftune.checks import Check
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
-from shiftune.report.explanations import assumptions, how_estimated, worth_in_words
+from shiftune.report.explanations import (
+    assumptions,
+    how_estimated,
+    update_in_words,
+    worth_in_words,
+)
 from shiftune.report.figures.canvas import plotly
 from shiftune.report.parameters import in_words, parameters
 from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
@@ -152,7 +157,7 @@ def _answer(result: SearchResult) -> dict[str, Any]:
     members = result.members
     alone = len(members) == 1
     mean_loss = float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
-    gain = result.choice.gain
+    gain, updated = result.choice.gain, result.updated
     return {
         "members": [
             {
@@ -166,6 +171,8 @@ def _answer(result: SearchResult) -> dict[str, Any]:
         ],
         "handed_over": f"trial {result.chosen}" if alone else f"mean of {len(members)} trials",
         "ensemble_gain": None if gain is None else lower_by(gain.value, gain.interval()),
+        "update": updated
+        and update_in_words(updated, result.target, loss_in_words(result.loss.name)),
         "optimistic": len(result.risks) > 1 and risk is result.risks[result.chosen],
         "risk": with_interval(risk.value, risk.interval()),
         "risk_value": value,
@@ -179,6 +186,7 @@ def _answer(result: SearchResult) -> dict[str, Any]:
         "mean_loss": None if mean_loss != mean_loss else mean_loss,
         "as_risk": lambda value: written_like(value, risk.interval()),
         "chosen": result.chosen,
+        "chosen_risk": result.choice.risk,
         "parameters": parameters(result),
         "default": default_rival(result),
         "default_failure": result.default.failure,

@@ -90,7 +90,7 @@ def default_rival(result: SearchResult) -> Rival | None:
     risk = result.default.risk
     if risk is None:
         return None
-    return Rival(risk, result.default.mean_loss, paired_difference(risk, result.risk))
+    return Rival(risk, result.default.mean_loss, paired_difference(risk, result.choice.risk))
 
 
 def naive_rival(result: SearchResult) -> Rival | None:
@@ -101,7 +101,9 @@ def naive_rival(result: SearchResult) -> Rival | None:
     trials = result.trials.loc[list(result.risks)]
     if not result.settings.risk.corrects or trials["mean_loss"].isna().any():
         return None
-    return _trial(result, int(trials.index[int(np.argmin(trials["mean_loss"]))]), result.risk)
+    return _trial(
+        result, int(trials.index[int(np.argmin(trials["mean_loss"]))]), result.choice.risk
+    )
 
 
 def tied_rivals(result: SearchResult, most: int) -> list[Rival]:

@@ -227,7 +227,7 @@ class SearchResult:
         outcome = run_trial(self.context, Candidate({}, self.family.name))
         if outcome.risk is None:
             return outcome
-        return replace(outcome, risk=shared_alike(outcome.risk, self.risk))
+        return replace(outcome, risk=shared_alike(outcome.risk, self.choice.risk))
 
     @cached_property
     def overlap(self) -> Overlap:
