@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from shiftune.cli.folder import FORMAT
+from shiftune.cli.json_files import FORMAT
 from shiftune.cli.options import Role, TuneOptions, named, taking
 from shiftune.errors import StorageError
 

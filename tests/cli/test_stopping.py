@@ -62,7 +62,7 @@ MOMENTS = [
     ("shiftune.tables.files:read_file", 1),
     ("shiftune.search.loop:Loop._tell:2", 1),
     ("shiftune.search.loop:Loop._outcome:2", 2),
-    ("shiftune.cli.folder:_predictions", 1),
+    ("shiftune.cli.folder:predictions", 1),
     ("shiftune.report.page:page", 1),
 ]
 

@@ -3,6 +3,6 @@
 from shiftune.cli.app import app
 
 # Each registers its commands, in the order of the help.
-from shiftune.cli import diagnose, tune, report, models, demo  # noqa: F401  # isort: skip
+from shiftune.cli import diagnose, tune, report, update, models, demo  # noqa: F401  # isort: skip
 
 __all__ = ["app"]

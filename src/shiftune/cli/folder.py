@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import warnings
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from shiftune.atomic_write import PART, atomic_write
 from shiftune.cli.job import TuneJob
+from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
 from shiftune.cli.options import Role, TuneOptions, named
+from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.records import estimate_record, records, risk_record
-from shiftune.errors import DataWarning, StorageError
+from shiftune.errors import StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
-from shiftune.resuming import check_format, check_same
+from shiftune.resuming import check_same
 from shiftune.search.records import finished_trials
 from shiftune.search.storage import ANSWERS, trials_in
-from shiftune.wording import listed
 
 JOURNAL = "study.journal"
-SETTINGS, BEST, TRIALS, PREDICTIONS, REPORT, MODEL = (
+SETTINGS, BEST, TRIALS, REPORT, MODEL = (
     "settings.json",
     "best.json",
     "trials.csv",
-    "predictions.csv",
     "report.html",
     "model",
 )
-# Number of the form of settings.json and best.json.
-FORMAT = 1
+OUT = "give another folder with --out"
 ELSEWHERE = "give another folder with --out, or the same settings to continue"
 
 
@@ -68,7 +63,7 @@ class ResultFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise StorageError(f"{self.path} is a file, not a folder; give another with --out")
-        with _explained(self.path):
+        with writing_to(self.path, OUT):
             there = self.path.is_dir() and any(
                 not path.name.startswith(PART) for path in self.path.iterdir()
             )
@@ -79,14 +74,14 @@ class ResultFolder:
             )
         if there:
             self._check_same(job)
-            self._best()
+            self.best()
         return not there
 
     def begin(self, job: TuneJob, command: str) -> None:
         """Record a run with its command and versions; create the folder if needed."""
         there = (self.path / SETTINGS).exists()
         run = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
-        with _explained(self.path):
+        with writing_to(self.path, OUT):
             self.path.mkdir(parents=True, exist_ok=True)
         settings = {
             "format": FORMAT,
@@ -95,7 +90,8 @@ class ResultFolder:
             "options": job.options.saved(),
             "runs": [*(self.settings()["runs"] if there else []), run | made_with()],
         }
-        self._write_json(SETTINGS, settings)
+        with writing_to(self.path, OUT):
+            write_json(self.path / SETTINGS, settings)
 
     def _check_same(self, job: TuneJob) -> None:
         settings = self.settings()
@@ -107,7 +103,7 @@ class ResultFolder:
 
     def settings(self) -> dict[str, Any]:
         """Return the content of settings.json."""
-        return self._read_json(SETTINGS, {"file", "data", "options", "runs"})
+        return read_json(self.path / SETTINGS, {"file", "data", "options", "runs"})
 
     def options(self, table: Path) -> TuneOptions:
         """Return the options of the result, for a table that may have been moved."""
@@ -120,16 +116,17 @@ class ResultFolder:
         `BEST` is removed before any other file is written, and comes back last: where it is, the
         others belong to it.
         """
-        best = self._best()
+        best = self.best()
         if best is None or best["trials"] < trials or best["final"] != final:
             return None
         files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
         return best if all((self.path / name).exists() for name in files) else None
 
-    def _best(self) -> dict[str, Any] | None:
+    def best(self) -> dict[str, Any] | None:
+        """Return the content of `BEST`; None where a search is not finished."""
         if not (self.path / BEST).exists():
             return None
-        return self._read_json(BEST, {"trials", "final", "risk", "params", "model_file"})
+        return read_json(self.path / BEST, {"trials", "final", "risk", "params", "model_file"})
 
     def finished(self) -> int:
         """Number of finished trials in the journal."""
@@ -148,14 +145,15 @@ class ResultFolder:
     def write(self, done: TuneJob) -> dict[str, Any]:
         """Write all files of a fitted search; return the content of `BEST`."""
         search = done.search
-        with _explained(self.path):
+        labelled = done.table.target_labelled if done.options.use_target_labels else None
+        with writing_to(self.path, OUT):
             for outdated in (BEST, REPORT):
                 (self.path / outdated).unlink(missing_ok=True)
             with atomic_write(self.path / TRIALS) as part:
                 search.trials_.to_csv(part)
             model = save_model(search.predictor_, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
-                _predictions(done).to_csv(part, index=False)
+                predictions(done, search, labelled).to_csv(part, index=False)
         if self.can_report():
             self.write_report(done)
         worth, gain = search.result_.worth_of_labels, search.result_.choice.gain
@@ -178,9 +176,11 @@ class ResultFolder:
             "sources": records(sources),
             "target_labels_used": int(done.table.target_labelled.sum()),
             "label_worth": None if worth is None else records(worth),
+            "update_obstacle": search.result_.updater.obstacle,
             "model_file": model.name,
         }
-        self._write_json(BEST, best)
+        with writing_to(self.path, OUT):
+            write_json(self.path / BEST, best)
         return best
 
     @staticmethod
@@ -191,7 +191,7 @@ class ResultFolder:
     def write_report(self, done: TuneJob) -> Path:
         """Write the report of a fitted search."""
         path = self.path / REPORT
-        with _explained(self.path), atomic_write(path) as part:
+        with writing_to(self.path, OUT), atomic_write(path) as part:
             done.search.report(part, settings=self.provenance(done))
         return path
 
@@ -212,66 +212,8 @@ class ResultFolder:
             "versions": versions_in_words(last["versions"]),
         }
 
-    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        with _explained(self.path), atomic_write(self.path / name) as part:
-            part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-    def _read_json(self, name: str, needed: set[str]) -> dict[str, Any]:
-        path = self.path / name
-        if not path.exists():
-            raise StorageError(f"{self.path} holds no result of shiftune tune (no {name})")
-        try:
-            found = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise StorageError(f"{path} cannot be read ({error}); give another folder") from error
-        if not isinstance(found, dict):
-            raise StorageError(f"{path} is damaged; give another folder")
-        check_format(found.get("format"), FORMAT, str(path))
-        if not needed <= found.keys():
-            raise StorageError(f"{path} is damaged; give another folder")
-        return found
-
-
-def _predictions(done: TuneJob) -> pd.DataFrame:
-    """Return identifiers, position in the table and prediction of every target row."""
-    search, X = done.search, done.table.problem.target.X
-    found = pd.DataFrame({"row": done.table.target_rows, "prediction": search.predict(X)})
-    if done.options.use_target_labels:
-        found.insert(1, "label_used", done.table.target_labelled)
-    if done.table.problem.task == "classification" and hasattr(search, "predict_proba"):
-        shares = search.predict_proba(X)
-        for label, share in zip(search.classes_, shares.T, strict=True):
-            found[f"probability_{label}"] = share
-    taken = done.table.identifiers
-    free = {name: _free(name, taken) for name in found.columns}
-    if ours := [other for name, other in free.items() if name != other]:
-        warnings.warn(
-            f"identifiers have names of columns that shiftune writes to {PREDICTIONS}; these are "
-            f"called {listed(ours)} there",
-            DataWarning,
-            stacklevel=3,
-        )
-    found = found.rename(columns=free)
-    return pd.concat([done.identifiers, found], axis=1)
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    return name if name not in taken else _free(f"{name}_", taken)
-
 
 def _about_labels(labelled: NDArray[np.bool_]) -> str:
     if not labelled.any():
         return "not used"
     return f"used: {labelled.sum()} of {len(labelled)} rows"
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of the file system into a StorageError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"results cannot be written to {path} ({error.strerror or error}); give another "
-            "folder with --out"
-        ) from error

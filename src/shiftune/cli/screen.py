@@ -71,7 +71,7 @@ def show_table(
     remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
     shown = remarkable.head(MOST_COLUMNS)
     if len(shown):
-        grid = _grid(("column", "left"), ("read as", "left"), ("distinct", "right"))
+        grid = grid_of(("column", "left"), ("read as", "left"), ("distinct", "right"))
         grid.add_column("missing", justify="right", no_wrap=True)
         grid.add_column("note", ratio=1)
         for name, row in shown.iterrows():
@@ -110,7 +110,7 @@ def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
     ]
     if label is not None:
         facts.insert(3, ("Label", f"{label}, {_about_label(table)}"))
-    return _labelled(*facts)
+    return labelled_facts(*facts)
 
 
 def _about_label(table: SiteTable) -> str:
@@ -123,7 +123,7 @@ def _about_label(table: SiteTable) -> str:
 
 def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     """Show how well each source overlaps with the target, the best first."""
-    grid = _grid(("source", "left"), ("rows", "right"), ("mean weight", "right"))
+    grid = grid_of(("source", "left"), ("rows", "right"), ("mean weight", "right"))
     grid.add_column("effective rows", justify="right")
     grid.add_column("out of reach", justify="right")
     grid.add_column("verdict", ratio=1)
@@ -189,8 +189,8 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     loss = loss_in_words(best["loss"])
     params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
     chosen = f"{best['model']}, {params or 'default parameters'}"
-    value, low, high = _figures(risk["value"], risk["low"], risk["high"])
-    grid = _labelled(
+    value, low, high = figures_or_unknown(risk["value"], risk["low"], risk["high"])
+    grid = labelled_facts(
         (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
         (f"{percent(risk['level'])} interval", f"{low} to {high}"),
         ("Risk estimator", risk["method"]),
@@ -200,14 +200,14 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     _show_members(console, best)
     console.print()
     console.print(
-        _labelled(
+        labelled_facts(
             (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {chosen}")
         )
     )
     if risk["fallback"]:
         show_note(console, risk["fallback"])
     estimates = ("estimate ± std. error", "right")
-    grid = _grid(("source", "left"), ("rows", "right"), estimates, ("share", "right"))
+    grid = grid_of(("source", "left"), ("rows", "right"), estimates, ("share", "right"))
     if any(source["left_out"] for source in best["sources"]):
         grid.add_column("left out", ratio=1)
     for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
@@ -235,7 +235,9 @@ def _show_members(console: Console, best: dict[str, Any]) -> None:
     members, gain = best["members"], best["ensemble_gain"]
     if len(members) == 1:
         return
-    grid = _grid(("weight", "right"), ("trial", "right"), ("model", "left"), ("parameters", "left"))
+    grid = grid_of(
+        ("weight", "right"), ("trial", "right"), ("model", "left"), ("parameters", "left")
+    )
     for member in members:
         params = ", ".join(f"{name} {number(v, 3)}" for name, v in member["params"].items())
         grid.add_row(
@@ -269,7 +271,7 @@ def _more_labels(console: Console, best: dict[str, Any]) -> None:
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
     """Show the estimates of several risk estimators beside the truth."""
-    grid = _grid(
+    grid = grid_of(
         ("estimator", "left"),
         ("estimate", "right"),
         ("95 % interval", "right"),
@@ -305,7 +307,7 @@ def show_models(console: Console) -> None:
     from shiftune.models import MODELS
     from shiftune.models.space_file import format_range
 
-    grid = _grid(("model", "left"), ("hyperparameter", "left"))
+    grid = grid_of(("model", "left"), ("hyperparameter", "left"))
     grid.add_column("search range", ratio=1)
     for name, model in MODELS.items():
         only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
@@ -322,7 +324,7 @@ def show_models(console: Console) -> None:
     )
 
 
-def _figures(value: float, low: float | None, high: float | None) -> list[str]:
+def figures_or_unknown(value: float, low: float | None, high: float | None) -> list[str]:
     """Write an estimate and its interval with the same decimals; "?" where one is unknown."""
     if low is None or high is None:
         return [number(value, 4), "?", "?"]
@@ -350,7 +352,8 @@ def _more(console: Console, what: str) -> None:
     console.print(Text(f"and {what}", style="dim"))
 
 
-def _labelled(*facts: tuple[str, str | Text]) -> Table:
+def labelled_facts(*facts: tuple[str, str | Text]) -> Table:
+    """Lay out facts with their names on the left."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
@@ -359,7 +362,8 @@ def _labelled(*facts: tuple[str, str | Text]) -> Table:
     return grid
 
 
-def _grid(*columns: tuple[str, str]) -> Table:
+def grid_of(*columns: tuple[str, str]) -> Table:
+    """Return a table without rows; columns have a name and a side."""
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, side in columns:
         grid.add_column(name, justify="right" if side == "right" else "left", no_wrap=False)

@@ -262,6 +262,18 @@ class ShiftSearch(FittedSearch, SearchEstimator):
                 self.classes_ = self.predictor_.classes_
         return self
 
+    def reopen(self, problem: ShiftProblem) -> Self:
+        """Read the trials in the storage and choose among them; no trial is added, nothing fitted.
+
+        `result_`, `risk_` and `trials_` are then as after `fit`; `refit` adds `predictor_`.
+        """
+        with interrupts.deferred():
+            self._forget()
+            self._open(problem, check_search(self, problem))
+            self._context()
+            self._read_results()
+        return self
+
     def _forget(self) -> None:
         """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:

@@ -28,7 +28,7 @@ SEPARATORS = (",", ";", "\t", "|")
 ROWS_LOOKED_AT = 1000
 
 
-def read_file(path: Path) -> pd.DataFrame:
+def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
     """Return the table in a file; errors name the file and the remedy.
 
     Endings .parquet and .feather are read with pyarrow, all others as CSV, compressed with the
@@ -43,10 +43,10 @@ def read_file(path: Path) -> pd.DataFrame:
     table = _arrow(path) if ending in ARROW else _csv(path)
     if table.shape[1] < 2:
         raise StorageError(
-            f"{path} has only one column, {str(table.columns[0])!r}; a table with a site column "
-            f"is needed, its columns separated by one of {' '.join(map(repr, SEPARATORS))}"
+            f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
+            f"columns separated by one of {' '.join(map(repr, SEPARATORS))}"
             if table.shape[1]
-            else f"{path} has no columns; a table with a site column is needed"
+            else f"{path} has no columns; {needed} is needed"
         )
     if table.empty:
         raise StorageError(f"{path} has column names but no rows; is it the right file?")

@@ -1,0 +1,202 @@
+"""Labels of some rows of the target, from a file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from shiftune.cli.job import TuneJob
+from shiftune.cli.predictions import ROW, free_name
+from shiftune.errors import DataError
+from shiftune.spelling import alike
+from shiftune.tables import read_as_written, read_file
+from shiftune.tables.codes import without_zeros
+from shiftune.wording import listed
+
+Key = tuple[str, ...]
+
+
+def row_column(job: TuneJob) -> str:
+    """Return the name of the column with the number of a row in the data file, from 0."""
+    return free_name(ROW, [job.options.site, job.options.label, *job.table.columns.index])
+
+
+def read_given(path: Path, job: TuneJob) -> dict[int, Any]:
+    """Return the labels in a file, by position among the target's rows.
+
+    Rows are found by the identifiers of the run's table that the file has, or by the number of the
+    row in the data file. Empty cells are left out.
+    """
+    label = job.options.label
+    table = read_file(path, f"the label {label!r} and a column that identifies rows")
+    if label not in table:
+        near = alike(label, table.columns)
+        raise DataError(
+            f"{path} has no column {label!r}, which is the label; "
+            + (f"did you mean {near[0]!r}?" if near else "name the column of the labels like this")
+        )
+    known = np.flatnonzero(table[label].notna())
+    if not len(known):
+        raise DataError(f"no row of {path} has a label in {label!r}; fill some in")
+    names, keys, positions = _matched(path, table, known, job)
+    values = read_as_written(path, [label])[label].iloc[known]
+    given: dict[int, Any] = {}
+    for key, position, text, value in zip(
+        keys, positions, values.astype(str).str.strip(), table[label].iloc[known], strict=True
+    ):
+        what = _named(names, key)
+        found = _number(value, what, path) if _quantity(job) else _class(text, what, path, job)
+        if given.setdefault(position, found) != found:
+            raise DataError(
+                f"{what} has the labels {str(given[position])!r} and {str(found)!r} in {path}; "
+                "keep one of them"
+            )
+    return given
+
+
+def in_words(positions: Sequence[int], job: TuneJob) -> str:
+    """Name rows of the target by their numbers in the data file."""
+    rows = [str(job.table.target_rows[position]) for position in positions]
+    return f"row{'s' * (len(rows) > 1)} {listed(rows, quoted=False)}"
+
+
+# ---------------------------------------------------------------- rows
+
+
+class _Rows:
+    """Positions of rows by their identifiers, which spreadsheets may rob of leading zeros."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self.exact: dict[Key, list[int]] = defaultdict(list)
+        self.loose: dict[Key, list[int]] = defaultdict(list)
+        for position, key in enumerate(keys):
+            self.exact[key].append(position)
+            self.loose[_loose(key)].append(position)
+
+    def __getitem__(self, key: Key) -> list[int]:
+        return self.exact.get(key) or self.loose.get(_loose(key), [])
+
+
+def _matched(
+    path: Path, table: pd.DataFrame, known: Any, job: TuneJob
+) -> tuple[list[str], list[Key], list[int]]:
+    """Return the columns that identify rows, their values, and the positions of the rows."""
+    row = row_column(job)
+    identifiers = [name for name in job.table.identifiers if name in table]
+    numbered = [row] if row in table else []
+    if not identifiers and not numbered:
+        raise DataError(
+            f"{path} does not identify its rows: it has no column "
+            f"{_either([*job.table.identifiers, row])}; add {row!r}, the number of the row in "
+            f"{job.options.data}, counted from 0"
+        )
+    own = job.identifiers.assign(**{row: job.table.target_rows})
+    for names in (identifiers or numbered, [*identifiers, *numbered]):
+        keys = _keys(read_as_written(path, names).iloc[known])
+        rows = _Rows(_keys(own[names]))
+        found = [rows[key] for key in keys]
+        if all(len(positions) <= 1 for positions in found):
+            break
+    if unknown := [key for key, positions in zip(keys, found, strict=True) if not positions]:
+        raise DataError(_about_unknown(path, names, unknown[0], job))
+    for key, positions in zip(keys, found, strict=True):
+        if len(positions) > 1:
+            raise DataError(
+                f"{_named(names, key)} in {path} may be any of the {in_words(positions, job)} of "
+                f"{job.options.data}; add a column {row!r} with the number of the row there, "
+                "counted from 0"
+            )
+    return names, keys, [positions[0] for positions in found]
+
+
+def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
+    """Say why a row is none of the target's: it is another site's, or nobody's."""
+    options, row, target = job.options, row_column(job), job.table.problem.target.name
+    stored = [name for name in names if name != row]
+    everything = read_as_written(options.data, [*stored, options.site])
+    everything[row] = range(len(everything))
+    keys = _keys(everything[names])
+    what = _named(names, key)
+    if others := _Rows(keys)[key]:
+        site = everything[options.site].iloc[others[0]]
+        return (
+            f"{what} in {path} is of site {str(site)!r}, not of {target!r}; only labels of "
+            f"{target!r} update its predictor: leave the others out"
+        )
+    if names == [row]:
+        return (
+            f"{options.data} has no {what}, which {path} names; its rows are counted from 0 to "
+            f"{len(keys) - 1}, the first one below the header being 0"
+        )
+    texts = {" ".join(each): each for each in _keys(job.identifiers[stored])} if stored else {}
+    near = alike(" ".join(key[: len(stored)]), texts)
+    return (
+        f"{options.data} has no row with {what}, which {path} names; write identifiers as they are "
+        "written there" + (f" (is it {_named(stored, texts[near[0]])}?)" if near else "")
+    )
+
+
+def _keys(frame: pd.DataFrame) -> list[Key]:
+    texts = [frame[name].astype(str).str.strip() for name in frame]
+    return list(zip(*texts, strict=True))
+
+
+def _loose(key: Key) -> Key:
+    return tuple(without_zeros(text.removesuffix(".0")) for text in key)
+
+
+def _named(names: Sequence[str], key: Key) -> str:
+    return " and ".join(
+        f"{name} {text if text.isdigit() and name.startswith(ROW) else repr(text)}"
+        for name, text in zip(names, key, strict=True)
+    )
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(map(repr, names))
+
+
+# ---------------------------------------------------------------- labels
+
+
+def _quantity(job: TuneJob) -> bool:
+    return job.table.problem.task == "regression"
+
+
+def _number(value: Any, what: str, path: Path) -> float:
+    found = pd.to_numeric(pd.Series([value]), errors="coerce").astype(float).iloc[0]
+    if not np.isfinite(found):
+        raise DataError(
+            f"{what} has the label {str(value)!r} in {path}, which is not a number; write a number "
+            "there, or leave it empty"
+        )
+    return float(found)
+
+
+def _class(text: str, what: str, path: Path, job: TuneJob) -> Any:
+    classes = job.table.problem.classes
+    known = {_plain(str(each), classes): each for each in classes}
+    if (found := known.get(_plain(text, classes))) is not None:
+        return found
+    near = alike(text, map(str, classes))
+    raise DataError(
+        f"{what} has the label {text!r} in {path}, which is none of the classes "
+        f"{listed(map(str, classes), 8)}; "
+        + (f"did you mean {near[0]!r}? Correct it" if near else "correct it")
+        + ", or leave it empty"
+    )
+
+
+def _plain(text: str, classes: Any) -> str:
+    """Return a class as text that does not depend on how numbers and truth values are written."""
+    if classes.dtype.kind == "b":
+        return text.lower()
+    if classes.dtype.kind in "iuf":
+        value = pd.to_numeric(text, errors="coerce")
+        return text if pd.isna(value) else repr(float(value))
+    return text

@@ -1,0 +1,87 @@
+"""A folder of `shiftune tune` and its table, read again by commands that add no trial."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from shiftune.cli.folder import ResultFolder
+from shiftune.cli.job import TuneJob, prepare_job
+from shiftune.cli.predictions import PREDICTIONS, predictions
+from shiftune.errors import DataError, StorageError
+from shiftune.models import load_model
+from shiftune.models.storing import PICKLED
+
+# Relative difference of predictions up to which two models are the same: other machines and
+# versions of libraries sum in another order.
+SAME = 1e-6
+
+
+def reopened(folder: ResultFolder, moved: Path | None) -> TuneJob:
+    """Read the table of a result again; another table is refused."""
+    settings = folder.settings()
+    table = moved or Path(settings["file"])
+    if not table.exists():
+        raise DataError(f"there is no file {table}; if the table was moved, give --data FILE")
+    job = prepare_job(folder.options(table), folder.journal)
+    if settings["data"] != job.fingerprint:
+        raise DataError(
+            f"{table} is not the table of this result, or has changed since; give the old one "
+            "with --data"
+        )
+    folder.check(job)
+    return job
+
+
+def completed(folder: ResultFolder) -> dict[str, Any]:
+    """Return the content of best.json, if it is the result of all trials in the folder."""
+    settings = folder.settings()
+    best = folder.complete(folder.finished(), settings["options"].get("final"))
+    if best is None:
+        raise StorageError(
+            f"{folder.path} is not finished; run this first: {settings['runs'][-1]['command']}"
+        )
+    return best
+
+
+def handed_over(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> Any:
+    """Return the stored model of a search that is open again.
+
+    A pickled model is fitted again instead, since loading it would execute code.
+    """
+    members = {member["trial"]: member["weight"] for member in best["members"]}
+    weights = job.search.result_.choice.weights
+    if weights.keys() != members.keys() or not all(
+        np.isclose(weights[trial], members[trial], rtol=SAME) for trial in members
+    ):
+        raise StorageError(_other_model(folder, "chooses other models"))
+    if best["model_file"].endswith(PICKLED):
+        return job.search.refit().predictor_
+    model = load_model(folder.path / best["model_file"])
+    labelled = job.table.target_labelled if job.options.use_target_labels else None
+    now = StringIO(predictions(job, model, labelled).to_csv(index=False))
+    if not _same(pd.read_csv(folder.path / PREDICTIONS), pd.read_csv(now)):
+        raise StorageError(_other_model(folder, f"does not predict what {PREDICTIONS} holds"))
+    return model
+
+
+def _other_model(folder: ResultFolder, what: str) -> str:
+    return (
+        f"the model in {folder.path} is not the one of its trials: with the packages installed "
+        f"now, shiftune {what}; shiftune report {folder.path} writes the model again"
+    )
+
+
+def _same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    if list(one) != list(other) or len(one) != len(other):
+        return False
+    return all(
+        np.allclose(one[name], other[name], rtol=SAME, equal_nan=True)
+        if one[name].dtype.kind in "iuf" and other[name].dtype.kind in "iuf"
+        else one[name].equals(other[name])
+        for name in one
+    )

@@ -1,0 +1,15 @@
+"""Arguments of the commands that read a folder of `shiftune tune`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Run = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder of a result of shiftune tune.", show_default=False),
+]
+MovedTable = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
+]

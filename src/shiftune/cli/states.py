@@ -1,0 +1,96 @@
+"""Updates of a result by labels: numbered states in its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from shiftune.atomic_write import atomic_write
+from shiftune.cli.folder import BEST, MODEL, ResultFolder
+from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
+from shiftune.cli.predictions import PREDICTIONS
+from shiftune.models import save_model
+
+UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
+NEEDED = {"number", "labels", "before", "after", "gain", "of_trials", "of_result"}
+
+
+class Updates:
+    """States of a folder: `updates/1`, `updates/2`, ..., each made of all labels so far.
+
+    The file `UPDATE` is written last: a state without it was not finished, and its number is used
+    again.
+
+    Parameters
+    ----------
+    folder : ResultFolder
+        Its own files are never changed.
+    """
+
+    def __init__(self, folder: ResultFolder) -> None:
+        self.folder = folder
+        self.path = folder.path / UPDATES
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the states, finished or not."""
+        if not self.path.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.path.iterdir() if path.name.isdecimal())
+
+    @property
+    def finished(self) -> list[int]:
+        """Numbers of the finished states."""
+        return [number for number in self.numbers if (self.state(number) / UPDATE).exists()]
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Numbers of states that were not written to their end."""
+        return sorted(set(self.numbers) - set(self.finished))
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next state."""
+        return max(self.finished, default=0) + 1
+
+    def state(self, number: int) -> Path:
+        """Return the folder of a state."""
+        return self.path / str(number)
+
+    def record(self, number: int) -> dict[str, Any]:
+        """Return the content of `UPDATE`; `current` is whether it updates the present model."""
+        found = read_json(self.state(number) / UPDATE, NEEDED)
+        return found | {"current": found["of_result"] == self.fingerprint()}
+
+    def fingerprint(self) -> str:
+        """Return a hash of best.json, which changes with the model; empty where there is none."""
+        path = self.folder.path / BEST
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+    def write(
+        self, predictor: Any, labels: pd.DataFrame, predicted: pd.DataFrame, record: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write a new state; return its record."""
+        number = self.next_number
+        state = self.state(number)
+        with writing_to(state, "make the folder writable"):
+            if state.exists():
+                shutil.rmtree(state)
+            state.mkdir(parents=True)
+            for name, table in ((LABELS, labels), (PREDICTIONS, predicted)):
+                with atomic_write(state / name) as part:
+                    table.to_csv(part, index=False)
+            model = save_model(predictor, state / MODEL)
+            content = {
+                "format": FORMAT,
+                "number": number,
+                **record,
+                "of_result": self.fingerprint(),
+                "model_file": model.name,
+            }
+            write_json(state / UPDATE, content)
+        return self.record(number)

@@ -1,0 +1,96 @@
+"""What labels have changed, as update.json holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shiftune.cli.job import TuneJob
+from shiftune.cli.records import estimate_record, records, risk_record
+from shiftune.effects.scale import SMALLEST_PROBABILITY
+from shiftune.problem.site import Features
+from shiftune.risk.result import Estimate, RiskEstimate
+from shiftune.search.updating import Updated
+
+Floats = NDArray[np.float64]
+
+
+def update_record(
+    job: TuneJob, model: Any, updated: Updated, X: Features, y: NDArray[Any]
+) -> dict[str, Any]:
+    """Return risks before and after, the gain, the site's effect, and what the labels tell.
+
+    Parameters
+    ----------
+    job : TuneJob
+        Whose search is open.
+    model : fitted estimator
+        What the search handed over.
+    updated : Updated
+    X, y : labelled rows of the target that the search did not have
+    """
+    result, target = job.search.result_, job.table.problem.target.X
+    return {
+        "target": job.table.problem.target.name,
+        "label": job.options.label,
+        "loss": result.loss.name,
+        "labels": updated.labels_,
+        "labels_of_tune": updated.labels_ - len(y),
+        "before": risk_record(updated.before_),
+        "after": risk_record(updated.risk_),
+        "gain": estimate_record(updated.gain_),
+        "effect": records(_first_terms(updated.effect_)),
+        "shift": _shift(updated, target),
+        "first_estimate": _compared(result.risk, _losses(job, model, X, y)),
+    }
+
+
+def _first_terms(effect: pd.DataFrame) -> pd.DataFrame:
+    """Return intercept and slope; columns can be thousands."""
+    return (
+        effect.groupby("class", sort=False).head(2) if "class" in effect.index.names else effect[:2]
+    )
+
+
+def _shift(updated: Updated, X: Features) -> list[dict[str, Any]]:
+    """Return how far the effect moves the target's predictions: values, or log odds by class."""
+    after, before = updated.predictor_, updated.predictor_.predictor_
+    if not hasattr(after, "classes_"):
+        moved = after.predict(X) - np.asarray(before.predict(X)).reshape(-1)
+        return [{"class": None, "scale": "value", "mean": float(moved.mean())}]
+    moved = _log_odds(after.predict_proba(X)) - _log_odds(before.predict_proba(X))
+    return [
+        {"class": str(name), "scale": "log odds", "mean": float(own.mean())}
+        for name, own in zip(after.classes_, moved.T, strict=True)
+    ]
+
+
+def _log_odds(shares: Any) -> Floats:
+    inside = np.clip(shares, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
+    return np.asarray(np.log(inside / (1 - inside)))
+
+
+def _losses(job: TuneJob, model: Any, X: Features, y: NDArray[Any]) -> Floats:
+    result = job.search.result_
+    classes = result.context.data.classes
+    return result.loss(y, getattr(model, result.loss.needs)(X), classes)
+
+
+def _compared(first: RiskEstimate, losses: Floats) -> dict[str, Any]:
+    """Compare the estimate before any of these labels with the mean loss at their rows.
+
+    They agree if the 95 % interval of the difference contains 0; a single row cannot tell.
+    """
+    found: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
+    m = len(losses)
+    if m < 2:
+        return found | {"mean_loss": {"value": float(losses.mean()), "low": None, "high": None}}
+    own = Estimate(float(losses.mean()), float(losses.var(ddof=1)) / m, dof=m - 1)
+    parts = np.array([first.variance, own.variance])
+    total = float(parts.sum())
+    dof = total**2 / float(np.sum(parts**2 / [first.dof, own.dof])) if total > 0 else own.dof
+    low, high = Estimate(own.value - first.value, total, dof).interval()
+    return found | {"mean_loss": estimate_record(own), "agrees": bool(low <= 0 <= high)}

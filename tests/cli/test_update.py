@@ -1,0 +1,480 @@
+"""`shiftune update`: labels of some rows of the target update a finished result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from shiftune import load_model
+from shiftune.atomic_write import atomic_write
+from shiftune.cli import app
+from shiftune.cli.folder import ResultFolder
+
+TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
+
+
+def wards() -> pd.DataFrame:
+    """Six wards, each with costs of its own level; C's lie 30 above the others'."""
+    rng = np.random.default_rng(3)
+    n, names = 40, "ABCDEF"
+    level = dict(zip(names, [0, 8, 30, -8, 5, -5], strict=True))
+    ward = np.repeat(list(names), n)
+    age = rng.normal(50, 8, len(ward)).round(1)
+    df = pd.DataFrame({"case": [f"{k:05}" for k in rng.permutation(9999)[: len(ward)]]})
+    df = df.assign(ward=ward, age=age, bmi=rng.normal(25, 3, len(ward)).round(1))
+    own = df["ward"].map(level)
+    df["cost"] = (3 * age + own + rng.normal(0, 5, len(ward))).round(2)
+    chance = 1 / (1 + np.exp(-(age - 50) / 8 - own / 10))
+    df["ill"] = np.where(rng.random(len(ward)) < chance, "yes", "no")
+    return df
+
+
+def tune(label, model, *options, table="wards.csv", trials=2, out="run", code=0):
+    args = ["tune", table, "--site", "ward", "--target", "C", "--label", label, "--model", model]
+    done = CliRunner().invoke(app, [*args, "--trials", str(trials), "--out", out, *options])
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Folders of two finished runs, of a quantity and of classes."""
+    path = tmp_path_factory.mktemp("finished")
+    df = wards()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(path)
+        patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+        for label, model, other in (("cost", "ridge", "ill"), ("ill", "logistic", "cost")):
+            shown = df.drop(columns=other)
+            shown[label] = shown[label].where(shown["ward"] != "C")
+            shown.to_csv(f"{label}.csv", index=False)
+            tune(label, model, table=f"{label}.csv", out=label)
+    return path
+
+
+@pytest.fixture
+def wards_run(finished, folder, monkeypatch):
+    """A working folder with copies of the runs; reports are not written."""
+    monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+    for name in ("cost", "ill"):
+        shutil.copytree(finished / name, folder / name)
+        shutil.copy(finished / f"{name}.csv", folder)
+    return folder
+
+
+def labels_of(rows, label="cost", *, by="row"):
+    df = wards().assign(row=range(240))
+    return df.loc[list(rows), [by, label]]
+
+
+def give(rows, path="labels.csv", **options):
+    labels_of(rows, **options).to_csv(path, index=False)
+
+
+def flat(done):
+    return " ".join(done.output.split())
+
+
+def files(path):
+    return {
+        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in path.rglob("*")
+        if file.is_file() and "updates" not in file.parts
+    }
+
+
+def record(folder, number=1, run="cost"):
+    return json.loads((folder / run / "updates" / str(number) / "update.json").read_text())
+
+
+def test_labels_update_the_model(wards_run, run):
+    before = files(wards_run / "cost")
+    give(range(80, 95))
+    output = flat(run("update", "cost", "labels.csv"))
+    assert files(wards_run / "cost") == before
+    found = record(wards_run)
+    assert found["labels"] == found["new_labels"] == 15
+    assert found["before"]["value"] > found["after"]["value"]
+    assert found["gain"]["value"] == pytest.approx(
+        found["before"]["value"] - found["after"]["value"]
+    )
+    assert found["shift"][0]["mean"] == pytest.approx(30, abs=6)
+    assert [term["term"] for term in found["effect"]] == ["intercept", "slope"]
+    assert found["of_trials"] == 2
+    assert "C's labels lie" in output
+    assert "above what the models expect" in output
+    for fact in ("Labels of C 15", "Expected squared error before", "after", "Gain"):
+        assert fact in output
+
+    state = wards_run / "cost" / "updates" / "1"
+    df = wards()
+    predictions = pd.read_csv(state / "predictions.csv", dtype={"case": str})
+    assert list(predictions) == ["case", "row", "label_used", "prediction"]
+    assert predictions["row"].to_list() == list(TARGET_ROWS)
+    assert predictions["label_used"].sum() == 15
+    model = load_model(state / "model.skops")
+    own = df.iloc[list(TARGET_ROWS)]
+    assert predictions["prediction"].to_numpy() == pytest.approx(model.predict(own))
+    earlier = pd.read_csv("cost/predictions.csv")["prediction"]
+    errors = [
+        np.abs(own["cost"].to_numpy() - each).mean()
+        for each in (earlier, predictions["prediction"])
+    ]
+    assert errors[1] < errors[0] / 2
+
+
+def test_what_the_labels_say_about_the_first_estimate(wards_run, run):
+    give(range(80, 100))
+    assert "it was too low" in flat(run("update", "cost", "labels.csv"))
+    first = record(wards_run)["first_estimate"]
+    best = json.loads((wards_run / "cost" / "best.json").read_text())
+    assert {name: first[name] for name in best["risk"]} == best["risk"]
+    predictions = pd.read_csv("cost/predictions.csv").set_index("row")["prediction"]
+    own = wards()["cost"].iloc[80:100]
+    assert first["mean_loss"]["value"] == pytest.approx(
+        ((own - predictions[own.index]) ** 2).mean()
+    )
+    assert first["agrees"] is False
+    shutil.rmtree("cost/updates")
+    labels_of([80]).assign(cost=predictions[80]).to_csv("one.csv", index=False)
+    assert "a single label cannot confirm it" in flat(run("update", "cost", "one.csv"))
+
+
+def test_classes(wards_run, run):
+    give(TARGET_ROWS, label="ill", by="case")
+    output = flat(run("update", "ill", "labels.csv"))
+    assert "the odds of 'yes' at C are" in output
+    found = record(wards_run, run="ill")
+    assert [each["class"] for each in found["shift"]] == ["no", "yes"]
+    assert found["shift"][1]["mean"] == pytest.approx(-found["shift"][0]["mean"])
+    predictions = pd.read_csv("ill/updates/1/predictions.csv")
+    assert {"probability_no", "probability_yes"} < set(predictions)
+
+
+def test_two_states(wards_run, run):
+    """The second has all labels, in whatever steps they came."""
+    give(range(80, 90))
+    give(range(85, 100), "more.csv", by="case")
+    run("update", "cost", "labels.csv")
+    first = files(wards_run / "cost" / "updates" / "1")
+    output = flat(run("update", "cost", "more.csv"))
+    assert "Labels of C 20, 10 of them new" in output
+    assert files(wards_run / "cost" / "updates" / "1") == first
+    labels = pd.read_csv("cost/updates/2/labels.csv", dtype={"case": str})
+    assert labels["row"].to_list() == list(range(80, 100))
+    pd.testing.assert_series_equal(
+        labels["cost"], wards()["cost"].iloc[80:100].reset_index(drop=True)
+    )
+    second = record(wards_run, 2)
+    shutil.rmtree("cost/updates")
+    give(range(80, 100))
+    run("update", "cost", "labels.csv")
+    assert record(wards_run)["after"] == second["after"]
+
+
+def test_a_label_that_is_given_again_replaces_the_earlier_one(wards_run, run):
+    give(range(80, 90))
+    run("update", "cost", "labels.csv")
+    labels_of([83]).assign(cost=200.0).to_csv("corrected.csv", index=False)
+    assert "new labels replace those of row 83" in flat(run("update", "cost", "corrected.csv"))
+    assert pd.read_csv("cost/updates/2/labels.csv").set_index("row")["cost"][83] == 200
+    assert record(wards_run, 2)["replaced_labels"] == 1
+
+
+def test_the_same_labels_again_change_nothing(wards_run, run):
+    give(range(80, 90))
+    run("update", "cost", "labels.csv")
+    assert "update 1 has all labels of labels.csv already" in flat(
+        run("update", "cost", "labels.csv")
+    )
+    assert not (wards_run / "cost" / "updates" / "2").exists()
+
+
+def test_states_are_listed(wards_run, run):
+    assert "cost has no updates; shiftune label-plan cost" in flat(run("update", "cost"))
+    give(range(80, 90))
+    give(range(90, 95), "more.csv")
+    run("update", "cost", "labels.csv")
+    given = json.loads(run("update", "cost", "more.csv", "--json").stdout)
+    assert given["folder"] == "cost/updates/2"
+    listed = json.loads(run("update", "cost", "--json").stdout)
+    assert [state["labels"] for state in listed["updates"]] == [10, 15]
+    assert listed["updates"][1] == {k: v for k, v in given.items() if k != "folder"}
+    lines = run("update", "cost").output.splitlines()
+    assert lines[0].split()[:2] == ["update", "labels"]
+    assert [line.split()[:2] for line in lines[1:]] == [["1", "10"], ["2", "15"]]
+    assert all(line.split()[-1] == "present" for line in lines[1:])
+
+
+def test_updates_of_an_earlier_model(wards_run, run):
+    give(range(80, 90))
+    run("update", "cost", "labels.csv")
+    tune("cost", "ridge", table="cost.csv", out="cost", trials=6)
+    output = flat(run("update", "cost"))
+    assert "earlier, 2 trials" in output
+    again = "cost/updates/1/labels.csv"
+    assert f"for the present one: shiftune update cost {again}" in output
+    run("update", "cost", again)
+    listed = json.loads(run("update", "cost", "--json").stdout)["updates"]
+    assert [(state["current"], state["of_trials"]) for state in listed] == [(False, 2), (True, 6)]
+
+
+@pytest.mark.parametrize("written", range(4))
+def test_a_kill_between_two_files(wards_run, run, monkeypatch, written):
+    """The state without its last file is noticed, and its number is used again."""
+    give(range(80, 90))
+
+    class Killed(BaseException):
+        pass
+
+    def kill(path, **_):
+        if path.name == names[written]:
+            raise Killed
+        return atomic_write(path)
+
+    names = ["labels.csv", "predictions.csv", "model.skops", "update.json"]
+    with monkeypatch.context() as patched:
+        for module in ("cli.states", "cli.json_files", "models.storing"):
+            patched.setattr(f"shiftune.{module}.atomic_write", kill)
+        with pytest.raises(Killed):
+            run("update", "cost", "labels.csv")
+    state = wards_run / "cost" / "updates" / "1"
+    assert {path.name for path in state.iterdir()} == set(names[:written])
+    output = flat(run("update", "cost"))
+    assert "has no updates" in output
+    assert "update 1 was not finished" in output
+    assert json.loads(run("update", "cost", "--json").stdout)["unfinished"] == [1]
+    (state / ".part-model.skops").write_text("half")
+    output = flat(run("update", "cost", "labels.csv"))
+    assert "cost/updates/1 was not finished, and is written again" in output
+    assert {path.name for path in state.iterdir()} == set(names)
+    assert run("update", "cost").output.count("\n") == 2
+
+
+# ---------------------------------------------------------------- which rows
+
+
+def test_identifiers_as_spreadsheets_write_them(wards_run, run):
+    """Without leading zeros; other columns and empty labels do no harm."""
+    labels = labels_of(range(80, 100), by="case")
+    labels["case"] = labels["case"].astype(int)
+    labels.loc[90:, "cost"] = np.nan
+    labels.assign(row="mine", remark="").to_csv("labels.csv", index=False, sep=";", decimal=",")
+    run("update", "cost", "labels.csv")
+    assert pd.read_csv("cost/updates/1/labels.csv")["row"].to_list() == list(range(80, 90))
+
+
+def test_identifiers_of_several_rows(wards_run, run):
+    df = wards().drop(columns=["ill", "case"])
+    df["patient_id"] = [f"P{k // 2}" for k in range(240)]
+    df.assign(cost=df["cost"].where(df["ward"] != "C")).to_csv("visits.csv", index=False)
+    tune("cost", "ridge", table="visits.csv", out="visits")
+    labels = df.assign(row=range(240)).iloc[80:90][["patient_id", "row", "cost"]]
+    labels.drop(columns="row").to_csv("labels.csv", index=False)
+    output = flat(run("update", "visits", "labels.csv", code=2))
+    assert "patient_id 'P40' in labels.csv may be any of the rows 80 and 81" in output
+    assert "add a column 'row'" in output
+    labels.to_csv("labels.csv", index=False)
+    run("update", "visits", "labels.csv")
+    labels.assign(row=labels["row"] + 2).to_csv("labels.csv", index=False)
+    output = flat(run("update", "visits", "labels.csv", code=2))
+    assert "no row with patient_id 'P40' and row 82" in output
+
+
+def test_other_kinds_of_files(wards_run, run):
+    pytest.importorskip("pyarrow")
+    labels_of(range(80, 90)).to_parquet("labels.parquet")
+    run("update", "cost", "labels.parquet")
+    assert record(wards_run)["labels"] == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"row": 999},
+            "has no row 999, which labels.csv names; its rows are counted from 0 to 239",
+        ),
+        ({"row": "x"}, "has no row 'x'"),
+        ({"row": 3}, "row 3 in labels.csv is of site 'A', not of 'C'"),
+        (
+            {"cost": "unknown"},
+            "row 81 has the label 'unknown' in labels.csv, which is not a number",
+        ),
+        ({"cost": "inf"}, "row 81 has the label 'inf' in labels.csv, which is not a number"),
+        ({"row": 82}, "row 82 has the labels '"),
+    ],
+)
+def test_mistakes_in_rows(wards_run, run, change, message):
+    labels = labels_of(range(80, 90)).astype(object)
+    for name, value in change.items():
+        labels.loc[81, name] = value
+    labels.to_csv("labels.csv", index=False)
+    assert message in flat(run("update", "cost", "labels.csv", code=2))
+    assert not (wards_run / "cost" / "updates").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"case": "1234567"}, "has no row with case '1234567', which labels.csv names"),
+        ({"case": wards()["case"][3]}, "is of site 'A', not of 'C'; only labels of 'C' update"),
+        ({"ill": "Yes"}, "which is none of the classes 'no' and 'yes'; did you mean 'yes'?"),
+        (
+            {"ill": "17"},
+            "which is none of the classes 'no' and 'yes'; correct it, or leave it empty",
+        ),
+        ({"case": wards()["case"][80]}, "keep one of them"),
+    ],
+)
+def test_mistakes_in_classes_and_identifiers(wards_run, run, change, message):
+    labels = labels_of(range(80, 90), "ill", by="case")
+    labels.loc[80:81, "ill"] = ["no", "yes"]
+    for name, value in change.items():
+        labels.loc[81, name] = value
+    labels.to_csv("labels.csv", index=False)
+    assert message in flat(run("update", "ill", "labels.csv", code=2))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"cost": "costs"}, "labels.csv has no column 'cost', which is the label; did you mean"),
+        ({"cost": "y"}, "name the column of the labels like this"),
+        ({"row": "number"}, "it has no column 'case' or 'row'; add 'row', the number of the row"),
+    ],
+)
+def test_missing_columns(wards_run, run, columns, message):
+    labels_of(range(80, 90)).rename(columns=columns).to_csv("labels.csv", index=False)
+    assert message in flat(run("update", "cost", "labels.csv", code=2))
+
+
+def test_files_without_labels(wards_run, run):
+    labels_of(range(80, 90)).assign(cost=None).to_csv("labels.csv", index=False)
+    assert "no row of labels.csv has a label in 'cost'" in flat(
+        run("update", "cost", "labels.csv", code=2)
+    )
+    labels_of(range(80, 90))[["cost"]].to_csv("labels.csv", index=False)
+    assert "the label 'cost' and a column that identifies rows is needed" in flat(
+        run("update", "cost", "labels.csv", code=2)
+    )
+    assert "there is no file lables.csv; did you mean labels.csv?" in flat(
+        run("update", "cost", "lables.csv", code=2)
+    )
+
+
+# ---------------------------------------------------------------- which runs
+
+
+def test_labels_that_tune_had(wards_run, run):
+    df = wards().drop(columns="ill")
+    few = df.assign(cost=df["cost"].where((df["ward"] != "C") | (df.index < 90)))
+    few.to_csv("few.csv", index=False)
+    tune("cost", "ridge", "--use-target-labels", table="few.csv", out="few")
+    give(range(80, 90))
+    output = flat(run("update", "few", "labels.csv", code=2))
+    assert "all labels of labels.csv are those that tune has used" in output
+    give(range(85, 100))
+    output = flat(run("update", "few", "labels.csv"))
+    assert "Labels of C 20, 10 of them used in tune" in output
+    found = pd.read_csv("few/updates/1/predictions.csv")
+    assert found["label_used"].sum() == 20
+    labels_of(range(89, 95)).assign(cost=7.5).to_csv("labels.csv", index=False)
+    output = flat(run("update", "few", "labels.csv", code=2))
+    assert "row 89 has the label '7.5' in labels.csv, and had" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--risk", "naive"], "there are no answers of models that have not seen the site"),
+        (["--loss", "zero_one"], "the loss zero_one is of predicted classes"),
+    ],
+)
+def test_runs_that_cannot_be_updated(wards_run, run, options, why):
+    tune("ill", "logistic", *options, table="ill.csv", out="other")
+    give(range(80, 90), label="ill")
+    output = flat(run("update", "other", "labels.csv", code=2))
+    assert f"labels cannot update this predictor: {why}" in output
+
+
+def test_runs_that_are_not_finished(wards_run, run):
+    give(range(80, 90))
+    assert "holds no result of shiftune tune" in flat(run("update", "nowhere", code=2))
+    assert "holds no result of shiftune tune" in flat(
+        run("update", "nowhere", "labels.csv", code=2)
+    )
+    (wards_run / "cost" / "best.json").unlink()
+    assert "cost is not finished; run this first: shiftune" in flat(
+        run("update", "cost", "labels.csv", code=2)
+    )
+
+
+def test_a_table_that_was_moved_or_changed(wards_run, run):
+    give(range(80, 90))
+    path = wards_run / "cost" / "settings.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps(settings | {"file": str(wards_run / "gone.csv")}))
+    assert "give --data FILE" in flat(run("update", "cost", "labels.csv", code=2))
+    shutil.copy("cost.csv", "moved.csv")
+    run("update", "cost", "labels.csv", "--data", "moved.csv")
+    other = pd.read_csv("cost.csv", dtype={"case": str})
+    other.loc[80, "age"] += 1
+    other.to_csv("moved.csv", index=False)
+    output = flat(run("update", "cost", "labels.csv", "--data", "moved.csv", code=2))
+    assert "is not the table of this result" in output
+
+
+def test_the_stored_model_is_used_and_checked(wards_run, run, monkeypatch):
+    """Nothing is fitted; a model of other predictions, or of other trials, is refused."""
+    give(range(80, 90))
+
+    def fit(*_):
+        raise AssertionError("a model was fitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shiftune.search.fitted.fit", fit)
+        run("update", "cost", "labels.csv")
+    shutil.rmtree("cost/updates")
+    predictions = pd.read_csv("cost/predictions.csv", dtype={"case": str})
+    predictions["prediction"] += 0.01
+    predictions.to_csv("cost/predictions.csv", index=False)
+    output = flat(run("update", "cost", "labels.csv", code=2))
+    assert "does not predict what predictions.csv holds; shiftune report cost" in output
+    path = wards_run / "cost" / "best.json"
+    best = json.loads(path.read_text())
+    best["members"][0]["weight"] *= 0.9
+    path.write_text(json.dumps(best))
+    assert "chooses other models" in flat(run("update", "cost", "labels.csv", code=2))
+
+
+def test_a_pickled_model_is_fitted_again(wards_run, run):
+    give(range(80, 90))
+    path = wards_run / "cost" / "best.json"
+    best = json.loads(path.read_text())
+    run("update", "cost", "labels.csv")
+    loaded = record(wards_run)
+    shutil.rmtree("cost/updates")
+    (wards_run / "cost" / "model.skops").rename(wards_run / "cost" / "model.pickle")
+    path.write_text(json.dumps(best | {"model_file": "model.pickle"}))
+    run("update", "cost", "labels.csv")
+    assert record(wards_run)["after"] == loaded["after"]
+
+
+def test_a_folder_that_cannot_be_written(wards_run, run):
+    give(range(80, 90))
+    (wards_run / "cost" / "updates").write_text("a file")
+    output = flat(run("update", "cost", "labels.csv", code=2))
+    assert "results cannot be written to cost/updates/1" in output
+    assert "make the folder writable" in output
+
+
+def test_the_help_lists_it(run):
+    assert "update" in run("--help").output
+    assert "LABELS" in run("update", "--help").output
