@@ -25,6 +25,7 @@ from tqdm import tqdm
 from shiftune.effects import SiteEffects
 from shiftune.effects.scale import strength, to_scale
 from shiftune.evaluate.answers import weighted_mean
+from shiftune.risk.few_labels import share_of_labels, with_share
 
 FAMILIES = ("trees", "kernel", "linear")
 REPEATS = 5
@@ -92,7 +93,9 @@ def updated(
         update = effects.update(trials.X_target[own], at_target[own], trials.y_target[own])
         scaled = rest.scaled + update.effect.at(rest.Z)
         with_labels = float(effects.row_losses(rest.y, scaled).mean())
-        risk = trials.fitted.estimate([*update.source_losses, update.own_losses])
+        of_sources = trials.fitted.estimate(update.source_losses)
+        both = trials.fitted.estimate([*update.source_losses, update.own_losses])
+        risk = with_share(both, share_of_labels(m, of_sources))
     low, high = risk.interval(0.9)
     return {
         "without": without,

@@ -8,7 +8,12 @@ import pytest
 
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import RegressionAdjusted, RiskEstimate
-from shiftune.risk.few_labels import _with_share, source_pseudo_rows, trusting_labels
+from shiftune.risk.few_labels import (
+    share_of_labels,
+    source_pseudo_rows,
+    trusting_labels,
+    with_share,
+)
 
 
 def sites(rng, centres, n=300, noise=1.0, effects=None):
@@ -369,7 +374,7 @@ class TestTrust:
         target, losses = rng.normal(size=(200, 1)), [rng.exponential(size=200) for _ in range(10)]
         own = rng.exponential(size=20)
         made = RegressionAdjusted(source_pseudo_rows=worth).fit(target, X).estimate([*losses, own])
-        moved = _with_share(
+        moved = with_share(
             RegressionAdjusted().fit(target, X).estimate([*losses, own]), 20 / (20 + worth)
         )
         assert moved.value == pytest.approx(made.value)
@@ -381,3 +386,17 @@ class TestTrust:
         X, losses = sites(rng, (0.0, 1.0))
         risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X).estimate(losses)
         assert trusting_labels([risk], 100) == [risk]
+
+
+def test_share_of_labels_has_the_least_variance():
+    """Variances are combined as those of independent means."""
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(200, 1)) for _ in range(12)]
+    losses = [rng.normal(centre, 2, 200) for centre in rng.normal(5, 1, 12)]
+    risk = RegressionAdjusted().fit(rng.normal(size=(200, 1)), x).estimate(losses)
+    one_row = float(np.mean(risk.divergences))
+    for m in (1, 10, 1000):
+        share = share_of_labels(m, risk)
+        assert share == pytest.approx(risk.variance / (risk.variance + one_row / m))
+        kept = (1 - share) ** 2 * risk.variance + share**2 * one_row / m
+        assert kept == pytest.approx((1 - share) * risk.variance)

@@ -59,7 +59,7 @@ def test_sources_that_are_too_small_promise_no_more():
 def test_where_sites_are_alike_they_are_worth_little():
     worth = searched(0.0).label_worth()
     assert worth.index.tolist() == [0, 10, 30, 100, 300]
-    assert worth["gain"].abs().max() < 0.02
+    assert worth[["gain", "gain_low", "gain_high"]].abs().max().max() < 0.02
 
 
 def test_a_search_with_labels():

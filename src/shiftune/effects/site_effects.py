@@ -140,6 +140,8 @@ class SiteEffects:
     def source_losses(self, labels: int) -> list[Floats]:
         """Return the losses of the sources' rows with so many labels of their site."""
         spread = self.spread(labels) if labels else Spread()
+        if spread == Spread():
+            return [self.row_losses(source.y, source.scaled) for source in self.sources]
         return played_losses(self.sources, labels, spread, self.row_losses, self.seed)
 
     def update(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Update:

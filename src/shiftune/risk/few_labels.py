@@ -75,14 +75,21 @@ def trusting_labels(risks: Sequence[RiskEstimate], prior: float) -> list[RiskEst
         return list(risks)
     m = int(risks[0].n[-1])
     share = m / (m + source_pseudo_rows(risks, prior))
-    return [_with_share(risk, share) for risk in risks]
+    return [with_share(risk, share) for risk in risks]
 
 
 def shared_alike(risk: RiskEstimate, like: RiskEstimate) -> RiskEstimate:
     """Give the target's own rows, if there are any, the share they have in another estimate."""
     if not (risk.labelled_target and like.labelled_target):
         return risk
-    return _with_share(risk, float(like.lam[-1] * like.n[-1]))
+    return with_share(risk, float(like.lam[-1] * like.n[-1]))
+
+
+def share_of_labels(m: int, of_sources: RiskEstimate) -> float:
+    """Share of m labelled rows in an estimate, by the variances of their mean and of the rest."""
+    one_row = float(np.average(of_sources.divergences, weights=of_sources.n))
+    total = of_sources.variance + one_row / m
+    return of_sources.variance / total if total > 0 else m / (m + int(of_sources.n.sum()))
 
 
 def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:
@@ -129,7 +136,8 @@ def _shares_of_sources(risk: RiskEstimate) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _with_share(risk: RiskEstimate, share: float) -> RiskEstimate:
+def with_share(risk: RiskEstimate, share: float) -> RiskEstimate:
+    """Give the target's own rows this share of the estimate."""
     before = float(risk.lam[-1] * risk.n[-1])
     change = np.full(len(risk.n), (1 - share) / (1 - before))
     change[-1] = share / before

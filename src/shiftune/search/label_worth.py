@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from shiftune.errors import SettingsError
+from shiftune.risk.few_labels import share_of_labels
 from shiftune.risk.result import RiskEstimate
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def label_worth(
                 "gain": gain.value,
                 "gain_low": low,
                 "gain_high": high,
-                "half_width": _half_width(risk, m, updater.share_of_labels(m, risk), level),
+                "half_width": _half_width(risk, m, level),
             }
         )
     return pd.DataFrame(rows).set_index("labels")
@@ -98,8 +99,7 @@ def labels_for(
     return None
 
 
-def _half_width(risk: RiskEstimate, m: int, share: float, level: float) -> float:
-    """Half the interval with m labels: that of the sources shrinks, that of the rows comes in."""
-    one_row = float(np.average(risk.divergences, weights=risk.n))
-    variance = (1 - share) ** 2 * risk.variance + (share**2 * one_row / m if m else 0.0)
-    return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(variance))
+def _half_width(risk: RiskEstimate, m: int, level: float) -> float:
+    """Half the interval with m labels, which take a share from the sources by their variance."""
+    kept = 1 - share_of_labels(m, risk) if m else 1.0
+    return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(kept * risk.variance))

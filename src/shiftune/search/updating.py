@@ -17,6 +17,7 @@ from shiftune.evaluate.answers import Answers
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
 from shiftune.problem.site import Features, rows_of, stacked
+from shiftune.risk.few_labels import share_of_labels, shared_alike, with_share
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.families import Families, schema_of
 
@@ -146,12 +147,9 @@ class Updater:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             risk = self.context.risk.estimate(losses, names=names[: len(losses)])
+        if own is not None:
+            risk = with_share(risk, share_of_labels(len(own), self.estimate(of_sources)))
         return risk.condensed()
-
-    def share_of_labels(self, m: int, risk: RiskEstimate) -> float:
-        """Share of m labelled rows of the target in an estimate, beside the sources'."""
-        worth = self.context.risk.worth_in_labels([risk])
-        return m / (m + worth) if m and worth is not None else 0.0
 
     def updated(
         self, effects: SiteEffects, predictor: Any, X: Features, answers: Any, y: NDArray[Any]
@@ -163,10 +161,11 @@ class Updater:
         update = effects.update(X, answers, y)
         role = effects.role(X, answers, y)
         own = effects.row_losses(role.y, role.scaled)
+        after = self.estimate(update.source_losses, update.own_losses)
         return Updated(
             with_effect(predictor, effects, update),
-            self.estimate(update.source_losses, update.own_losses),
-            self.estimate(effects.source_losses(0), own),
+            after,
+            shared_alike(self.estimate(effects.source_losses(0), own), after),
             _table(effects, update),
             len(y),
         )
