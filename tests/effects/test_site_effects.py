@@ -9,7 +9,7 @@ from shiftune.effects import SiteEffects, Spread
 from shiftune.effects.playing import drawn
 from shiftune.evaluate.losses import loss_named, pinball
 
-SITES, ROWS, NOISE = 40, 50, 0.5
+SITES, ROWS, NOISE = 20, 50, 0.5
 
 
 def sites(rng, intercepts, slopes=0.0):
@@ -40,9 +40,9 @@ def test_every_row_is_predicted_without_its_own_label(rows, labels):
 
 
 def test_sites_that_do_not_differ_are_not_updated():
-    """In 20 worlds without any difference, hardly an effect is found, and it costs nothing."""
+    """In 8 worlds without any difference, hardly an effect is found, and it costs nothing."""
     cost, none = [], 0
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         effects = effects_of(rng, np.zeros(12))
         none += effects.spread(10) == Spread()
@@ -51,7 +51,7 @@ def test_sites_that_do_not_differ_are_not_updated():
         rest = effects.role(X[10:], answers[10:], y[10:])
         with_labels = effects.row_losses(rest.y, rest.scaled + update.effect.at(rest.Z)).mean()
         cost.append(with_labels / effects.row_losses(rest.y, rest.scaled).mean() - 1)
-    assert none >= 10
+    assert none >= 5
     assert np.mean(cost) < 0.005  # half a percent
 
 
@@ -59,7 +59,7 @@ def test_sites_that_do_not_differ_are_not_updated():
 def test_the_loss_after_m_labels_is_that_of_the_posterior(m):
     r"""Noise plus the posterior variance of the intercept, :math:`s^2 t^2 / (s^2 + m t^2)`."""
     rng = np.random.default_rng(1)
-    effects = effects_of(rng, rng.normal(0, 1, 200))
+    effects = effects_of(rng, rng.normal(0, 1, 60))
     spread = effects.spread(m)
     assert 0.4 <= spread.intercept <= 1.7  # true: 1; they are tried at powers of 2 times the noise
     played = np.array([own.mean() for own in effects.source_losses(m)])
@@ -104,7 +104,7 @@ def test_classes():
         P = np.column_stack([1 / (1 + odds), odds / (1 + odds)])
         return P, x, classes[(rng.random(80) < 1 / (1 + np.exp(-x[:, 0] - shift))).astype(int)]
 
-    given = [site(shift) for shift in rng.normal(0, 1.5, SITES)]
+    given = [site(shift) for shift in rng.normal(0, 1.5, 12)]
     answers, rows, labels = (list(part) for part in zip(*given, strict=True))
     effects = SiteEffects(answers, rows, labels, loss_named("log_loss"), classes)
     P, X, y = site(2.0)

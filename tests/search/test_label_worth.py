@@ -27,7 +27,7 @@ class Constant(RegressorMixin, BaseEstimator):
 THETA = {"theta": FloatDistribution(-0.01, 0.01)}
 
 
-def searched(spread, sources=40, n=120, **options):
+def searched(spread, sources=25, n=120, **options):
     """Sites whose labels, of variance 1, are centred at places that differ by `spread`."""
     rng = np.random.default_rng(3)
     sites = {
@@ -38,21 +38,26 @@ def searched(spread, sources=40, n=120, **options):
     return ShiftSearch(Constant(), THETA, n_trials=2, sampler="random", **options).fit(problem)
 
 
-def test_where_sites_differ_labels_are_worth_what_theory_says():
+@pytest.fixture(scope="module")
+def found():
+    return searched(1.0)
+
+
+def test_where_sites_differ_labels_are_worth_what_theory_says(found):
     r"""Centres N(0, 1): risk 2 without labels, :math:`1 + 1 / (m + 1)` with m."""
-    worth = searched(1.0).label_worth([10, 20])
+    worth = found.label_worth([10, 20])
     assert worth.index.tolist() == [0, 10, 20]
-    assert worth["risk"][0] == pytest.approx(2.0, abs=4 * np.sqrt(2 / 40))
+    assert worth["risk"][0] == pytest.approx(2.0, abs=4 * np.sqrt(2 / 25))
     for m in (10, 20):
-        assert worth["risk"][m] == pytest.approx(1 + 1 / (m + 1), abs=4 * np.sqrt(2 / 1440))
+        assert worth["risk"][m] == pytest.approx(1 + 1 / (m + 1), abs=4 * np.sqrt(2 / 900))
         assert worth["gain"][m] == pytest.approx(worth["risk"][0] - worth["risk"][m])
         assert worth["gain_low"][m] < worth["gain"][m] < worth["gain_high"][m]
     assert worth["half_width"].is_monotonic_decreasing
 
 
-def test_sources_that_are_too_small_promise_no_more():
+def test_sources_that_are_too_small_promise_no_more(found):
     """36 rows are evaluated at every source: 300 labels cannot be played."""
-    worth = searched(1.0).label_worth([100, 300])
+    worth = found.label_worth([100, 300])
     assert worth["risk"][100] == worth["risk"][300]
 
 
@@ -62,14 +67,12 @@ def test_where_sites_are_alike_they_are_worth_little():
     assert worth[["gain", "gain_low", "gain_high"]].abs().max().max() < 0.02
 
 
-def test_a_search_with_labels():
-    found = searched(1.0)
+def test_counts(found):
     assert found.label_worth([0]).index.tolist() == [0]
     assert found.label_worth(10).index.tolist() == [0, 10]
 
 
-def test_how_many_labels_are_enough():
-    found = searched(1.0)
+def test_how_many_labels_are_enough(found):
     worth = found.label_worth([10, 20])
     assert found.labels_for(loss=float(worth["risk"][10])) in (5, 10)
     assert found.labels_for(width=2 * float(worth["half_width"][20])) in (10, 20)

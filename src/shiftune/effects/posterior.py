@@ -29,12 +29,25 @@ class Posterior:
     ----------
     mean : array of shape (K, p)
         Coefficients of the terms: one set for values, one per class otherwise.
-    deviation : array of shape (K, p)
-        Their posterior standard deviations.
+    precisions : array of shape (K, r, r)
+        Of standard normal effects.
+    back : array of shape (p, r)
+        From standard normal effects to coefficients.
+    spread : array of shape (p,)
+        Prior standard deviations of the coefficients.
     """
 
     mean: Floats
-    deviation: Floats
+    precisions: Floats
+    back: Floats
+    spread: Floats
+
+    @property
+    def deviation(self) -> Floats:
+        """Posterior standard deviations of the coefficients, shape (K, p)."""
+        outside = np.maximum(self.spread**2 - np.sum(self.back**2, axis=1), 0.0)
+        inside = np.sum((self.back @ np.linalg.inv(self.precisions)) * self.back, axis=2)
+        return np.asarray(np.sqrt(outside + inside))
 
     def at(self, Z: Floats) -> Floats:
         """Return what is added to the answers of rows with terms Z, shape (n, K)."""
@@ -75,9 +88,7 @@ def posterior(
         means, precisions = _of_values(y - scaled[:, 0], design, noise)
     else:
         means, precisions = _of_classes(scaled, design, y)
-    outside = np.maximum(spread**2 - np.sum(back**2, axis=1), 0.0)
-    inside = np.sum((back @ np.linalg.inv(precisions)) * back, axis=2)
-    return Posterior(means @ back.T, np.sqrt(outside + inside))
+    return Posterior(means @ back.T, precisions, back, spread)
 
 
 def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
