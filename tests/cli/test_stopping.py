@@ -111,6 +111,27 @@ def test_other_commands_end_after_one(table, moment, arguments):
     assert interrupted(moment, *arguments).splitlines()[-1] == "stopped"
 
 
+@pytest.mark.parametrize("moment", ["tables.files:read_file", "cli.states:save_model"])
+def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, run, tune, moment):
+    visits.loc[200:, "ward"] = "D"  # it needs three sources
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run")
+    visits.assign(row=visits.index)[["row", "cost"]][:20].to_csv("labels.csv", index=False)
+    printed = interrupted(f"shiftune.{moment}", "update", "run", "labels.csv")
+    assert printed.splitlines()[-1] == "stopped"
+    assert not (table / "run" / "updates" / "1" / "update.json").exists()
+    run("update", "run", "labels.csv")
+    assert (table / "run" / "updates" / "1" / "update.json").exists()
+
+
+def test_a_plan_that_is_stopped_leaves_no_file(table, tune):
+    tune("visits.csv", "--out", "run")
+    moment = "shiftune.cli.label_plan:_plan"
+    printed = interrupted(moment, "label-plan", "run", "--n", 5)
+    assert printed.splitlines()[-1] == "stopped"
+    assert not list(table.glob("*run-labels.csv"))
+
+
 @pytest.mark.parametrize("lost", ["trials.csv", "model.skops", "predictions.csv", "report.html"])
 def test_a_file_that_is_missing_comes_back_without_new_trials(table, tune, lost):
     tune("visits.csv", "--out", "run", trials=2)

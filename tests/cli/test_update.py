@@ -475,6 +475,119 @@ def test_a_folder_that_cannot_be_written(wards_run, run):
     assert "make the folder writable" in output
 
 
-def test_the_help_lists_it(run):
-    assert "update" in run("--help").output
+def test_the_help_lists_the_commands(run):
+    output = run("--help").output
+    assert " update " in output
+    assert " label-plan " in output
     assert "LABELS" in run("update", "--help").output
+
+
+# ---------------------------------------------------------------- rows to label
+
+
+def filled(path, label="cost", **options):
+    """Fill in the labels of a plan."""
+    plan = pd.read_csv(path, dtype={"case": str}, **options)
+    plan[label] = wards()[label].iloc[plan["row"]].to_list()
+    plan.to_csv(path, index=False, **options)
+    return plan
+
+
+def test_a_plan_is_filled_in_and_used(wards_run, run):
+    before = files(wards_run / "cost")
+    output = flat(run("label-plan", "cost", "--n", 12))
+    assert files(wards_run / "cost") == before
+    assert "Written to cost-labels.csv: 12 rows of C, drawn at random" in output
+    assert "shiftune update cost cost-labels.csv" in output
+    plan = pd.read_csv("cost-labels.csv", dtype=str)
+    assert list(plan) == ["case", "row", "age", "bmi", "cost"]
+    assert plan["cost"].isna().all()
+    rows = plan["row"].astype(int)
+    assert rows.is_monotonic_increasing
+    assert set(rows) <= set(TARGET_ROWS)
+    written = pd.read_csv("cost.csv", dtype=str).iloc[rows].reset_index(drop=True)
+    pd.testing.assert_frame_equal(plan[["case", "age", "bmi"]], written[["case", "age", "bmi"]])
+    assert "no row of cost-labels.csv has a label" in flat(
+        run("update", "cost", "cost-labels.csv", code=2)
+    )
+    filled("cost-labels.csv")
+    run("update", "cost", "cost-labels.csv")
+    assert pd.read_csv("cost/updates/1/labels.csv")["row"].to_list() == rows.to_list()
+
+
+def test_rows_with_a_label_are_not_drawn_again(wards_run, run):
+    run("label-plan", "cost", "--n", 30, "--out", "first.csv")
+    first = filled("first.csv")
+    run("update", "cost", "first.csv")
+    output = flat(run("label-plan", "cost", "--n", 11, "--out", "second.csv", code=2))
+    assert "'C' has 10 rows without a label so far; give an --n of at most 10" in output
+    run("label-plan", "cost", "--n", 10, "--out", "second.csv")
+    second = filled("second.csv")
+    assert set(first["row"]) | set(second["row"]) == set(TARGET_ROWS)
+    run("update", "cost", "second.csv")
+    assert "all rows of 'C' have a label already" in flat(
+        run("label-plan", "cost", "--n", 1, "--out", "third.csv", code=2)
+    )
+    assert not (wards_run / "third.csv").exists()
+
+
+def test_rows_that_tune_had_are_not_drawn(wards_run, run):
+    df = wards().drop(columns="ill")
+    few = df.assign(cost=df["cost"].where((df["ward"] != "C") | (df.index < 90)))
+    few.to_csv("few.csv", index=False)
+    tune("cost", "ridge", "--use-target-labels", table="few.csv", out="few")
+    run("label-plan", "few", "--n", 30)
+    assert pd.read_csv("few-labels.csv")["row"].to_list() == list(range(90, 120))
+
+
+def test_the_seed_decides(wards_run, run):
+    for name, seed in (("one", 0), ("two", 0), ("three", 1)):
+        run("label-plan", "cost", "--n", 9, "--seed", seed, "--out", f"{name}.csv")
+    one, two, three = ((wards_run / f"{n}.csv").read_text() for n in ("one", "two", "three"))
+    assert one == two != three
+
+
+def test_a_plan_is_separated_like_the_table(wards_run, run):
+    """Spreadsheets that write decimal commas expect semicolons."""
+    table = pd.read_csv("cost.csv", dtype={"case": str})
+    table.to_csv("german.csv", index=False, sep=";", decimal=",")
+    tune("cost", "ridge", table="german.csv", out="german")
+    run("label-plan", "german", "--n", 12)
+    plan = filled("german-labels.csv", sep=";", decimal=",")
+    assert list(plan) == ["case", "row", "age", "bmi", "cost"]
+    run("update", "german", "german-labels.csv")
+    assert record(wards_run, run="german")["labels"] == 12
+
+
+def test_a_table_with_a_column_named_row(wards_run, run):
+    table = pd.read_csv("cost.csv", dtype={"case": str}).drop(columns="case")
+    table.rename(columns={"bmi": "row"}).to_csv("named.csv", index=False)
+    tune("cost", "ridge", table="named.csv", out="named")
+    run("label-plan", "named", "--n", 12)
+    plan = pd.read_csv("named-labels.csv")
+    assert list(plan) == ["row_", "age", "row", "cost"]
+    plan.assign(cost=wards()["cost"].iloc[plan["row_"]].to_list()).to_csv("l.csv", index=False)
+    run("update", "named", "l.csv")
+    assert pd.read_csv("named/updates/1/labels.csv")["row_"].to_list() == plan["row_"].to_list()
+
+
+def test_a_file_is_never_overwritten(wards_run, run):
+    (wards_run / "mine.csv").write_text("labels")
+    output = flat(run("label-plan", "cost", "--n", 5, "--out", "mine.csv", code=2))
+    assert "mine.csv exists, and may have labels in it; give another file with --out" in output
+    assert (wards_run / "mine.csv").read_text() == "labels"
+    assert "must be a CSV file" in flat(
+        run("label-plan", "cost", "--n", 5, "--out", "x.xlsx", code=2)
+    )
+    assert "cannot be written to nowhere" in flat(
+        run("label-plan", "cost", "--n", 5, "--out", "nowhere/x.csv", code=2)
+    )
+    run("label-plan", "cost", "--n", 0, code=2)
+
+
+def test_a_plan_for_a_run_that_cannot_be_updated(wards_run, run):
+    """It is told before anybody is paid for labels."""
+    tune("cost", "ridge", "--risk", "naive", table="cost.csv", out="naive")
+    output = flat(run("label-plan", "naive", "--n", 5))
+    assert "labels cannot update this predictor: there are no answers" in output
+    assert "shiftune tune --use-target-labels" in output

@@ -3,6 +3,14 @@
 from shiftune.cli.app import app
 
 # Each registers its commands, in the order of the help.
-from shiftune.cli import diagnose, tune, report, update, models, demo  # noqa: F401  # isort: skip
+from shiftune.cli import (  # noqa: F401  # isort: skip
+    diagnose,
+    tune,
+    report,
+    label_plan,
+    update,
+    models,
+    demo,
+)
 
 __all__ = ["app"]

@@ -11,6 +11,8 @@ import pandas as pd
 
 from shiftune.atomic_write import atomic_write
 from shiftune.cli.folder import BEST, MODEL, ResultFolder
+from shiftune.cli.given_labels import read_given
+from shiftune.cli.job import TuneJob
 from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
 from shiftune.cli.predictions import PREDICTIONS
 from shiftune.models import save_model
@@ -56,6 +58,12 @@ class Updates:
     def next_number(self) -> int:
         """Number of the next state."""
         return max(self.finished, default=0) + 1
+
+    def labels(self, job: TuneJob) -> dict[int, Any]:
+        """Return the labels of the last state, by position among the target's rows."""
+        if not self.finished:
+            return {}
+        return read_given(self.state(self.finished[-1]) / LABELS, job)
 
     def state(self, number: int) -> Path:
         """Return the folder of a state."""

@@ -88,14 +88,13 @@ def _updated(updates: Updates, path: Path, data: Path | None) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
     from shiftune.cli.given_labels import in_words, read_given
     from shiftune.cli.reopening import completed, reopened
-    from shiftune.cli.states import LABELS
 
     best = completed(updates.folder)
     if obstacle := best.get("update_obstacle"):
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
     job = reopened(updates.folder, data)
     last = max(updates.finished, default=None)
-    earlier = {} if last is None else read_given(updates.state(last) / LABELS, job)
+    earlier = updates.labels(job)
     given = _without_known(read_given(path, job), job, path)
     new = given.keys() - earlier.keys()
     replaced = [each for each in given if given[each] != earlier.get(each, given[each])]

@@ -66,6 +66,16 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     return _csv(path, usecols=lambda name: name in columns, dtype=str, na_filter=False)[[*columns]]
 
 
+def separator_of(path: Path) -> str:
+    """Return the separator of a CSV file; a comma for files of other kinds."""
+    if path.suffix.lower() in ARROW:
+        return ","
+    try:
+        return _separator(path, "utf-8-sig")
+    except UnicodeDecodeError:
+        return _separator(path, "cp1252")
+
+
 def _check_file(path: Path) -> None:
     if path.is_dir():
         raise StorageError(f"{path} is a folder; give a file in it")
@@ -122,7 +132,7 @@ def _csv(path: Path, **options: Any) -> pd.DataFrame:
         raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
 
 
-def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
+def _separator(path: Path, encoding: str) -> str:
     # With a separator that no file has, pandas decompresses and returns the whole first line.
     lines = pd.read_csv(
         path, sep="\x01", header=None, nrows=1, dtype=str, quoting=csv.QUOTE_NONE, encoding=encoding
@@ -130,7 +140,11 @@ def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
     header = str(lines.iloc[0, 0])
     if "\0" in header:
         raise StorageError(f"{path} is no table: it does not hold text")
-    separator = max(SEPARATORS, key=header.count)
+    return max(SEPARATORS, key=header.count)
+
+
+def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
+    separator = _separator(path, encoding)
 
     def read(**more: Any) -> pd.DataFrame:
         table: pd.DataFrame = pd.read_csv(

@@ -1,0 +1,108 @@
+"""`shiftune label-plan`: rows of the target to label, drawn at random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shiftune.cli.app import command
+from shiftune.cli.run_arguments import MovedTable, Run
+from shiftune.errors import DataError, SettingsError, StorageError
+from shiftune.wording import count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from shiftune.cli.job import TuneJob
+    from shiftune.cli.states import Updates
+
+
+@command()
+def label_plan(
+    folder: Run,
+    n: Annotated[
+        int, typer.Option("--n", metavar="N", min=1, help="Number of rows.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV file to write. Default: DIR-labels.csv.", show_default=False
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Random seed; the same seed draws the same rows."),
+    ] = 0,
+    data: MovedTable = None,
+) -> None:
+    """Draw rows of the target at random, and write a file to fill in their labels.
+
+    For example:
+
+      shiftune label-plan run --n 30      # writes run-labels.csv; fill in the labels, then
+      shiftune update run run-labels.csv
+
+    The file has the identifiers, the number of the row in the table, the columns that the model
+    uses, and an empty column for the label. Rows whose label was used before are not drawn. Rows
+    that stay empty do no harm, as long as no label decides which.
+    """
+    from shiftune.atomic_write import atomic_write
+    from shiftune.cli.folder import ResultFolder
+    from shiftune.cli.json_files import writing_to
+    from shiftune.cli.reopening import completed, reopened
+    from shiftune.cli.screen import notes_for_warnings, screen, show_note
+    from shiftune.cli.states import Updates
+    from shiftune.tables import separator_of
+
+    updates = Updates(ResultFolder(folder))
+    obstacle = completed(updates.folder).get("update_obstacle")
+    path = out or Path(f"{folder.resolve().name}-labels.csv")
+    if path.suffix.lower() != ".csv":
+        raise SettingsError(f"--out must be a CSV file, which ends in .csv, got {path}")
+    if path.exists():
+        raise StorageError(
+            f"{path} exists, and may have labels in it; give another file with --out"
+        )
+    with notes_for_warnings():
+        job = reopened(updates.folder, data)
+        plan = _plan(job, updates, n, seed)
+    with writing_to(path.parent, "give another file with --out"), atomic_write(path) as part:
+        plan.to_csv(part, index=False, sep=separator_of(job.options.data))
+    console = screen()
+    if obstacle:
+        show_note(
+            console,
+            f"labels cannot update this predictor: {obstacle}. They can be used in the table, by "
+            "shiftune tune --use-target-labels",
+        )
+    console.print(
+        f"Written to {path}: {n} rows of {job.table.problem.target.name}, drawn at random. Fill in "
+        f"{job.options.label!r}, then run: shiftune update {folder} {path}"
+    )
+
+
+def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
+    """Return rows of the target without a label so far, as written in the table."""
+    import numpy as np
+
+    from shiftune.cli.given_labels import row_column
+    from shiftune.tables import read_as_written
+
+    table = job.table
+    left = ~table.target_labelled
+    left[list(updates.labels(job))] = False
+    rows = table.target_rows[left]
+    if n > len(rows):
+        raise DataError(
+            f"{table.problem.target.name!r} has {count(len(rows), 'row')} without a label so far; "
+            f"give an --n of at most {len(rows)}"
+            if len(rows)
+            else f"all rows of {table.problem.target.name!r} have a label already"
+        )
+    drawn = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
+    used = table.columns.index[table.columns["used"]].to_list()
+    found = read_as_written(job.options.data, [*table.identifiers, *used]).iloc[drawn]
+    found.insert(len(table.identifiers), row_column(job), drawn)
+    return found.assign(**{job.options.label: ""})
