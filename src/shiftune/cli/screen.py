@@ -220,7 +220,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     if len(best["sources"]) > MOST_SITES:
         _more(console, f"{len(best['sources']) - MOST_SITES} more sources")
     if best.get("label_worth"):
-        _more_labels(console, best)
+        _more_labels(console, best, folder)
     files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
     others = ("settings.json", "study.journal", "study.journal.answers")
     there = [name for name in (*files, *others) if (folder / name).exists()]
@@ -259,14 +259,19 @@ def _show_members(console: Console, best: dict[str, Any]) -> None:
     )
 
 
-def _more_labels(console: Console, best: dict[str, Any]) -> None:
+def _more_labels(console: Console, best: dict[str, Any], folder: Path) -> None:
     import pandas as pd
 
     from shiftune.report.explanations import worth_in_words
 
     worth = pd.DataFrame(best["label_worth"]).set_index("labels")
     gain = worth_in_words(worth, best["target"])
-    console.print(Text(f"\n{gain} (--use-target-labels).", style="dim"))
+    how = (
+        "--use-target-labels uses labels in the table"
+        if best.get("update_obstacle")
+        else f"shiftune label-plan {folder} draws such rows"
+    )
+    console.print(Text(f"\n{gain} ({how}).", style="dim"))
 
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:

@@ -92,5 +92,8 @@ def _compared(first: RiskEstimate, losses: Floats) -> dict[str, Any]:
     parts = np.array([first.variance, own.variance])
     total = float(parts.sum())
     dof = total**2 / float(np.sum(parts**2 / [first.dof, own.dof])) if total > 0 else own.dof
+    about = estimate_record(own)
+    if first.nonnegative:
+        about["low"] = max(about["low"], 0.0)
     low, high = Estimate(own.value - first.value, total, dof).interval()
-    return found | {"mean_loss": estimate_record(own), "agrees": bool(low <= 0 <= high)}
+    return found | {"mean_loss": about, "agrees": bool(low <= 0 <= high)}
