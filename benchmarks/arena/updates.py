@@ -31,25 +31,24 @@ FAMILIES = ("trees", "kernel", "linear")
 REPEATS = 5
 
 
-def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
-    """Score one problem with every number of labels."""
-    warnings.simplefilter("ignore")
-    trials = read(files, dataset, target, seed).first(FAMILIES, 24)
+def ensemble_effects(trials: Trials) -> tuple[Trials, SiteEffects, np.ndarray]:
+    """Return the ensemble's trials, the effects of the sources, and its answers at the target."""
+    trials = trials.first(FAMILIES, 24)
     found = trials.candidates()
     weights = np.zeros(len(trials.family))
     weights[found.numbers] = found.weights()
     members = np.flatnonzero(weights)
     together = weighted_mean([trials.answers[i] for i in members], weights[members].tolist())
-    loss = LOSSES[trials.task]
-    effects = SiteEffects(
-        trials.by_site(together.unseen),
-        trials.X,
-        trials.y,
-        loss,
-        trials.classes,
-    )
-    at_target = np.tensordot(weights, trials.target_answers, axes=1)
-    plain = loss(trials.y_target, at_target, trials.classes)
+    answers, loss = trials.by_site(together.unseen), LOSSES[trials.task]
+    effects = SiteEffects(answers, trials.X, trials.y, loss, trials.classes)
+    return trials, effects, np.tensordot(weights, trials.target_answers, axes=1)
+
+
+def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
+    """Score one problem with every number of labels."""
+    warnings.simplefilter("ignore")
+    trials, effects, at_target = ensemble_effects(read(files, dataset, target, seed))
+    plain = effects.loss(trials.y_target, at_target, trials.classes)
     relative = naive(trials.first(["trees"], 24)) / plain.mean()
     rows = []
     for m in (0, *LABELS):
