@@ -15,6 +15,7 @@ from shiftune import load_model
 from shiftune.atomic_write import atomic_write
 from shiftune.cli import app
 from shiftune.cli.folder import ResultFolder
+from shiftune.search.journal_lock import only_search
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
 
@@ -343,6 +344,44 @@ def test_mistakes_in_classes_and_identifiers(wards_run, run, change, message):
 
 
 @pytest.mark.parametrize(
+    ("classes", "written"),
+    [
+        ([0, 1], ["0.0", "1.0"]),  # as pandas writes whole numbers beside empty cells
+        ([False, True], ["FALSE", "TRUE"]),  # as spreadsheets write them
+        (["01", "02"], ["01", "02"]),
+        (["low", "mid", "high"], ["low", "mid", "high"]),
+    ],
+)
+def test_classes_in_other_spellings(wards_run, run, classes, written):
+    df = wards().drop(columns="cost")
+    third = pd.qcut(wards()["cost"], len(classes), labels=False)
+    df["ill"] = np.array(classes, dtype=object)[third]
+    df.assign(ill=df["ill"].where(df["ward"] != "C")).to_csv("table.csv", index=False)
+    tune("ill", "logistic", table="table.csv", out="other")
+    own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110]
+    own[["row", "ill"]].to_csv("labels.csv", index=False)
+    output = flat(run("update", "other", "labels.csv"))
+    assert record(wards_run, run="other")["labels"] == 30
+    kept = pd.read_csv("other/updates/1/labels.csv", dtype=str)["ill"]
+    assert kept.to_list() == [str(each) for each in df["ill"].iloc[80:110]]
+    assert "odds" in output
+    run("update", "other", "other/updates/1/labels.csv")
+    own.iloc[:1].assign(ill="perhaps")[["row", "ill"]].to_csv("labels.csv", index=False)
+    output = flat(run("update", "other", "labels.csv", code=2))
+    assert "row 80 has the label 'perhaps' in labels.csv, which is none of the classes" in output
+    assert all(repr(str(each)) in output for each in classes)
+
+
+def test_an_update_waits_for_no_search(wards_run, run):
+    give(range(80, 90))
+    with only_search((wards_run / "cost" / "study.journal").resolve()):
+        assert "another search is using the journal" in flat(
+            run("update", "cost", "labels.csv", code=2)
+        )
+    run("update", "cost", "labels.csv")
+
+
+@pytest.mark.parametrize(
     ("columns", "message"),
     [
         ({"cost": "costs"}, "labels.csv has no column 'cost', which is the label; did you mean"),
@@ -410,6 +449,7 @@ def test_runs_that_are_not_finished(wards_run, run):
     assert "holds no result of shiftune tune" in flat(
         run("update", "nowhere", "labels.csv", code=2)
     )
+    assert not (wards_run / "nowhere").exists()
     (wards_run / "cost" / "best.json").unlink()
     assert "cost is not finished; run this first: shiftune" in flat(
         run("update", "cost", "labels.csv", code=2)
@@ -499,6 +539,9 @@ def test_a_plan_is_filled_in_and_used(wards_run, run):
     assert files(wards_run / "cost") == before
     assert "Written to cost-labels.csv: 12 rows of C, drawn at random" in output
     assert "shiftune update cost cost-labels.csv" in output
+    assert "shiftune update cost 'my labels.csv'" in flat(
+        run("label-plan", "cost", "--n", 12, "--out", "my labels.csv")
+    )
     plan = pd.read_csv("cost-labels.csv", dtype=str)
     assert list(plan) == ["case", "row", "age", "bmi", "cost"]
     assert plan["cost"].isna().all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +47,7 @@ def label_plan(
 
     The file has the identifiers, the number of the row in the table, the columns that the model
     uses, and an empty column for the label. Rows whose label was used before are not drawn. Rows
-    that stay empty do no harm, as long as no label decides which.
+    may stay empty, unless it is their label that makes them so.
     """
     from shiftune.atomic_write import atomic_write
     from shiftune.cli.folder import ResultFolder
@@ -77,10 +78,12 @@ def label_plan(
             f"labels cannot update this predictor: {obstacle}. They can be used in the table, by "
             "shiftune tune --use-target-labels",
         )
+    target, label = job.table.problem.target.name, job.options.label
     console.print(
-        f"Written to {path}: {n} rows of {job.table.problem.target.name}, drawn at random. Fill in "
-        f"{job.options.label!r}, then run: shiftune update {folder} {path}"
+        f"Written to {path}: {count(n, 'row')} of {target}, drawn at random. Fill in {label!r}, "
+        "then run:"
     )
+    typer.echo(f"  {shlex.join(['shiftune', 'update', str(folder), str(path)])}")
 
 
 def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:

@@ -55,6 +55,7 @@ def update(
     from shiftune.cli.states import Updates
 
     updates = Updates(ResultFolder(folder))
+    updates.folder.settings()  # an error where this is no folder of a result
     if labels is None:
         _list(updates, as_json)
         return
@@ -75,7 +76,6 @@ def _list(updates: Updates, as_json: bool) -> None:
     from shiftune.cli.screen import screen
     from shiftune.cli.update_screen import show_updates
 
-    updates.folder.settings()  # an error where this is no folder of a result
     states = [updates.record(number) for number in updates.finished]
     if as_json:
         found = {"updates": states, "unfinished": updates.unfinished}
