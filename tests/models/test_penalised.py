@@ -104,6 +104,9 @@ def test_the_size_of_the_table_limits_what_models_cost():
     for columns, degree, tuned in ((20, 2, {"alpha", "degree"}), (21, 1, {"alpha"})):
         linear = ready_model("linear", "regression", None, size=TableSize(500, columns))
         assert (set(linear.space), linear.bare.degree) == (tuned, degree)
+    beyond = ready_model("linear", "regression", None, size=TableSize(500, 5, 0.3))
+    assert "degree" not in beyond.space
+    assert beyond.bare.degree == 1
     trees = ready_model("extra_trees", "regression", None, size=TableSize(100_000, 20)).bare
     assert (trees.bootstrap, trees.max_samples) == (True, 5000)
     trees = ready_model("extra_trees", "regression", None, size=TableSize(5000, 20)).bare

@@ -25,6 +25,9 @@ from shiftune.tables import Schema
 STEP = "model"
 # Squares and products of 20 columns are 230 features; of more columns they would be thousands.
 MOST_SQUARED = 20
+# Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
+# products are wrong there first (`benchmarks/results/ensembles.md`).
+MOST_OUTSIDE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,13 @@ class KnownModel:
 class TableSize(NamedTuple):
     """Size of the data that a model is fitted to, which limits what it may cost.
 
-    `rows` is the fewest that any fit has, `columns` the number after `preparation`.
+    `rows` is the fewest that any fit has, `columns` the number after `preparation`, `outside` the
+    share of the target's rows with a value beyond those of all sources.
     """
 
     rows: int
     columns: int
+    outside: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +303,7 @@ def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
             most = min(grown.high, max(most, ENOUGH_TREES))
             space[trees] = IntDistribution(grown.low, most, log=grown.log)
     if "degree" in space:
-        if size.columns <= MOST_SQUARED:
+        if size.columns <= MOST_SQUARED and size.outside <= MOST_OUTSIDE:
             bare.set_params(degree=2)
         else:
             del space["degree"]

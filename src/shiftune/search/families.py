@@ -222,7 +222,7 @@ def schema_of(problem: ShiftProblem) -> Schema | None:
 
 
 def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
-    """Return the fewest training rows of any fit, and the number of columns after preparation.
+    """Return the fewest training rows of any fit, columns, and how far the target lies outside.
 
     Some models of a trial leave out several sources.
     """
@@ -232,5 +232,8 @@ def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
     groups = LeaveSourcesOut().groups(np.repeat(problem.names, rows))
     left_out = max((sum(by_name[name] for name in group) for group in groups), default=0)
     X, _ = pooled(problem.sources)
-    columns = preparation(schema).fit_transform(X).shape[1]
-    return TableSize(sum(rows) - left_out, int(columns))
+    prepared = preparation(schema)
+    Z = prepared.fit_transform(X)
+    own = prepared.transform(problem.target.X)
+    outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)
+    return TableSize(sum(rows) - left_out, int(Z.shape[1]), float(outside.mean()))
