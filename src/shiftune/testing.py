@@ -272,12 +272,11 @@ def _check_truth(risk: RiskEstimator, *, corrects: bool) -> None:
     rng = np.random.default_rng(3)
     draws = [_shifted((1000, 1000, 1000), rng).estimated(risk) for _ in range(200)]
     values = np.array([found.value for found in draws])
-    own = float(np.sqrt(np.mean([found.variance for found in draws])))
+    # That of the rows: sites do not differ here, but a variance at a new site allows for it.
+    own = float(np.sqrt(np.mean([found.row_variance for found in draws])))
     spread = float(values.std(ddof=1))
-    # The spread of 200 values is known to 5 to 10 %. That of a new site's value is wider: the
-    # variance between sites, 0 here, is estimated, and never below 0.
-    largest = 1.5 if draws[0].new_site is None else 2.0
-    assert 0.7 * spread < own < largest * spread, (
+    # The spread of 200 values is known to 5 to 10 %.
+    assert 0.7 * spread < own < 1.5 * spread, (
         f"the standard error is the spread of the values, {spread:.3g} over 200 draws, got "
         f"{own:.3g}"
     )

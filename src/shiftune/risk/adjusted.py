@@ -62,7 +62,7 @@ class RegressionAdjusted(RiskEstimator):
     :math:`g^\top \beta` by the penalty, with g the difference of z between sources and target,
     :math:`\sigma_\beta^2\, \alpha^2 p^2\, \lVert (Z^\top Z + \alpha p I)^{-1} g \rVert^2`, which is
     small where sources and target are alike and large where the estimate extrapolates;
-    :math:`\sigma_\beta^2` is that of the prior, or that of the losses if it is larger.
+    :math:`\sigma_\beta^2` is that of the prior plus that of the losses.
 
     Labelled rows of the target itself enter as its own mean loss, with the share
     :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a study
@@ -231,7 +231,7 @@ class RegressionAdjusted(RiskEstimator):
         row_effects = centred / sources.rows(self.n_)
         ess, lam = self.ess_, kept * self.shares_ / self.n_
         site = NewSiteVariance(
-            between=self.stretch_ * variance_between(estimates, divergences, self.n_),
+            between=variance_between(estimates, divergences, self.n_, self.stretch_),
             leverage=kept * self.leverage_,
             stretch=self.stretch_,
             row_effects=row_effects,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.risk.packing import packed, unpacked
-from shiftune.risk.variance import combined_variance, squares_by_source, variance_between
+from shiftune.risk.variance import pooled_variance, squares_by_source, variance_between
 
 Floats = NDArray[np.float64]
 
@@ -61,18 +61,22 @@ class NewSiteVariance:
         n: NDArray[np.intp],
         effective: Floats,
     ) -> tuple[float, float]:
-        """Variance of the estimate with these influence values, and its degrees of freedom."""
+        r"""Variance of the estimate with these influence values, and its degrees of freedom.
+
+        .. math:: \sum_i \psi_i^2 + \tau^2 \Big(\sum_j s_j^2 + \big(\sum_j s_j\big)^2\Big) + V_0 :
+
+        the sampling error of the rows, the differences between the sites (the sources, and the new
+        site) with their leverage s, and the error of the adjustment. Where the target has labelled
+        rows, the leverage of the sources adds up to less than 1.
+        """
         k = len(self.leverage)
         one_row = float(np.average(self._divergences(block_counts, n), weights=n[:k]))
+        rows, rows_dof = pooled_variance(influence, block_counts, effective)
+        sites = self.between * float(self.leverage @ self.leverage + self.leverage.sum() ** 2)
         besides = float(self.extrapolation @ self.extrapolation) + self.noise * one_row
-        return combined_variance(
-            influence,
-            block_counts,
-            effective,
-            between=self.between,
-            shares=self.leverage,
-            besides=besides,
-        )
+        total = rows + sites + besides
+        spread = rows**2 / rows_dof + sites**2 / max(k - 1, 1)
+        return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0
 
     def minus(
         self,
@@ -90,9 +94,12 @@ class NewSiteVariance:
         )
         counts = self.leverage != 0
         between = variance_between(
-            estimates[:k][counts], apart._divergences(block_counts, n)[counts], n[:k][counts]
+            estimates[:k][counts],
+            apart._divergences(block_counts, n)[counts],
+            n[:k][counts],
+            self.stretch,
         )
-        return replace(apart, between=self.stretch * between)
+        return replace(apart, between=between)
 
     def _divergences(self, block_counts: NDArray[np.intp], n: NDArray[np.intp]) -> Floats:
         k = len(self.leverage)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftune.ratio.guard import Guard
-from shiftune.risk.heterogeneity import heterogeneity
-from shiftune.risk.lambdas import shrink_divergences
-
 Floats = NDArray[np.float64]
 
 # Fewest rows of a site from which the variance between sites is estimated, if others have them.
 FEWEST_ROWS = 5
+# Bounds of the variance between sites, from below: a part of the variance of the sites' estimates,
+# and of that of one row's loss. Chosen in `benchmarks/arena/intervals.py`.
+PART_OF_ESTIMATES = 1 / 2
+PART_OF_ONE_ROW = 1 / 200
 
 
 def pooled_variance(
@@ -40,67 +40,39 @@ def squares_by_source(influence: Floats, block_counts: NDArray[np.intp]) -> Floa
     return np.asarray(np.add.reduceat(influence**2, starts))
 
 
-def variance_between(estimates: Floats, divergences: Floats, n: NDArray[np.intp]) -> float:
-    r"""Variance :math:`\tau^2` between the sites' true values (Paule and Mandel).
+def variance_between(
+    estimates: Floats, divergences: Floats, n: NDArray[np.intp], stretch: float = 1.0
+) -> float:
+    r"""Variance :math:`\tau^2` between the sites' true values.
+
+    .. math:: \tau^2 = \max\Big(s\, (S^2 - \bar v),\ s\, \tfrac{1}{2} S^2,\
+              \tfrac{1}{200} V\Big), \qquad v_j = \frac{\mathrm{Div}_j}{n_j - 1},
+
+    with :math:`S^2` the variance of the sites' estimates, :math:`\bar v` the mean of their sampling
+    variances and V that of one row. The first of the three alone is below 0 for a third of real
+    tables, where sites differ nevertheless: a few sites show little of their variance, and losses
+    are skewed, so sampling variances are overestimated as easily as underestimated.
 
     Parameters
     ----------
     estimates, divergences, n : arrays of shape (k,)
-        Each site's estimate, the variance of one row's contribution, and the rows. Variances of
-        small sites are shrunk as those of the guard are. Sites of fewer than five rows are left
-        out if two others remain: one or two rows show no difference between sites.
-
-    Returns
-    -------
-    float
-        0 for a single site, which cannot be compared with others.
+        Each site's estimate, the variance of one row's contribution, and the rows. Sites of fewer
+        than five rows are left out if two others remain: one or two rows show no difference
+        between sites.
+    stretch : float
+        s, the variance of the sites' true values over that of their estimates.
 
     Examples
     --------
-    >>> variance_between(np.array([1.0, 3.0]), np.array([0.01, 0.01]), np.array([100, 100])) > 1.9
-    True
+    >>> float(variance_between(np.array([1.0, 3.0]), np.array([9.9, 9.9]), np.array([100, 100])))
+    1.9
+    >>> float(variance_between(np.array([1.0, 1.0]), np.array([9.9, 9.9]), np.array([100, 100])))
+    0.0495
     """
-    if len(n) < 2:
-        return 0.0
     large = n >= FEWEST_ROWS
     if 2 <= large.sum() < len(n):
-        return variance_between(estimates[large], divergences[large], n[large])
-    if not divergences.any():  # one row of each, or no error anywhere: all that differs counts
-        return float(estimates.var(ddof=1))
-    one = np.ones(len(n))
-    variances = shrink_divergences(n, divergences, one, one, Guard().prior_rows) / np.maximum(
-        n - 1, 1
-    )
-    return heterogeneity(estimates, variances).tau_squared
-
-
-def combined_variance(
-    influence: Floats,
-    block_counts: NDArray[np.intp],
-    effective: Floats,
-    *,
-    between: float,
-    shares: Floats,
-    besides: float = 0.0,
-) -> tuple[float, float]:
-    r"""Variance of an estimate of a new site's value, and its degrees of freedom.
-
-    .. math:: V = \sum_i \psi_i^2 + \tau^2 \Big(\sum_j s_j^2 + \big(\sum_j s_j\big)^2\Big) + V_0 :
-
-    the sampling error of the rows, the differences between the sites (the sources, and the new
-    site), and other known parts (`besides`).
-
-    Parameters
-    ----------
-    influence, block_counts, effective
-        As for `pooled_variance`.
-    between : float
-        :math:`\tau^2`.
-    shares : array of shape (k,)
-        :math:`s_j` of the sources; less than 1 in all where the target has labelled rows.
-    """
-    rows, rows_dof = pooled_variance(influence, block_counts, effective)
-    sites = between * float(shares @ shares + shares.sum() ** 2)
-    total = rows + sites + besides
-    spread = rows**2 / rows_dof + sites**2 / max(len(shares) - 1, 1)
-    return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0
+        return variance_between(estimates[large], divergences[large], n[large], stretch)
+    seen = float(estimates.var(ddof=1)) if len(n) > 1 else 0.0
+    chance = float(np.mean(divergences / np.maximum(n - 1, 1)))
+    one_row = float(np.average(divergences, weights=n))
+    return max(stretch * max(seen - chance, PART_OF_ESTIMATES * seen), PART_OF_ONE_ROW * one_row)
