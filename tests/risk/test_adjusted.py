@@ -138,6 +138,18 @@ def test_coverage_of_a_model_and_of_the_difference_of_two(rows, columns, spread,
     assert (covered / 100 >= 0.8).all()
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_sites_that_look_alike_are_not_taken_for_certain(k):
+    """Same losses at every source: the rows alone would have hundreds of degrees of freedom."""
+    rng = np.random.default_rng(15)
+    X, losses = sites(rng, (0.0,))
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(300, 2)), X * k)
+    risk = adjusted.estimate(losses * k)
+    assert risk.between == pytest.approx(risk.divergences.mean() / 200)
+    assert risk.variance > risk.row_variance + risk.between
+    assert risk.dof < 10
+
+
 def test_a_difference_is_that_of_the_differences():
     """The estimate is linear, so both ways give the same."""
     rng = np.random.default_rng(10)
