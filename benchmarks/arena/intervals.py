@@ -28,7 +28,7 @@ from tqdm import tqdm
 from shiftune.effects import SiteEffects
 from shiftune.evaluate.answers import Answers, weighted_mean
 from shiftune.risk import RiskEstimate
-from shiftune.risk.few_labels import share_of_labels, with_share
+from shiftune.risk.few_labels import combined
 from shiftune.risk.heterogeneity import heterogeneity
 from shiftune.risk.variance import FEWEST_ROWS, pooled_variance, squares_by_source
 
@@ -210,10 +210,10 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
             own, others = order[:m], order[m:]
             rest = effects.role(X[others], at_target[others], y[others])
             update = effects.update(X[own], at_target[own], y[own])
-            scaled = rest.scaled + update.effect.at(rest.Z)
-            truth = float(effects.row_losses(rest.y, scaled).mean())
+            scaled = rest.scaled + rest.Z @ update.effect.T
+            truth = float(effects.row_losses(rest.y, scaled, update.limits).mean())
             both = adjusted.estimate([*update.source_losses, update.own_losses])
-            risk = with_share(both, share_of_labels(m, adjusted.estimate(update.source_losses)))
+            risk = combined(both, adjusted.estimate(update.source_losses))
             add(f"update by {m} labels", truth, risk, risk.value)
     return rows
 

@@ -44,7 +44,7 @@ def predicted(effects: SiteEffects, target: np.ndarray) -> tuple[np.ndarray, flo
     """Return the predicted intercepts of the target, and by how many errors they would help."""
     sources = effects.sources
     spread = Spread(intercept=WIDE * np.sqrt(effects.noise))
-    b = np.array([s.effect(np.arange(len(s)), spread).mean[:, 0] for s in sources])
+    b = np.array([s.effect(np.arange(len(s)), spread)[:, 0] for s in sources])
     S = np.array([np.append(s.Z[:, 2:].mean(axis=0), s.scaled.mean(axis=0)) for s in sources])
     width = np.maximum(S.std(axis=0), 1e-9) * np.sqrt(S.shape[1])
     at, S = np.clip((target - S.mean(axis=0)) / width, -3, 3)[None], (S - S.mean(axis=0)) / width

@@ -24,8 +24,7 @@ from tqdm import tqdm
 
 from shiftune.effects import SiteEffects
 from shiftune.effects.scale import strength, to_scale
-from shiftune.evaluate.answers import weighted_mean
-from shiftune.risk.few_labels import share_of_labels, with_share
+from shiftune.risk.few_labels import combined
 
 FAMILIES = ("trees", "kernel", "linear")
 REPEATS = 5
@@ -37,9 +36,7 @@ def ensemble_effects(trials: Trials) -> tuple[Trials, SiteEffects, np.ndarray]:
     found = trials.candidates()
     weights = np.zeros(len(trials.family))
     weights[found.numbers] = found.weights()
-    members = np.flatnonzero(weights)
-    together = weighted_mean([trials.answers[i] for i in members], weights[members].tolist())
-    answers, loss = trials.by_site(together.unseen), LOSSES[trials.task]
+    answers, loss = trials.by_site(found.nested_answers().unseen), LOSSES[trials.task]
     effects = SiteEffects(answers, trials.X, trials.y, loss, trials.classes)
     return trials, effects, np.tensordot(weights, trials.target_answers, axes=1)
 
@@ -90,11 +87,11 @@ def updated(
         risk, with_labels = trials.fitted.estimate(effects.source_losses(0)), without
     else:
         update = effects.update(trials.X_target[own], at_target[own], trials.y_target[own])
-        scaled = rest.scaled + update.effect.at(rest.Z)
-        with_labels = float(effects.row_losses(rest.y, scaled).mean())
+        scaled = rest.scaled + rest.Z @ update.effect.T
+        with_labels = float(effects.row_losses(rest.y, scaled, update.limits).mean())
         of_sources = trials.fitted.estimate(update.source_losses)
         both = trials.fitted.estimate([*update.source_losses, update.own_losses])
-        risk = with_share(both, share_of_labels(m, of_sources))
+        risk = combined(both, of_sources)
     low, high = risk.interval(0.9)
     return {
         "without": without,

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from shiftune.effects import Terms, UpdatedClassifier, UpdatedRegressor
+from shiftune.effects import Terms, UpdatedClassifier, UpdatedRegressor, without_effect
 from shiftune.effects.scale import to_scale
 from shiftune.models import load_model, save_model
 from shiftune.models.preparation import preparation
@@ -75,6 +75,16 @@ def test_values_stay_within_the_limits(table):
     model = regressor(table)
     found = model.set_params(effect=100 * model.effect).predict(table)
     assert (found.min(), found.max()) == (3, 7)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_without_an_effect_nothing_changes(make, table):
+    model = make(table)
+    model.set_params(effect=0 * model.effect)
+    method = "predict" if make is regressor else "predict_proba"
+    np.testing.assert_array_equal(
+        getattr(model, method)(table), getattr(without_effect(model), method)(table)
+    )
 
 
 def test_names_of_the_terms(table):

@@ -89,6 +89,9 @@ def test_how_many_labels_are_enough(found):
         ({"sources": 2}, [10], "2 sources, and at least 3"),
         ({}, [-1], "whole numbers"),
         ({}, [], "whole numbers"),
+        ({}, 10.0, "whole numbers"),
+        ({}, "10", "whole numbers"),
+        ({}, True, "whole numbers"),
     ],
 )
 def test_mistakes(options, counts, message):

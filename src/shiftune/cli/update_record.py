@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shiftune.cli.job import TuneJob
 from shiftune.cli.records import estimate_record, records, risk_record
-from shiftune.effects.scale import SMALLEST_PROBABILITY
+from shiftune.effects.scale import LEAST_LIKELY
 from shiftune.problem.site import Features
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.updating import Updated
@@ -69,7 +69,7 @@ def _shift(updated: Updated, X: Features) -> list[dict[str, Any]]:
 
 
 def _log_odds(shares: Any) -> Floats:
-    inside = np.clip(shares, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
+    inside = np.clip(shares, LEAST_LIKELY, 1 - LEAST_LIKELY)
     return np.asarray(np.log(inside / (1 - inside)))
 
 

@@ -13,6 +13,14 @@ differ, s is 0 and nothing happens.
 
 from shiftune.effects.site_effects import SiteEffects, Update
 from shiftune.effects.terms import Spread, Terms
-from shiftune.effects.updated import UpdatedClassifier, UpdatedRegressor
+from shiftune.effects.updated import UpdatedClassifier, UpdatedRegressor, without_effect
 
-__all__ = ["SiteEffects", "Spread", "Terms", "Update", "UpdatedClassifier", "UpdatedRegressor"]
+__all__ = [
+    "SiteEffects",
+    "Spread",
+    "Terms",
+    "Update",
+    "UpdatedClassifier",
+    "UpdatedRegressor",
+    "without_effect",
+]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune import interrupts
-from shiftune.effects.posterior import Posterior, posterior
+from shiftune.effects.posterior import posterior_mean
+from shiftune.effects.scale import moderate
 from shiftune.effects.terms import Spread
 from shiftune.evaluate.losses import SMALLEST_LOSS
 
@@ -19,18 +20,22 @@ Floats = NDArray[np.float64]
 # Loss of every row: from labels and answers on the scale of the effects.
 RowLosses = Callable[[NDArray[Any], Floats], Floats]
 
+# Answers, terms, labels, spread and noise.
+Known = tuple[Floats, Floats, NDArray[Any], Floats, float]
+
 DRAWS = 5
 # Of a source's rows that are labelled; the others are predicted.
 MOST_LABELLED = 0.6
 # Labels with which a source has a say in how far sites differ.
 FEWEST_LABELS = 3
-# Rows of a source on which the spread is learned.
+# Sources, and rows of each, on which the spread is learned.
+MOST_SOURCES = 40
 MOST_ROWS = 1000
 # Standard errors by which a term must lower the losses. With less, ten labels cost some tables 2 %;
 # with more, they gain 1 % less on average (`benchmarks/results/updates.md`).
-SURE = 1.5
+STANDARD_ERRORS = 1.5
 # Standard deviations that are tried, in units of a row's own noise.
-INTERCEPTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+INTERCEPTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 12.8)
 SLOPES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 COLUMNS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 
@@ -75,10 +80,14 @@ class Role:
             observed=self.observed[kept],
         )
 
-    def effect(self, rows: NDArray[np.intp], spread: Spread) -> Posterior:
-        """Return the effect that some of the rows show."""
-        by_term = spread.by_term(self.Z.shape[1])
-        return posterior(self.scaled[rows], self.Z[rows], self.observed[rows], by_term, self.noise)
+    def known(self, rows: NDArray[np.intp], spread: Spread) -> Known:
+        """Return what the posterior of an effect depends on."""
+        scaled, by_term = moderate(self.scaled[rows]), spread.by_term(self.Z.shape[1])
+        return scaled, self.Z[rows], self.observed[rows], by_term, self.noise
+
+    def effect(self, rows: NDArray[np.intp], spread: Spread) -> Floats:
+        """Return the coefficients that some of the rows show, shape (K, p)."""
+        return posterior_mean(*self.known(rows, spread))
 
     def losses(
         self,
@@ -88,7 +97,7 @@ class Role:
         losses: RowLosses,
     ) -> Floats:
         """Return the losses of some rows, with the effect that the labelled ones show."""
-        added = self.effect(labelled, spread).at(self.Z[others]) if any(astuple(spread)) else 0.0
+        added = self.Z[others] @ self.effect(labelled, spread).T if any(astuple(spread)) else 0.0
         return losses(self.y[others], self.scaled[others] + added)
 
 
@@ -132,7 +141,8 @@ def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: 
     Intercept, slope and columns are added in turn. Each is taken only where it lowers the losses
     of the sources, relative to what they are, by more than 1.5 standard errors of the mean.
     """
-    thinned = [source.thinned(MOST_ROWS) for source in sources]
+    kept = np.unique(np.linspace(0, len(sources) - 1, MOST_SOURCES).astype(np.intp))
+    thinned = [sources[j].thinned(MOST_ROWS) for j in kept]
     eligible = [s for s in thinned if min(labels, MOST_LABELLED * len(s)) >= FEWEST_LABELS]
     best = Spread()
     if len(eligible) < 2:
@@ -146,15 +156,16 @@ def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: 
             known[spread] = np.array([own.mean() for own in played])
         return known[spread]
 
+    size = np.maximum(np.abs(means(best)), SMALLEST_LOSS)
     for name, sizes in (
         ("intercept", INTERCEPTS),
         ("slope", SLOPES),
         ("columns", COLUMNS),
         ("intercept", INTERCEPTS),
     ):
-        tried = [replace(best, **{name: size * unit}) for size in sizes]
-        winner = min(tried, key=lambda spread: float(means(spread).mean()))
-        gains = 1 - means(winner) / np.maximum(np.abs(means(best)), SMALLEST_LOSS)
-        if gains.mean() > SURE * gains.std(ddof=1) / np.sqrt(len(gains)):
+        tried = [replace(best, **{name: times * unit}) for times in sizes]
+        winner = min(tried, key=lambda spread: float(np.mean(means(spread) / size)))
+        gains = (means(best) - means(winner)) / size
+        if gains.mean() > STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(len(gains)):
             best = winner
     return best

@@ -1,67 +1,33 @@
-"""Posterior mean of a site's effect, from a few labelled rows."""
+"""Posterior of a site's effect, from a few labelled rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 Floats = NDArray[np.float64]
 
 # Residuals beyond so many standard deviations count less (Huber), so that one outlier among ten
 # labels does not decide.
-FAR = 2.0
-REWEIGHTED = 4
-NEWTON_STEPS = 25
-# Of a step for one class at a time. With two classes it is Newton's own step.
-STEP = 0.5
-CLOSE = 1e-4
+HUBER_THRESHOLD = 2.0
+MOST_REWEIGHTED = 20
+MOST_STEPS = 60
+MOST_HALVED = 20
+TOLERANCE = 1e-4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Posterior:
-    """Effect of a site.
-
-    Attributes
-    ----------
-    mean : array of shape (K, p)
-        Coefficients of the terms: one set for values, one per class otherwise.
-    precisions : array of shape (K, r, r)
-        Of standard normal effects.
-    back : array of shape (p, r)
-        From standard normal effects to coefficients.
-    spread : array of shape (p,)
-        Prior standard deviations of the coefficients.
-    """
-
-    mean: Floats
-    precisions: Floats
-    back: Floats
-    spread: Floats
-
-    @property
-    def deviation(self) -> Floats:
-        """Posterior standard deviations of the coefficients, shape (K, p)."""
-        outside = np.maximum(self.spread**2 - np.sum(self.back**2, axis=1), 0.0)
-        inside = np.sum((self.back @ np.linalg.inv(self.precisions)) * self.back, axis=2)
-        return np.asarray(np.sqrt(outside + inside))
-
-    def at(self, Z: Floats) -> Floats:
-        """Return what is added to the answers of rows with terms Z, shape (n, K)."""
-        return np.asarray(Z @ self.mean.T)
-
-
-def posterior(
+def posterior_mean(
     scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float
-) -> Posterior:
-    r"""Return the posterior of the effects of m labelled rows.
+) -> Floats:
+    r"""Return the posterior mean of the effects of m labelled rows, shape (K, p).
 
     Values: :math:`y = f + z^\top b + e`, with :math:`e` of variance `noise` and residuals beyond
     two standard deviations weighted down. Classes: :math:`P(y = c) \propto
-    \exp(f_c + z^\top b_c)`. In both cases :math:`b \sim N(0, \mathrm{diag}(s^2))`.
+    \exp(f_c + z^\top b_c)`, and the mode instead of the mean. In both cases
+    :math:`b \sim N(0, \mathrm{diag}(s^2))`.
 
     Parameters
     ----------
@@ -79,16 +45,43 @@ def posterior(
     --------
     Three values that lie 2 above their answers, and sites that differ by 1 as a rule:
 
-    >>> found = posterior(np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0)
-    >>> found.mean, found.deviation.round(3)
-    (array([[1.]]), array([[0.707]]))
+    >>> posterior_mean(np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0)
+    array([[1.]])
     """
     design, back = _reduced(Z, spread)
     if scaled.shape[1] == 1:
-        means, precisions = _of_values(y - scaled[:, 0], design, noise)
-    else:
-        means, precisions = _of_classes(scaled, design, y)
-    return Posterior(means @ back.T, precisions, back, spread)
+        return _of_values(y - scaled[:, 0], design, noise)[None] @ back.T
+    return _of_classes(scaled, design, y) @ back.T
+
+
+def posterior_deviation(
+    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float, mean: Floats
+) -> Floats:
+    """Return the posterior standard deviations at the mean, shape (K, p).
+
+    Those of classes are of the difference from the mean over all classes, since adding the same
+    to all of them changes nothing.
+
+    >>> about = np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0
+    >>> posterior_deviation(*about, posterior_mean(*about)).round(3)
+    array([[0.707]])
+    """
+    design, back = _reduced(Z, spread)
+    r, classes = design.shape[1], scaled.shape[1]
+    outside = np.maximum(spread**2 - np.sum(back**2, axis=1), 0.0)
+    if classes == 1:
+        weights = _huber(y - scaled[:, 0] - Z @ mean[0], noise)
+        covariance = np.linalg.inv((design.T * weights) @ design / noise + np.eye(r))
+        return np.asarray(np.sqrt(outside + np.sum((back @ covariance) * back, axis=1)))[None]
+    P = softmax(scaled + Z @ mean.T, axis=1)
+    curvature = P[:, :, None] * (np.eye(classes) - P[:, None, :])  # (m, C, C)
+    hessian = np.einsum("mr,mkl,ms->krls", design, curvature, design)
+    hessian = hessian.reshape(classes * r, classes * r)
+    covariance = np.linalg.inv(hessian + np.eye(classes * r)).reshape(classes, r, classes, r)
+    centred = np.eye(classes) - 1 / classes
+    of_classes = np.einsum("kl,lrms,km->krs", centred, covariance, centred)
+    inside = np.sum((back @ of_classes) * back, axis=2)
+    return np.asarray(np.sqrt(outside * (1 - 1 / classes) + inside))
 
 
 def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
@@ -106,28 +99,52 @@ def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
     return R.T, back @ Q
 
 
-def _of_values(residuals: Floats, design: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Posterior mean and precision of standard normal effects, (1, r) and (1, r, r)."""
+def _huber(residuals: Floats, noise: float) -> Floats:
+    """Weights of residuals: 1, less beyond the threshold."""
+    return np.asarray(
+        HUBER_THRESHOLD / np.maximum(np.abs(residuals) / np.sqrt(noise), HUBER_THRESHOLD)
+    )
+
+
+def _of_values(residuals: Floats, design: Floats, noise: float) -> Floats:
+    """Posterior mean of standard normal effects, shape (r,)."""
     weights, prior = np.ones(len(residuals)), np.eye(design.shape[1])
-    for _ in range(REWEIGHTED):
+    for _ in range(MOST_REWEIGHTED):
         weighted = design.T * weights
         precision = weighted @ design / noise + prior
         mean = np.linalg.solve(precision, weighted @ residuals / noise)
-        left = np.abs(residuals - design @ mean) / np.sqrt(noise)
-        weights = FAR / np.maximum(left, FAR)
-    return np.asarray(mean)[None], np.asarray(precision)[None]
+        before, weights = weights, _huber(residuals - design @ mean, noise)
+        if np.max(np.abs(weights - before), initial=0.0) < TOLERANCE:
+            break
+    return np.asarray(mean)
 
 
-def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Posterior modes and precisions of standard normal effects by class, (C, r), (C, r, r)."""
+def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> Floats:
+    """Posterior mode of standard normal effects by class, shape (C, r).
+
+    Newton's direction of every class, shortened until the posterior grows.
+    """
     r, classes = design.shape[1], scaled.shape[1]
     effects, truth, prior = np.zeros((classes, r)), np.eye(classes)[y], np.eye(r)
-    for _ in range(NEWTON_STEPS):
+
+    def height(b: Floats) -> float:
+        eta = scaled + design @ b.T
+        return float(np.sum(truth * eta) - logsumexp(eta, axis=1).sum() - np.sum(b**2) / 2)
+
+    reached = height(effects)
+    for _ in range(MOST_STEPS):
         P = softmax(scaled + design @ effects.T, axis=1).T
         precisions = prior + (design.T * (P * (1 - P))[:, None]) @ design
         slopes = (truth.T - P) @ design - effects
         steps = np.linalg.solve(precisions, slopes[..., None])[..., 0]
-        effects = effects + STEP * steps
-        if np.max(np.abs(steps), initial=0.0) < CLOSE:
+        for halved in range(MOST_HALVED):
+            tried = effects + steps / 2**halved
+            if (new := height(tried)) > reached:
+                break
+        else:
             break
-    return np.asarray(effects), np.asarray(precisions)
+        close = np.max(np.abs(tried - effects), initial=0.0) < TOLERANCE
+        effects, reached = tried, new
+        if close:
+            break
+    return np.asarray(effects)

@@ -10,8 +10,11 @@ from scipy.special import softmax
 
 Floats = NDArray[np.float64]
 
-# Probabilities below it count as this: one answer of 0 would outweigh all labels.
-SMALLEST_PROBABILITY = 1e-4
+# Smallest probability whose logarithm is taken.
+SMALLEST_PROBABILITY = 1e-12
+# Where effects are learned, no class counts as less likely than this: one answer of 0 would
+# outweigh all labels.
+LEAST_LIKELY = 1e-4
 
 
 def to_scale(answers: NDArray[Any]) -> Floats:
@@ -25,8 +28,7 @@ def to_scale(answers: NDArray[Any]) -> Floats:
     """
     if answers.ndim == 1:
         return np.asarray(answers, dtype=float)[:, None]
-    logs = np.log(np.maximum(answers.astype(float), SMALLEST_PROBABILITY))
-    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+    return _centred(np.log(np.maximum(answers.astype(float), SMALLEST_PROBABILITY)))
 
 
 def from_scale(scaled: Floats) -> Floats:
@@ -40,6 +42,17 @@ def from_scale(scaled: Floats) -> Floats:
     return np.asarray(softmax(scaled, axis=1))
 
 
+def moderate(scaled: Floats) -> Floats:
+    """Return answers in which no class is less likely than 1 to 10,000; values as they are.
+
+    >>> from_scale(moderate(to_scale(np.array([[1.0, 0.0]])))).round(5)
+    array([[9.999e-01, 1.000e-04]])
+    """
+    if scaled.shape[1] == 1:
+        return scaled
+    return _centred(np.maximum(scaled, scaled.max(axis=1, keepdims=True) + np.log(LEAST_LIKELY)))
+
+
 def strength(scaled: Floats) -> Floats:
     """Return one number per row that the slope multiplies, shape (n,).
 
@@ -50,3 +63,7 @@ def strength(scaled: Floats) -> Floats:
     if scaled.shape[1] == 2:
         return np.asarray(scaled[:, 1] - scaled[:, 0])
     return np.asarray(scaled.max(axis=1))
+
+
+def _centred(logs: Floats) -> Floats:
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from shiftune.effects.playing import Role, learn_spread, played_losses
-from shiftune.effects.posterior import FAR, Posterior
+from shiftune.effects.posterior import HUBER_THRESHOLD, posterior_deviation
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
 from shiftune.evaluate.losses import Loss
@@ -20,9 +20,12 @@ from shiftune.problem.site import Features, stacked
 from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
+Limits = tuple[float, float] | None
 
 # Updated values stay within the range of the sources' labels, widened by so much of it.
 WIDENED = 0.25
+# Of the variance of all residuals: labels without any noise must not make effects impossible.
+LEAST_NOISE = 1e-4
 # Labelled rows are left out of their own effect in at most so many groups.
 MOST_FOLDS = 20
 
@@ -35,8 +38,12 @@ class Update:
     ----------
     spread : Spread
         How far sites differ, as far as so many labels can use it.
-    effect : Posterior
-        Of the site.
+    effect : array of shape (K, p)
+        Coefficients of the site's terms.
+    deviation : array of shape (K, p)
+        Their posterior standard deviations.
+    limits : (low, high) or None
+        Of updated values.
     own_losses : array of shape (m,)
         Of the labelled rows, each with the effect that the others show.
     source_losses : k arrays of shape (n_j,)
@@ -44,7 +51,9 @@ class Update:
     """
 
     spread: Spread
-    effect: Posterior
+    effect: Floats
+    deviation: Floats
+    limits: Limits
     own_losses: Floats
     source_losses: list[Floats]
 
@@ -76,7 +85,7 @@ class SiteEffects:
     >>> effects = SiteEffects([x[:, 0] for x in X], X, y, loss_named("squared"), None)
     >>> new = rng.normal(size=(10, 1))
     >>> update = effects.update(new, new[:, 0], new[:, 0] + 1.0)
-    >>> update.effect.mean.round(1)[0, 0]
+    >>> update.effect.round(1)[0, 0]
     np.float64(1.0)
     """
 
@@ -94,12 +103,12 @@ class SiteEffects:
         self.loss, self.classes, self.seed = loss, classes, seed
         scaled = [to_scale(own) for own in answers]
         self.terms = Terms(schema).fit(stacked(X), np.concatenate(scaled))
-        self.limits: tuple[float, float] | None = None
+        self.limits: Limits = None
         self.noise, self.shift = 1.0, 0.0
         if classes is None:
             self._learn_values(scaled, y)
         self.sources = [self.role(*each) for each in zip(X, answers, y, strict=True)]
-        self.spread = lru_cache(maxsize=None)(self._spread)
+        self._spreads: dict[int, Spread] = {}
 
     def _learn_values(self, scaled: Sequence[Floats], y: Sequence[NDArray[Any]]) -> None:
         """Learn the labels' range, the noise, and what the loss prefers to the centre.
@@ -112,7 +121,8 @@ class SiteEffects:
         wider = WIDENED * (high - low)
         self.limits = (low - wider, high + wider)
         residuals = [own - answer[:, 0] for own, answer in zip(y, scaled, strict=True)]
-        self.noise = float(np.mean([own.var() for own in residuals])) or 1.0
+        least = LEAST_NOISE * float(np.concatenate(residuals).var())
+        self.noise = max(float(np.mean([own.var() for own in residuals])), least) or 1.0
         within = np.concatenate([own - _centre(own, self.noise) for own in residuals])
         if within.min() < within.max():
             best = minimize_scalar(
@@ -128,14 +138,18 @@ class SiteEffects:
         observed = y - self.shift if self.classes is None else np.searchsorted(self.classes, y)
         return Role(scaled, self.terms.transform(X, scaled), y, observed, self.noise)
 
-    def row_losses(self, y: NDArray[Any], scaled: Floats) -> Floats:
+    def row_losses(self, y: NDArray[Any], scaled: Floats, limits: Limits = None) -> Floats:
         """Return the losses of answers on the scale of the effects, shape (n,)."""
-        limited = scaled if self.limits is None else np.clip(scaled, *self.limits)
+        limits = limits or self.limits
+        limited = scaled if limits is None else np.clip(scaled, *limits)
         return self.loss(y, from_scale(limited), self.classes)
 
-    def _spread(self, labels: int) -> Spread:
+    def spread(self, labels: int) -> Spread:
         """Return how far sites differ, as far as so many labels can use it."""
-        return learn_spread(self.sources, labels, self.row_losses, self.seed)
+        if labels not in self._spreads:
+            found = learn_spread(self.sources, labels, self.row_losses, self.seed)
+            self._spreads[labels] = found
+        return self._spreads[labels]
 
     def source_losses(self, labels: int) -> list[Floats]:
         """Return the losses of the sources' rows with so many labels of their site."""
@@ -147,12 +161,17 @@ class SiteEffects:
     def update(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Update:
         """Return the effect of a site from some labelled rows, and losses that judge it."""
         role, rows = self.role(X, answers, y), np.arange(len(y))
-        spread = self.spread(len(y))
+        spread, limits = self.spread(len(y)), self.limits
+        if limits is not None:  # what the site's own labels show is possible
+            limits = min(limits[0], float(np.min(y))), max(limits[1], float(np.max(y)))
+        losses = partial(self.row_losses, limits=limits)
         own = np.empty(len(y))
         for fold in range(min(len(y), MOST_FOLDS)):
             left_out = rows % MOST_FOLDS == fold
-            own[left_out] = role.losses(rows[~left_out], rows[left_out], spread, self.row_losses)
-        return Update(spread, role.effect(rows, spread), own, self.source_losses(len(y)))
+            own[left_out] = role.losses(rows[~left_out], rows[left_out], spread, losses)
+        effect, known = role.effect(rows, spread), role.known(rows, spread)
+        deviation = posterior_deviation(*known, effect)
+        return Update(spread, effect, deviation, limits, own, self.source_losses(len(y)))
 
 
 def _centre(residuals: Floats, noise: float) -> float:
@@ -160,5 +179,7 @@ def _centre(residuals: Floats, noise: float) -> float:
     weights = np.ones(len(residuals))
     for _ in range(10):
         centre = float(np.average(residuals, weights=weights))
-        weights = FAR / np.maximum(np.abs(residuals - centre) / np.sqrt(noise), FAR)
+        weights = HUBER_THRESHOLD / np.maximum(
+            np.abs(residuals - centre) / np.sqrt(noise), HUBER_THRESHOLD
+        )
     return centre

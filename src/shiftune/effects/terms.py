@@ -7,17 +7,19 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 
-from shiftune.effects.scale import strength
+from shiftune.effects.scale import moderate, strength
 from shiftune.models.preparation import preparation
 from shiftune.problem.site import Features
 from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
 
-# Rows x columns of the sources, 160 MB, beyond which columns are no terms: the intercept and the
-# slope remain.
+# Rows x columns of the sources, 160 MB, and coefficients of columns (for every class), beyond which
+# columns are no terms: the intercept and the slope remain.
 MOST_CELLS = 20_000_000
+MOST_COEFFICIENTS = 300
 # Columns and answers beyond so many units count as this: ten labels must not extrapolate.
 MOST_UNITS = 4.0
 
@@ -29,7 +31,8 @@ class Spread:
     Attributes
     ----------
     intercept : float
-        On the scale of the effects: the label's unit, or log odds.
+        On the scale of the effects: the label's unit, or that of a class's log probability (log
+        odds of two classes have 1.4 times as much).
     slope : float
         Of one standard deviation of the answer.
     columns : float
@@ -73,14 +76,20 @@ class Terms:
     @property
     def names(self) -> list[str]:
         """Names of the terms."""
-        columns = self.preparation[-1].get_feature_names_out() if self.with_columns_ else []
-        return ["intercept", "slope", *(str(name).split("__")[-1] for name in columns)]
+        names = ["intercept", "slope"]
+        if not self.with_columns_:
+            return names
+        encode = self.preparation[-1]
+        prefixed = isinstance(encode, ColumnTransformer)  # by the name of the transformer
+        columns = [str(name) for name in encode.get_feature_names_out()]
+        return names + [name.split("__", 1)[1] if prefixed else name for name in columns]
 
     def fit(self, X: Features, scaled: Floats) -> Self:
         """Learn units from the rows of all sources and their answers."""
         columns = self.preparation.fit(X).transform(X[:1]).shape[1]
-        self.with_columns_ = len(X) * columns <= MOST_CELLS
-        answers = strength(scaled)
+        coefficients = columns * scaled.shape[1]
+        self.with_columns_ = len(X) * columns <= MOST_CELLS and coefficients <= MOST_COEFFICIENTS
+        answers = strength(moderate(scaled))
         self.centre_, self.width_ = float(answers.mean()), float(answers.std())
         return self
 
@@ -89,7 +98,7 @@ class Terms:
         Z = np.empty((len(X), 0))
         if self.with_columns_:
             Z = np.asarray(self.preparation.transform(X), dtype=float)
-        slope = (strength(scaled) - self.centre_) / (self.width_ or 1.0)
+        slope = (strength(moderate(scaled)) - self.centre_) / (self.width_ or 1.0)
         both = np.clip(np.column_stack([slope, Z]), -MOST_UNITS, MOST_UNITS)
         both[:, 1:] /= np.sqrt(max(Z.shape[1], 1))
         return np.column_stack([np.ones(len(Z)), both])

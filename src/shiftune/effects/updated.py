@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Terms
@@ -36,9 +37,16 @@ class _Updated(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _answered(self, X: Any, answers: NDArray[Any]) -> Floats:
+        if not self.effect.any():
+            return np.asarray(answers, dtype=float)
         scaled = to_scale(answers)
         updated = scaled + self.terms.transform(X, scaled) @ self.effect.T
         return from_scale(updated if self.limits is None else np.clip(updated, *self.limits))
+
+
+def without_effect(predictor: Any) -> Any:
+    """Return the fitted predictor to which an effect is added, or the predictor itself."""
+    return predictor.predictor_ if isinstance(predictor, _Updated) else predictor
 
 
 class UpdatedRegressor(RegressorMixin, _Updated):  # type: ignore[misc]
@@ -65,6 +73,7 @@ class UpdatedRegressor(RegressorMixin, _Updated):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:
         """Predict values of shape (n,)."""
+        check_is_fitted(self, "predictor_")
         return self._answered(X, np.asarray(self.predictor_.predict(X)).reshape(-1))
 
 
@@ -81,6 +90,7 @@ class UpdatedClassifier(ClassifierMixin, _Updated):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict probabilities of shape (n, C), in the order of `classes_`."""
+        check_is_fitted(self, "predictor_")
         return self._answered(X, np.asarray(self.predictor_.predict_proba(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -82,13 +82,15 @@ def choose(
         losses = nested.losses(candidates.y, loss, data.classes)
         return shared_alike(estimate(data.by_site(losses)), alone.risk)
 
-    nested = candidates.nested_answers()
-    together, single = judged(nested), judged(candidates.nested_answers(1))
+    nested, of_one = candidates.nested_answers(), candidates.nested_answers(1)
+    together, single = judged(nested), judged(of_one)
     gain = single.minus(together)
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
         same = candidates.members(candidates.weights(rounds=1)) == alone.weights
-        return replace(alone, risk=single if same else alone.risk, gain=gain)
+        if not same:
+            return replace(alone, gain=gain)
+        return replace(alone, risk=single, gain=gain, answers=of_one)
     return Choice(candidates.members(weights), together, gain, nested)
 
 

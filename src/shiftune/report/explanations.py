@@ -26,7 +26,12 @@ def how_estimated(result: SearchResult) -> str:
     if estimator.uses_target_labels:
         return f"The estimate uses the labels of {target} itself, as experiments can."
     sentences = []
-    if isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
+    if result.updated is not None:
+        sentences.append(
+            "All losses come from models that never saw the site, with an effect of the site from "
+            f"as many labels as {target} has."
+        )
+    elif isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
         sentences.append(_about_unseen_sites(plan, target, known=bool(problem.labelled_target)))
     if not estimator.corrects:
         sentences.append(
@@ -138,12 +143,19 @@ def _intercept(effect: pd.DataFrame) -> str:
     """Put the intercept in words: by how much labels lie above, or odds are multiplied."""
     if effect.index.nlevels == 1:
         added = float(effect["estimate"]["intercept"])
+        if added == 0:
+            return ""
         where = "above" if added > 0 else "below"
-        return f": an average row lies {number(abs(added), 2)} {where} what other sites suggest"
+        return (
+            f": a row that is average elsewhere lies {number(abs(added), 2)} {where} what other "
+            "sites suggest"
+        )
     classes = list(dict.fromkeys(effect.index.get_level_values(0)))
     if len(classes) > 2:
         return ""
     low, high = (float(effect["estimate"][each, "intercept"]) for each in classes)
+    if high == low:
+        return ""
     times = number(float(np.exp(high - low)), 2)
     return f": the odds of {classes[1]} are {times} times those that other sites suggest"
 

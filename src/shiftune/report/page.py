@@ -173,7 +173,7 @@ def _answer(result: SearchResult) -> dict[str, Any]:
         "ensemble_gain": None if gain is None else lower_by(gain.value, gain.interval()),
         "update": updated
         and update_in_words(updated, result.target, loss_in_words(result.loss.name)),
-        "optimistic": len(result.risks) > 1 and risk is result.risks[result.chosen],
+        "optimistic": len(result.risks) > 1 and result.choice.risk is result.risks[result.chosen],
         "risk": with_interval(risk.value, risk.interval()),
         "risk_value": value,
         "risk_interval": f"{low} to {high}",

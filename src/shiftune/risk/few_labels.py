@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,11 +86,30 @@ def shared_alike(risk: RiskEstimate, like: RiskEstimate) -> RiskEstimate:
     return with_share(risk, float(like.lam[-1] * like.n[-1]))
 
 
+def combined(risk: RiskEstimate, of_sources: RiskEstimate) -> RiskEstimate:
+    """Give the target's labelled rows a share by the variances of their mean and of the sources.
+
+    Where the two are farther apart than chance explains, the target differs from the sources by
+    more than these do from each other: the excess of the squared distance counts as variance of
+    the sources' estimate.
+    """
+    m, one_row = int(risk.n[-1]), float(risk.divergences[-1])
+    apart = float(risk.estimates[-1]) - of_sources.value
+    excess = max(0.0, apart**2 - one_row / m - of_sources.variance)
+    share = _share(m, one_row, of_sources.variance + excess)
+    shared = with_share(risk, share)
+    return replace(shared, variance=shared.variance + (1 - share) ** 2 * excess)
+
+
 def share_of_labels(m: int, of_sources: RiskEstimate) -> float:
-    """Share of m labelled rows in an estimate, by the variances of their mean and of the rest."""
+    """Share that m labelled rows are expected to have, before they are there."""
     one_row = float(np.average(of_sources.divergences, weights=of_sources.n))
-    total = of_sources.variance + one_row / m
-    return of_sources.variance / total if total > 0 else m / (m + int(of_sources.n.sum()))
+    return _share(m, one_row, of_sources.variance)
+
+
+def _share(m: int, one_row: float, of_sources: float) -> float:
+    total = of_sources + one_row / m
+    return of_sources / total if total > 0 else 0.5
 
 
 def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
+from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.names import Task
@@ -114,7 +115,7 @@ class FittedSearch(RefittedModel):
         updated = self.result_.updated
         if updated is None:
             return predictor
-        return clone(updated.predictor_.set_params(predictor=predictor))
+        return clone(updated.predictor_).set_params(predictor=predictor)
 
     def _model(self, number: int) -> Any:
         """Return the model of a trial, not fitted yet."""
@@ -141,7 +142,7 @@ class FittedSearch(RefittedModel):
         """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
         chosen = self._result().chosen
         if list(self.result_.choice.weights) == [chosen]:
-            return getattr(self.predictor_, "predictor_", self.predictor_)
+            return without_effect(self.predictor_)
         return self._fitted(self._model(chosen))
 
     # ---------------------------------------------------------------- figures as data
@@ -150,7 +151,8 @@ class FittedSearch(RefittedModel):
         """Estimate the target risk of the model with its default parameters.
 
         It is fitted and evaluated once, on the same rows as every trial, so
-        ``search.default_risk().minus(search.risk_)`` is the gain from tuning.
+        ``search.default_risk().minus(search.result_.choice.risk)`` is the gain from tuning
+        (`risk_` where no labels of the target have updated the predictor).
         """
         outcome = self._result().default
         if outcome.risk is None:

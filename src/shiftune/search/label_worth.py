@@ -47,13 +47,15 @@ def label_worth(
         how much lower it is than without labels, with the interval from ``gain_low`` to
         ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
     """
-    counts = [counts] if isinstance(counts, int | np.integer) else counts
-    if not counts or any(not isinstance(m, int | np.integer) or m < 0 for m in counts):
-        raise SettingsError(f"counts must be whole numbers >= 0, got {list(counts)!r}")
+    given = np.atleast_1d(np.asarray(counts))
+    if not len(given) or given.dtype.kind not in "iu" or given.min() < 0:
+        raise SettingsError(f"counts must be whole numbers >= 0, got {counts!r}")
+    if not 0 < level < 1:
+        raise SettingsError(f"level must lie between 0 and 1, got {level!r}")
     effects, updater = result.effects, result.updater
     before = updater.estimate(effects.source_losses(0))
     rows = []
-    for m in sorted({0, *counts}):
+    for m in sorted({0, *given.tolist()}):
         risk = updater.estimate(effects.source_losses(m)) if m else before
         gain = before.minus(risk)
         low, high = gain.interval(level) if m else (0.0, 0.0)

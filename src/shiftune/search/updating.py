@@ -11,13 +11,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from shiftune.effects import SiteEffects, Update, UpdatedClassifier, UpdatedRegressor
+from shiftune.effects import (
+    SiteEffects,
+    Update,
+    UpdatedClassifier,
+    UpdatedRegressor,
+    without_effect,
+)
 from shiftune.errors import DataWarning, OverlapWarning, SettingsError
 from shiftune.evaluate.answers import Answers
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
 from shiftune.problem.site import Features, rows_of, stacked
-from shiftune.risk.few_labels import share_of_labels, shared_alike, with_share
+from shiftune.risk.few_labels import combined, shared_alike
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.families import Families, schema_of
 
@@ -148,7 +154,7 @@ class Updater:
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             risk = self.context.risk.estimate(losses, names=names[: len(losses)])
         if own is not None:
-            risk = with_share(risk, share_of_labels(len(own), self.estimate(of_sources)))
+            risk = combined(risk, self.estimate(of_sources))
         return risk.condensed()
 
     def updated(
@@ -177,7 +183,7 @@ def update(result: SearchResult, predictor: Any, X: Any, y: ArrayLike) -> Update
     few = _read(problem, X, y)
     if problem.labelled_target is not None:
         few = _together(problem.labelled_target, few)
-    base = getattr(predictor, "predictor_", predictor)
+    base = without_effect(predictor)
     method = "predict" if result.context.data.classes is None else "predict_proba"
     answers = np.asarray(getattr(base, method)(few.X))
     if method == "predict":
@@ -201,17 +207,26 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
 
 
 def _together(earlier: Site, later: Site) -> Site:
+    """Add labelled rows to those that the search had, unless all of these are among them."""
+    if set(_hashes(earlier)) <= set(_hashes(later)):
+        return later
     y = np.concatenate([earlier.labels, later.labels])
     return Site(earlier.name, stacked([earlier.X, later.X]), y)
+
+
+def _hashes(site: Site) -> list[int]:
+    rows = pd.util.hash_pandas_object(pd.DataFrame(site.X), index=False).to_numpy()
+    return [hash((int(row), label)) for row, label in zip(rows, site.labels.tolist(), strict=True)]
 
 
 def with_effect(predictor: Any, effects: SiteEffects, update: Update) -> Any:
     """Return an estimator that adds the effect; fitted if the predictor is."""
     kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
-    model = kind(predictor, effects.terms, update.effect.mean, effects.limits)
-    if effects.classes is not None:
-        model.classes_ = effects.classes
-    model.predictor_ = predictor
+    model = kind(predictor, effects.terms, update.effect, update.limits)
+    if predictor is not None:
+        model.predictor_ = predictor
+        if effects.classes is not None:
+            model.classes_ = effects.classes
     return model
 
 
@@ -230,10 +245,10 @@ def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
     found = pd.DataFrame(
         of_class
         | {
-            "term": names * len(update.effect.mean),
-            "estimate": update.effect.mean.ravel(),
-            "deviation": update.effect.deviation.ravel(),
-            "between_sites": np.tile(update.spread.by_term(len(names)), len(update.effect.mean)),
+            "term": names * len(update.effect),
+            "estimate": update.effect.ravel(),
+            "deviation": update.deviation.ravel(),
+            "between_sites": np.tile(update.spread.by_term(len(names)), len(update.effect)),
         }
     )
     return found.set_index([*of_class, "term"])
