@@ -31,7 +31,7 @@ def wards() -> pd.DataFrame:
     df = df.assign(ward=ward, age=age, bmi=rng.normal(25, 3, len(ward)).round(1))
     own = df["ward"].map(level)
     df["cost"] = (3 * age + own + rng.normal(0, 5, len(ward))).round(2)
-    chance = 1 / (1 + np.exp(-(age - 50) / 8 - own / 10))
+    chance = 1 / (1 + np.exp(-(age - 50) / 8 - own / 3))
     df["ill"] = np.where(rng.random(len(ward)) < chance, "yes", "no")
     return df
 
@@ -360,11 +360,10 @@ def test_classes_in_other_spellings(wards_run, run, classes, written):
     tune("ill", "logistic", table="table.csv", out="other")
     own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110]
     own[["row", "ill"]].to_csv("labels.csv", index=False)
-    output = flat(run("update", "other", "labels.csv"))
+    run("update", "other", "labels.csv")
     assert record(wards_run, run="other")["labels"] == 30
     kept = pd.read_csv("other/updates/1/labels.csv", dtype=str)["ill"]
     assert kept.to_list() == [str(each) for each in df["ill"].iloc[80:110]]
-    assert "odds" in output
     run("update", "other", "other/updates/1/labels.csv")
     own.iloc[:1].assign(ill="perhaps")[["row", "ill"]].to_csv("labels.csv", index=False)
     output = flat(run("update", "other", "labels.csv", code=2))

@@ -135,9 +135,9 @@ class TestContent:
         assert f"2024 {shown} 25 % {own['n']} " in outline.text
 
     def test_what_labels_would_buy(self, outline, weighted_search):
-        assert "Labelling 10 / 30 random rows of" in outline.text
-        assert "would narrow the 95 % interval from ±" in outline.text
-        assert "would narrow" not in Outline(page(weighted_search.result_)).text
+        assert "Labels of 10 / 30" in outline.text
+        assert "are expected to lower" in outline.text
+        assert "expected to lower" not in Outline(page(weighted_search.result_)).text
 
     def test_labels_of_the_target(self, hostile_search):
         sites = {site.name: (site.X, site.y) for site in hostile_search.problem_.sources}
