@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 
@@ -111,11 +110,7 @@ class FittedSearch(RefittedModel):
         values = self.result_.context.data.classes is None
         task: Task = "regression" if values else "classification"
         vote = self.result_.loss.needs == "predict"
-        predictor = ensemble_of(models, list(weights.values()), task, vote=vote)
-        updated = self.result_.updated
-        if updated is None:
-            return predictor
-        return clone(updated.predictor_).set_params(predictor=predictor)
+        return ensemble_of(models, list(weights.values()), task, vote=vote)
 
     def _model(self, number: int) -> Any:
         """Return the model of a trial, not fitted yet."""
@@ -125,13 +120,8 @@ class FittedSearch(RefittedModel):
         return seeded(family.estimator, self.result_.settings.random_state).set_params(**params)
 
     def _fitted(self, model: Any) -> Any:
-        """Fit a model on all rows of all sources.
-
-        Labelled rows of the target train it as well, unless they update the predictor: they would
-        count twice.
-        """
-        problem, updated = self.result_.problem, self.result_.updated
-        sites = problem.labelled_sites if updated is None else problem.sources
+        """Fit a model on all labelled rows."""
+        sites = self.result_.problem.labelled_sites
         X, y = pooled(sites)
         return fit(
             model, X, y, self.result_.settings.weights_for_training(self.result_.ratio, sites)

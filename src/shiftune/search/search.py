@@ -47,6 +47,7 @@ from shiftune.search.settings import (
 )
 from shiftune.search.storage import only_search_of, open_answers, open_study
 from shiftune.search.trial import TrialContext, run_trial
+from shiftune.search.updating import updated_by_own
 from shiftune.workers import Workers, number_of_workers
 
 
@@ -257,7 +258,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             self.__dict__.pop("best_estimator_", None)  # of an earlier choice
             self._read_results()
             interrupts.check()
-            self.predictor_ = self._fitted(self._predictor())
+            self.predictor_ = updated_by_own(self.result_, self._fitted(self._predictor()))
             if hasattr(self.predictor_, "classes_"):
                 self.classes_ = self.predictor_.classes_
         return self

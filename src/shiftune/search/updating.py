@@ -179,16 +179,29 @@ class Updater:
 
 def update(result: SearchResult, predictor: Any, X: Any, y: ArrayLike) -> Updated:
     """Update a fitted predictor by labelled rows, in addition to those that the search had."""
-    problem, updater = result.problem, result.updater
-    few = _read(problem, X, y)
-    if problem.labelled_target is not None:
-        few = _together(problem.labelled_target, few)
-    base = without_effect(predictor)
-    method = "predict" if result.context.data.classes is None else "predict_proba"
-    answers = np.asarray(getattr(base, method)(few.X))
-    if method == "predict":
-        answers = answers.reshape(-1)
-    return updater.updated(result.effects, base, few.X, answers, few.labels)
+    few = _read(result.problem, X, y)
+    if result.problem.labelled_target is not None:
+        few = _together(result.problem.labelled_target, few)
+    return _updated(result, without_effect(predictor), few)
+
+
+def updated_by_own(result: SearchResult, predictor: Any) -> Any:
+    """Update a predictor that was fitted on all labelled rows by those of the target.
+
+    They count for both: the models learn a little of the site, and the effect what is left of its
+    residuals (`benchmarks/arena/label_uses.py`).
+    """
+    few = result.problem.labelled_target
+    if few is None or result.updater.obstacle:
+        return predictor
+    return _updated(result, predictor, few).predictor_
+
+
+def _updated(result: SearchResult, predictor: Any, few: Site) -> Updated:
+    values = result.context.data.classes is None
+    answers = np.asarray(getattr(predictor, "predict" if values else "predict_proba")(few.X))
+    answers = answers.reshape(-1) if values else answers
+    return result.updater.updated(result.effects, predictor, few.X, answers, few.labels)
 
 
 def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
