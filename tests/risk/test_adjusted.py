@@ -413,7 +413,7 @@ def test_share_of_labels_has_the_least_variance():
     risk = RegressionAdjusted().fit(rng.normal(size=(200, 1)), x).estimate(losses)
     one_row = float(np.mean(risk.divergences))
     for m in (1, 10, 1000):
-        share = share_of_labels(m, risk)
-        assert share == pytest.approx(risk.variance / (risk.variance + one_row / m))
-        kept = (1 - share) ** 2 * risk.variance + share**2 * one_row / m
-        assert kept == pytest.approx((1 - share) * risk.variance)
+        by_variance = risk.variance / (risk.variance + one_row / m)
+        assert share_of_labels(m, risk) == pytest.approx(min(by_variance, m / (m + 10)))
+    shares = [share_of_labels(m, risk) for m in range(1, 300)]
+    assert np.all(np.diff(shares) > 0)

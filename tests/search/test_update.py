@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from optuna.distributions import FloatDistribution
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -12,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.effects import UpdatedClassifier, UpdatedRegressor
-from shiftune.errors import DataError, SettingsError
+from shiftune.errors import DataError, DataWarning, SettingsError
 
 SPACE = {"alpha": FloatDistribution(1e-3, 1.0, log=True)}
 OWN = 3.0
@@ -141,7 +142,8 @@ def test_classes():
     given = ShiftProblem.from_sites([site(b) for b in rng.normal(0, 1.5, 9)], X)
     space = {"C": FloatDistribution(0.1, 10, log=True)}
     search = ShiftSearch(LogisticRegression(), space, n_trials=2, progress=False).fit(given)
-    updated = search.update(X[:20], y[:20])
+    with pytest.warns(DataWarning, match="all 20 labels of 'target' are 'yes'"):
+        updated = search.update(X[:20], y[:20])
     assert isinstance(updated.predictor_, UpdatedClassifier)
     assert list(updated.classes_) == ["no", "yes"]
     rest = y[20:] == "yes"
@@ -164,6 +166,18 @@ def test_what_cannot_be_updated(options, count, why, target):
     found = searched(count=count, **options)
     with pytest.raises(SettingsError, match=why):
         found.update(target[0][:5], target[1][:5])
+
+
+def test_odd_labels(search, target):
+    with pytest.warns(DataWarning, match="have they the same unit"):
+        search.update(target[0][:5], 1000 * target[1][:5])
+    X, y = pd.DataFrame(target[0][:5]), pd.Series(target[1][:5])
+    frames = [pd.DataFrame(x) for x in sites()[0][:-1]]
+    given = list(zip(frames, sites()[1][:-1], strict=True))
+    found = ShiftSearch(Ridge(), SPACE, n_trials=2, progress=False)
+    found.fit(ShiftProblem.from_sites(given, pd.DataFrame(target[0])))
+    with pytest.raises(DataError, match="another order"):
+        found.update(X, y[::-1])
 
 
 def test_wrong_rows(search, target):

@@ -72,17 +72,17 @@ def label_plan(
     with writing_to(path.parent, "give another file with --out"), atomic_write(path) as part:
         plan.to_csv(part, index=False, sep=separator_of(job.options.data))
     console = screen()
+    target, label = job.table.problem.target.name, job.options.label
+    written = f"Written to {path}: {count(n, 'row')} of {target}, drawn at random."
     if obstacle:
+        console.print(written)
         show_note(
             console,
-            f"labels cannot update this predictor: {obstacle}. They can be used in the table, by "
-            "shiftune tune --use-target-labels",
+            f"labels cannot update this predictor: {obstacle}. Fill them in in the table, and run "
+            "shiftune tune with --use-target-labels",
         )
-    target, label = job.table.problem.target.name, job.options.label
-    console.print(
-        f"Written to {path}: {count(n, 'row')} of {target}, drawn at random. Fill in {label!r}, "
-        "then run:"
-    )
+        return
+    console.print(f"{written} Fill in {label!r}, then run:")
     typer.echo(f"  {shlex.join(['shiftune', 'update', str(folder), str(path)])}")
 
 

@@ -269,7 +269,7 @@ def _more_labels(console: Console, best: dict[str, Any], folder: Path) -> None:
     how = (
         "--use-target-labels uses labels in the table"
         if best.get("update_obstacle")
-        else f"shiftune label-plan {folder} draws such rows"
+        else f"shiftune label-plan {folder} --n 10 draws such rows"
     )
     console.print(Text(f"\n{gain} ({how}).", style="dim"))
 

@@ -79,17 +79,17 @@ def show_updates(
 
 
 def effect_in_words(record: Mapping[str, Any]) -> str:
-    """Say how the target's labels lie beside what the models expect."""
+    """Describe how the effect moves the target's predictions."""
     target, shift = record["target"], record["shift"]
     if not any(each["mean"] for each in shift):
         return (
-            f"none: the sources do not differ by as much as {count(record['labels'], 'label')} can "
-            "show, so the predictions stay as they are"
+            f"none: that of {count(record['labels'], 'label')} would not have helped the sources "
+            "reliably, so the predictions stay as they are"
         )
     if shift[0]["class"] is None:
         by = shift[0]["mean"]
-        side = "above" if by > 0 else "below"
-        return f"{target}'s labels lie {number(abs(by))} {side} what the models expect"
+        way = "raised" if by > 0 else "lowered"
+        return f"predictions of {target} are {way} by {number(abs(by))} on average"
     if len(shift) == 2:
         name, by = shift[1]["class"], shift[1]["mean"]
         return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"

@@ -101,14 +101,14 @@ def worth_in_words(worth: pd.DataFrame, target: str) -> str:
     ... )
     >>> worth_in_words(worth, "A")
     'Labels of 10 / 30 random rows of A are expected to lower the loss there from 0.5 to about
-    0.4 / 0.38, and half the width of its 95 % interval from 0.2 to about 0.15 / 0.1'
+    0.4 / 0.38, and half the width of the 95 % interval from 0.2 to about 0.15 / 0.1'
     """
     counts = " / ".join(str(m) for m in worth.index[1:])
     lower = [
         f"{name} from {_from_to(worth[column])}"
         for name, column in (
             ("the loss there", "risk"),
-            ("half the width of its 95 % interval", "half_width"),
+            ("half the width of the 95 % interval", "half_width"),
         )
         if worth[column].iloc[1:].min() < HARDLY_LOWER * worth[column].iloc[0]
     ]
@@ -128,8 +128,8 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
     labels = count(updated.labels_, "label")
     if not updated.effect_["estimate"].any():
         return (
-            f"The sources do not differ enough for {labels} to show an effect of {target}'s own, "
-            "so the predictions are those without labels."
+            f"An effect from {labels} would not have helped the sources reliably, so none is added "
+            "to the predictions."
         )
     return (
         f"Predictions have an effect of {target}'s own added, learned from {labels}"

@@ -108,8 +108,10 @@ def share_of_labels(m: int, of_sources: RiskEstimate) -> float:
 
 
 def _share(m: int, one_row: float, of_sources: float) -> float:
+    """Share by variances; at most m / (m + 10), since few rows do not show their own variance."""
     total = of_sources + one_row / m
-    return of_sources / total if total > 0 else 0.5
+    most = m / (m + PRIOR_ROWS)
+    return min(of_sources / total, most) if total > 0 else most
 
 
 def contributions(risks: Sequence[RiskEstimate], j: int) -> Floats:

@@ -103,5 +103,9 @@ def labels_for(
 
 def _half_width(risk: RiskEstimate, m: int, level: float) -> float:
     """Half the interval with m labels, which take a share from the sources by their variance."""
-    kept = 1 - share_of_labels(m, risk) if m else 1.0
-    return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(kept * risk.variance))
+    variance = risk.variance
+    if m:
+        share = share_of_labels(m, risk)
+        one_row = float(np.average(risk.divergences, weights=risk.n))
+        variance = (1 - share) ** 2 * variance + share**2 * one_row / m
+    return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(variance))

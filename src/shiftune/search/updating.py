@@ -18,7 +18,7 @@ from shiftune.effects import (
     UpdatedRegressor,
     without_effect,
 )
-from shiftune.errors import DataWarning, OverlapWarning, SettingsError
+from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsError
 from shiftune.evaluate.answers import Answers
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
@@ -26,6 +26,7 @@ from shiftune.problem.site import Features, rows_of, stacked
 from shiftune.risk.few_labels import combined, shared_alike
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.families import Families, schema_of
+from shiftune.wording import count, number
 
 if TYPE_CHECKING:
     from shiftune.evaluate.losses import Loss
@@ -39,7 +40,7 @@ Floats = NDArray[np.float64]
 FEWEST_SOURCES = 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Updated:
     """Predictor of a site, updated by labels of some of its rows.
 
@@ -65,6 +66,10 @@ class Updated:
     before_: RiskEstimate
     effect_: pd.DataFrame
     labels_: int
+
+    def __repr__(self) -> str:
+        """Return number of labels and risk in a line."""
+        return f"<Updated by {count(self.labels_, 'label')}: {self.risk_!r}>"
 
     @property
     def gain_(self) -> Estimate:
@@ -180,6 +185,7 @@ class Updater:
 def update(result: SearchResult, predictor: Any, X: Any, y: ArrayLike) -> Updated:
     """Update a fitted predictor by labelled rows, in addition to those that the search had."""
     few = _read(result.problem, X, y)
+    _warn_of_odd_labels(result.problem, few)
     if result.problem.labelled_target is not None:
         few = _together(result.problem.labelled_target, few)
     return _updated(result, without_effect(predictor), few)
@@ -206,6 +212,12 @@ def _updated(result: SearchResult, predictor: Any, few: Site) -> Updated:
 
 def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
     """Check labelled rows as `ShiftProblem` checks them."""
+    if (
+        isinstance(X, pd.DataFrame)
+        and isinstance(y, pd.Series)
+        and _in_another_order(X.index, y.index)
+    ):
+        raise DataError("X and y have the same index in another order; give y.loc[X.index]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # about the sources, raised before
         read = ShiftProblem.from_sites(
@@ -217,6 +229,31 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
         )
     assert read.labelled_target is not None  # it was given
     return read.labelled_target
+
+
+def _in_another_order(one: pd.Index, other: pd.Index) -> bool:
+    return not one.equals(other) and one.sort_values().equals(other.sort_values())
+
+
+def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
+    """Warn of labels beyond those of all sources, and of classes of one kind."""
+    labels = np.concatenate([site.labels for site in problem.sources])
+    words = ""
+    if problem.task == "regression":
+        low, high, most = labels.min(), labels.max(), np.ptp(labels)
+        if few.labels.min() < low - most or few.labels.max() > high + most:
+            words = (
+                f"labels of {few.name!r} run from {number(few.labels.min())} to "
+                f"{number(few.labels.max())}, those of the sources from {number(low)} to "
+                f"{number(high)}; have they the same unit?"
+            )
+    elif len(few) > 1 and len(np.unique(few.labels)) == 1:
+        words = (
+            f"all {len(few)} labels of {few.name!r} are {str(few.labels[0])!r}: the risk after the "
+            "update is rather too low; label more rows"
+        )
+    if words:
+        warnings.warn(words, DataWarning, stacklevel=4)
 
 
 def _together(earlier: Site, later: Site) -> Site:
