@@ -113,6 +113,12 @@ class Updater:
         self.families, self.answers = families, answers
 
     @property
+    def names(self) -> list[str]:
+        """Sources with validation rows; a split of the user's may leave some without."""
+        data = self.context.data
+        return [name for name in data.names if name != data.labelled_target]
+
+    @property
     def obstacle(self) -> str:
         """Reason why labels cannot update the predictor; empty if they can."""
         answers, classes = self.answers, self.context.data.classes
@@ -121,9 +127,9 @@ class Updater:
                 "there are no answers of models that have not seen the site; search with "
                 "risk='adjusted' and its own plan of fits"
             )
-        if len(self.problem.sources) < FEWEST_SOURCES:
+        if len(self.names) < FEWEST_SOURCES:
             return (
-                f"there are {len(self.problem.sources)} sources, and at least {FEWEST_SOURCES} are "
+                f"there are {len(self.names)} sources, and at least {FEWEST_SOURCES} are "
                 "needed to see how far sites differ"
             )
         if classes is not None and self.loss.needs == "predict":
@@ -139,7 +145,7 @@ class Updater:
         if self.obstacle:
             raise SettingsError(f"labels cannot update this predictor: {self.obstacle}")
         assert self.answers is not None  # without answers there is an obstacle
-        data, names = self.context.data, self.problem.names
+        data, names = self.context.data, self.names
         rows = [data.validation_rows([name]) for name in names]
         return SiteEffects(
             [self.answers.unseen[own] for own in rows],
@@ -153,7 +159,7 @@ class Updater:
 
     def estimate(self, of_sources: Sequence[Floats], own: Floats | None = None) -> RiskEstimate:
         """Estimate the risk from losses of the sources, and of labelled rows of the target."""
-        names = [*self.problem.names, self.problem.target.name]
+        names = [*self.names, self.problem.target.name]
         losses = list(of_sources) if own is None else [*of_sources, own]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
