@@ -25,8 +25,8 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
         labels.append(f"{record['labels_of_tune']} of them used in tune")
     facts: list[tuple[str, str | Text]] = [
         (f"Labels of {target}", ", ".join([str(record["labels"]), *labels])),
-        (f"Expected {loss} before", _interval(record["before"])),
-        (f"Expected {loss} after", Text(_interval(record["after"]), style="bold")),
+        (f"Expected {loss} without labels", _interval(record["before"])),
+        (f"Expected {loss} with labels", Text(_interval(record["after"]), style="bold")),
         ("Gain", _interval(record["gain"])),
         (f"Effect of {target}", effect_in_words(record)),
         ("First estimate", first_in_words(record)),
@@ -49,8 +49,8 @@ def show_updates(
         grid = grid_of(
             ("update", "right"),
             ("labels", "right"),
-            (f"{loss} before", "right"),
-            ("after", "right"),
+            (f"{loss} without", "right"),
+            ("with", "right"),
             ("gain (95 % interval)", "left"),
             ("model", "left"),
         )

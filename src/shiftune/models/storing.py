@@ -113,6 +113,10 @@ def load_model(
         A pipeline that reads data frames with the columns it was trained on.
     """
     file = Path(path)
+    if file.is_dir():
+        raise StorageError(
+            f"{file} is a folder; load the model in it, such as {file / 'model.skops'}"
+        )
     if not file.is_file():
         raise StorageError(f"there is no file {file}")
     if file.suffix == SAFE:

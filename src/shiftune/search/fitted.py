@@ -25,7 +25,7 @@ from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.families import family_of, is_model
 from shiftune.search.gp.bound import lowest_plausible_value
-from shiftune.search.label_worth import COUNTS, label_worth, labels_for
+from shiftune.search.label_worth import label_worth, labels_for
 from shiftune.search.records import finished_trials
 from shiftune.search.result import SearchResult
 from shiftune.search.updating import Updated, update
@@ -206,7 +206,7 @@ class FittedSearch(RefittedModel):
         return update(self._result(), self.predictor_, X, y)
 
     def label_worth(
-        self, counts: int | Sequence[int] = COUNTS, *, level: float = 0.95
+        self, counts: int | Sequence[int] | None = None, *, level: float = 0.95
     ) -> pd.DataFrame:
         """Estimate the gain from labelling target rows; see `shiftune.search.label_worth`."""
         return label_worth(self._result(), counts, level=level)

@@ -22,7 +22,7 @@ LADDER = (5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 
 
 def label_worth(
-    result: SearchResult, counts: int | Sequence[int] = COUNTS, *, level: float = 0.95
+    result: SearchResult, counts: int | Sequence[int] | None = None, *, level: float = 0.95
 ) -> pd.DataFrame:
     """Estimate the gain from labelling some rows of the target.
 
@@ -35,8 +35,9 @@ def label_worth(
     ----------
     result : SearchResult
         Of a search with ``risk="adjusted"`` and at least three sources.
-    counts : number or numbers of labelled rows
-        In all, including those that the search had; 0 is always in the table.
+    counts : number or numbers of labelled rows, optional
+        In all, including those that the search had; 0 is always in the table. Default: 10, 30,
+        100, 300, as far as the target has rows.
     level : float
         Of the intervals.
 
@@ -47,6 +48,8 @@ def label_worth(
         how much lower it is than without labels, with the interval from ``gain_low`` to
         ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
     """
+    if counts is None:
+        counts = [0, *(m for m in COUNTS if m <= len(result.problem.target))]
     given = np.atleast_1d(np.asarray(counts))
     if not len(given) or given.dtype.kind not in "iu" or given.min() < 0:
         raise SettingsError(f"counts must be whole numbers >= 0, got {counts!r}")

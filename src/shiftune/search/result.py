@@ -280,11 +280,10 @@ class SearchResult:
 
         None where the target has labels already, or the estimator has no such figure.
         """
-        counts = [m for m in COUNTS if m <= len(self.problem.target)]
-        if self.problem.labelled_target is not None or not counts:
+        if self.problem.labelled_target is not None or len(self.problem.target) < min(COUNTS):
             return None
         try:
-            return label_worth(self, counts)
+            return label_worth(self)
         except ProblemError:
             return None
 
