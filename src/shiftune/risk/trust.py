@@ -56,6 +56,7 @@ def trust_in_adjustment(
     """
     if len(n) < 2:
         return UNKNOWN
+    losses = losses - losses[0]  # models that do not differ must not differ by rounding errors
     site = np.repeat(np.arange(len(n)), n)
     fitted = explained = 0.0
     means = np.add.reduceat(Z, np.cumsum(n) - n) / n[:, None]
