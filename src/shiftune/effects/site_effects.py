@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from shiftune.effects.playing import Role, learn_spread, played_losses
+from shiftune.effects.playing import MOST_LABELLED, Role, learn_spread, played_losses
 from shiftune.effects.posterior import HUBER_THRESHOLD, posterior_deviation
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
@@ -146,6 +146,8 @@ class SiteEffects:
 
     def spread(self, labels: int) -> Spread:
         """Return how far sites differ, as far as so many labels can use it."""
+        # More labels than the largest source can play change nothing.
+        labels = min(labels, max(int(MOST_LABELLED * len(source)) for source in self.sources))
         if labels not in self._spreads:
             found = learn_spread(self.sources, labels, self.row_losses, self.seed)
             self._spreads[labels] = found
