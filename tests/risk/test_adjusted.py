@@ -9,7 +9,9 @@ import pytest
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import RegressionAdjusted, RiskEstimate
 from shiftune.risk.few_labels import (
+    combined,
     share_of_labels,
+    shared_alike,
     source_pseudo_rows,
     trusting_labels,
     with_share,
@@ -417,3 +419,26 @@ def test_share_of_labels_has_the_least_variance():
         assert share_of_labels(m, risk) == pytest.approx(min(by_variance, m / (m + 10)))
     shares = [share_of_labels(m, risk) for m in range(1, 300)]
     assert np.all(np.diff(shares) > 0)
+
+
+def test_labels_that_contradict_the_sources_widen_the_interval():
+    """The distance is a part of the variance, whatever share the labels have afterwards."""
+    rng = np.random.default_rng(1)
+    x = [rng.normal(size=(200, 1)) for _ in range(12)]
+    fitted = RegressionAdjusted().fit(rng.normal(size=(200, 1)), x)
+    losses = [rng.exponential(1.0, 200) for _ in x]
+    of_sources = fitted.estimate(losses)
+    alike, apart = (
+        combined(fitted.estimate([*losses, rng.exponential(scale, 30)]), of_sources)
+        for scale in (1.0, 9.0)
+    )
+    assert alike.stderr < 0.5 < apart.stderr
+    half = with_share(apart, 0.5)
+    distance = float(apart.estimates[-1]) - of_sources.value
+    assert half.stderr == pytest.approx(0.5 * distance, rel=0.2)
+    # Both models are as far from the sources' estimate, so their difference is not uncertain.
+    better = [0.9 * own for own in losses]
+    own = rng.exponential(9.0, 30)
+    one = combined(fitted.estimate([*losses, own]), of_sources)
+    two = combined(fitted.estimate([*better, own - 0.1]), fitted.estimate(better))
+    assert one.minus(shared_alike(two, one)).stderr < 0.2 * one.stderr

@@ -90,15 +90,18 @@ def combined(risk: RiskEstimate, of_sources: RiskEstimate) -> RiskEstimate:
     """Give the target's labelled rows a share by the variances of their mean and of the sources.
 
     Where the two are farther apart than chance explains, the target differs from the sources by
-    more than these do from each other: the excess of the squared distance counts as variance of
-    the sources' estimate.
+    more than these do from each other: the excess of the squared distance is a part of the
+    variance of the sources' estimate, which other shares scale and differences of models pair.
     """
     m, one_row = int(risk.n[-1]), float(risk.divergences[-1])
     apart = float(risk.estimates[-1]) - of_sources.value
     excess = max(0.0, apart**2 - one_row / m - of_sources.variance)
+    site = risk.new_site
+    if site is not None:
+        distance = float(site.leverage.sum()) * np.copysign(np.sqrt(excess), apart)
+        site = replace(site, extrapolation=np.append(site.extrapolation, distance))
     share = _share(m, one_row, of_sources.variance + excess)
-    shared = with_share(risk, share)
-    return replace(shared, variance=shared.variance + (1 - share) ** 2 * excess)
+    return with_share(replace(risk, new_site=site), share)
 
 
 def share_of_labels(m: int, of_sources: RiskEstimate) -> float:
