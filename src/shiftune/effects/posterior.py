@@ -70,7 +70,7 @@ def posterior_deviation(
     r, classes = design.shape[1], scaled.shape[1]
     outside = np.maximum(spread**2 - np.sum(back**2, axis=1), 0.0)
     if classes == 1:
-        weights = _huber(y - scaled[:, 0] - Z @ mean[0], noise)
+        weights = huber_weights(y - scaled[:, 0] - Z @ mean[0], noise)
         covariance = np.linalg.inv((design.T * weights) @ design / noise + np.eye(r))
         return np.asarray(np.sqrt(outside + np.sum((back @ covariance) * back, axis=1)))[None]
     P = softmax(scaled + Z @ mean.T, axis=1)
@@ -99,7 +99,7 @@ def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
     return R.T, back @ Q
 
 
-def _huber(residuals: Floats, noise: float) -> Floats:
+def huber_weights(residuals: Floats, noise: float) -> Floats:
     """Weights of residuals: 1, less beyond the threshold."""
     return np.asarray(
         HUBER_THRESHOLD / np.maximum(np.abs(residuals) / np.sqrt(noise), HUBER_THRESHOLD)
@@ -113,7 +113,7 @@ def _of_values(residuals: Floats, design: Floats, noise: float) -> Floats:
         weighted = design.T * weights
         precision = weighted @ design / noise + prior
         mean = np.linalg.solve(precision, weighted @ residuals / noise)
-        before, weights = weights, _huber(residuals - design @ mean, noise)
+        before, weights = weights, huber_weights(residuals - design @ mean, noise)
         if np.max(np.abs(weights - before), initial=0.0) < TOLERANCE:
             break
     return np.asarray(mean)

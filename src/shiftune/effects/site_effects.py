@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from shiftune.effects.playing import MOST_LABELLED, Role, learn_spread, played_losses
-from shiftune.effects.posterior import HUBER_THRESHOLD, posterior_deviation
+from shiftune.effects.posterior import huber_weights, posterior_deviation
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
 from shiftune.evaluate.losses import Loss
@@ -44,8 +44,8 @@ class Update:
         Their posterior standard deviations.
     limits : (low, high) or None
         Of updated values.
-    own_losses : array of shape (m,)
-        Of the labelled rows, each with the effect that the others show.
+    own_losses, own_losses_before : arrays of shape (m,)
+        Of the labelled rows: each with the effect that the others show, and without any.
     source_losses : k arrays of shape (n_j,)
         Of the sources' rows, with as many labels of other rows of their site.
     """
@@ -55,6 +55,7 @@ class Update:
     deviation: Floats
     limits: Limits
     own_losses: Floats
+    own_losses_before: Floats
     source_losses: list[Floats]
 
 
@@ -173,7 +174,8 @@ class SiteEffects:
             own[left_out] = role.losses(rows[~left_out], rows[left_out], spread, losses)
         effect, known = role.effect(rows, spread), role.known(rows, spread)
         deviation = posterior_deviation(*known, effect)
-        return Update(spread, effect, deviation, limits, own, self.source_losses(len(y)))
+        before = self.row_losses(y, role.scaled)
+        return Update(spread, effect, deviation, limits, own, before, self.source_losses(len(y)))
 
 
 def _centre(residuals: Floats, noise: float) -> float:
@@ -181,7 +183,5 @@ def _centre(residuals: Floats, noise: float) -> float:
     weights = np.ones(len(residuals))
     for _ in range(10):
         centre = float(np.average(residuals, weights=weights))
-        weights = HUBER_THRESHOLD / np.maximum(
-            np.abs(residuals - centre) / np.sqrt(noise), HUBER_THRESHOLD
-        )
+        weights = huber_weights(residuals - centre, noise)
     return centre

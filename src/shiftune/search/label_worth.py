@@ -55,7 +55,8 @@ def label_worth(
         raise SettingsError(f"counts must be whole numbers >= 0, got {counts!r}")
     if not 0 < level < 1:
         raise SettingsError(f"level must lie between 0 and 1, got {level!r}")
-    effects, updater = result.effects, result.updater
+    updater = result.updater
+    effects = updater.effects
     before = updater.estimate(effects.source_losses(0))
     rows = []
     for m in sorted({0, *given.tolist()}):

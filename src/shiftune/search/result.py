@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
-from shiftune.effects import SiteEffects
 from shiftune.errors import ProblemError
 from shiftune.evaluate.losses import Loss
 from shiftune.predictor.choice import Choice
@@ -129,33 +128,19 @@ class SearchResult:
 
     @cached_property
     def updater(self) -> Updater:
-        """What the search knows about differences between sites."""
-        return Updater(
-            self.problem,
-            self.families,
-            self.settings,
-            self.context,
-            self.loss,
-            self.choice.answers,
-        )
-
-    @cached_property
-    def effects(self) -> SiteEffects:
-        """Effects of the sources, from which that of the target is learned."""
-        return self.updater.effects
+        """What the result shows about differences between sites."""
+        return Updater(self)
 
     @cached_property
     def updated(self) -> Updated | None:
         """Update by the labelled rows of the problem; None where there are none, or they cannot.
 
-        Its predictor is what is handed over, not fitted yet.
+        It is judged with the models of the trials, and has no predictor.
         """
         few, updater = self.problem.labelled_target, self.updater
         if few is None or updater.obstacle:
             return None
-        assert updater.answers is not None  # without answers there is an obstacle
-        answers = updater.answers.known[-len(few) :]
-        return updater.updated(self.effects, None, few.X, answers, few.labels)
+        return updater.updated(None, few, updater.answers.known[-len(few) :])
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

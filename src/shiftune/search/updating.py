@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,17 +23,14 @@ from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsErro
 from shiftune.evaluate.answers import Answers
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
-from shiftune.problem.site import Features, rows_of, stacked
+from shiftune.problem.site import rows_of, stacked
 from shiftune.risk.few_labels import combined, shared_alike
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.families import Families, schema_of
 from shiftune.wording import count, number
 
 if TYPE_CHECKING:
-    from shiftune.evaluate.losses import Loss
-    from shiftune.search.evaluation_settings import EvaluationSettings
     from shiftune.search.result import SearchResult
-    from shiftune.search.trial import TrialContext
     from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
@@ -91,38 +89,27 @@ class Updated:
 
 
 class Updater:
-    """What a search knows about differences between sites.
+    """What a result shows about differences between sites.
 
     Parameters
     ----------
-    problem, families, settings, context, loss : of the search
-    answers : Answers or None
-        Of what is handed over, on the validation rows.
+    result : SearchResult
     """
 
-    def __init__(
-        self,
-        problem: ShiftProblem,
-        families: Families,
-        settings: EvaluationSettings,
-        context: TrialContext,
-        loss: Loss,
-        answers: Answers | None,
-    ) -> None:
-        self.problem, self.settings, self.context, self.loss = problem, settings, context, loss
-        self.families, self.answers = families, answers
+    def __init__(self, result: SearchResult) -> None:
+        self.result = result
 
     @property
     def names(self) -> list[str]:
         """Sources with validation rows; a split of the user's may leave some without."""
-        data = self.context.data
+        data = self.result.context.data
         return [name for name in data.names if name != data.labelled_target]
 
     @property
     def obstacle(self) -> str:
         """Reason why labels cannot update the predictor; empty if they can."""
-        answers, classes = self.answers, self.context.data.classes
-        if self.settings.risk.target_trains or answers is None or not answers.unseen_share:
+        result, answers = self.result, self.result.choice.answers
+        if result.settings.risk.target_trains or answers is None or not answers.unseen_share:
             return (
                 "there are no answers of models that have not seen the site; search with "
                 "risk='adjusted' and its own plan of fits"
@@ -132,59 +119,62 @@ class Updater:
                 f"there are {len(self.names)} sources, and at least {FEWEST_SOURCES} are "
                 "needed to see how far sites differ"
             )
-        if classes is not None and self.loss.needs == "predict":
+        if result.context.data.classes is not None and result.loss.needs == "predict":
             return (
-                f"the loss {self.loss.name} is of predicted classes, and an effect needs "
+                f"the loss {result.loss.name} is of predicted classes, and an effect needs "
                 "probabilities; search with loss='log_loss' or 'brier'"
             )
         return ""
 
     @property
-    def effects(self) -> SiteEffects:
-        """Effects of the sources."""
+    def answers(self) -> Answers:
+        """Answers of what is handed over; an error where labels cannot update it."""
         if self.obstacle:
             raise SettingsError(f"labels cannot update this predictor: {self.obstacle}")
-        assert self.answers is not None  # without answers there is an obstacle
-        data, names = self.context.data, self.names
-        rows = [data.validation_rows([name]) for name in names]
+        assert self.result.choice.answers is not None  # without answers there is an obstacle
+        return self.result.choice.answers
+
+    @cached_property
+    def effects(self) -> SiteEffects:
+        """Effects of the sources."""
+        result, data, unseen = self.result, self.result.context.data, self.answers.unseen
+        rows = [data.validation_rows([name]) for name in self.names]
         return SiteEffects(
-            [self.answers.unseen[own] for own in rows],
+            [unseen[own] for own in rows],
             [rows_of(data.X_validation, own) for own in rows],
-            data.y_validation[: len(names)],
-            self.loss,
+            data.y_validation[: len(rows)],
+            result.loss,
             data.classes,
-            _schema(self.families, self.problem),
-            seed=self.settings.random_state,
+            _schema(result.families, result.problem),
+            seed=result.settings.random_state,
         )
 
     def estimate(self, of_sources: Sequence[Floats], own: Floats | None = None) -> RiskEstimate:
         """Estimate the risk from losses of the sources, and of labelled rows of the target."""
-        names = [*self.names, self.problem.target.name]
+        names = [*self.names, self.result.target]
         losses = list(of_sources) if own is None else [*of_sources, own]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            risk = self.context.risk.estimate(losses, names=names[: len(losses)])
+            risk = self.result.context.risk.estimate(losses, names=names[: len(losses)])
         if own is not None:
             risk = combined(risk, self.estimate(of_sources))
         return risk.condensed()
 
-    def updated(
-        self, effects: SiteEffects, predictor: Any, X: Features, answers: Any, y: NDArray[Any]
-    ) -> Updated:
-        """Return the predictor, updated by labelled rows that it has answered.
+    def updated(self, predictor: Any, few: Site, answers: NDArray[Any]) -> Updated:
+        """Return a predictor, updated by labelled rows that it has answered.
 
-        `predictor` is fitted, or it will be.
+        Without a predictor, only its risk is of use.
         """
-        update = effects.update(X, answers, y)
-        role = effects.role(X, answers, y)
-        own = effects.row_losses(role.y, role.scaled)
+        effects = self.effects
+        update = effects.update(few.X, answers, few.labels)
         after = self.estimate(update.source_losses, update.own_losses)
+        before = self.estimate(effects.source_losses(0), update.own_losses_before)
         return Updated(
             with_effect(predictor, effects, update),
             after,
-            shared_alike(self.estimate(effects.source_losses(0), own), after),
+            shared_alike(before, after),
             _table(effects, update),
-            len(y),
+            len(few),
         )
 
 
@@ -212,8 +202,7 @@ def updated_by_own(result: SearchResult, predictor: Any) -> Any:
 def _updated(result: SearchResult, predictor: Any, few: Site) -> Updated:
     values = result.context.data.classes is None
     answers = np.asarray(getattr(predictor, "predict" if values else "predict_proba")(few.X))
-    answers = answers.reshape(-1) if values else answers
-    return result.updater.updated(result.effects, predictor, few.X, answers, few.labels)
+    return result.updater.updated(predictor, few, answers.reshape(-1) if values else answers)
 
 
 def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
