@@ -21,12 +21,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pandas as pd
-from ensembles import LABELS, LOSSES, cells_in, read
+from ensembles import LABELS, cells_in, read
 from scipy.special import stdtrit
 from tqdm import tqdm
+from updates import ensemble_effects
 
-from shiftune.effects import SiteEffects
-from shiftune.evaluate.answers import Answers, weighted_mean
+from shiftune.evaluate.answers import Answers
 from shiftune.risk import RiskEstimate
 from shiftune.risk.few_labels import combined
 from shiftune.risk.heterogeneity import heterogeneity
@@ -173,7 +173,7 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
     """Return the intervals of all rules for everything that one problem would hand over."""
     warnings.simplefilter("ignore")
     trials = read(files, dataset, target, seed).first(FAMILIES, 24)
-    adjusted, loss = trials.fitted, LOSSES[trials.task]
+    adjusted = trials.fitted
     rows: list[dict[str, object]] = []
 
     def add(kind: str, truth: float, risk: RiskEstimate, by_unseen: float) -> None:
@@ -199,10 +199,7 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
     weights = np.zeros(len(trials.family))
     weights[found.numbers] = found.weights()
     judge("ensemble", found.nested_answers(), trials.target_loss(weights))
-    members = np.flatnonzero(weights)
-    together = weighted_mean([trials.answers[i] for i in members], weights[members].tolist())
-    effects = SiteEffects(trials.by_site(together.unseen), trials.X, trials.y, loss, trials.classes)
-    at_target = np.tensordot(weights, trials.target_answers, axes=1)
+    _, effects, at_target = ensemble_effects(trials)
     X, y = trials.X_target, trials.y_target
     for m in LABELS:
         for repeat in range(REPEATS if m <= MOST_LABELLED * len(y) else 0):

@@ -627,7 +627,7 @@ def test_a_file_is_never_overwritten(wards_run, run):
 
 
 def test_a_plan_for_a_run_that_cannot_be_updated(wards_run, run):
-    """It is told before anybody is paid for labels."""
+    """The reason is shown before anybody is paid for labels."""
     tune("cost", "ridge", "--risk", "naive", table="cost.csv", out="naive")
     output = flat(run("label-plan", "naive", "--n", 5))
     assert "labels cannot update this predictor: there are no answers" in output

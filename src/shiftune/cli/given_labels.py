@@ -115,7 +115,7 @@ def _matched(
 
 
 def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
-    """Say why a row is none of the target's: it is another site's, or nobody's."""
+    """Explain why a row is none of the target's: it is another site's, or nobody's."""
     options, row, target = job.options, row_column(job), job.table.problem.target.name
     stored = [name for name in names if name != row]
     everything = read_as_written(options.data, [*stored, options.site])

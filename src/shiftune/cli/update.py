@@ -46,10 +46,10 @@ def update(
     number of the row in the table, counted from 0, as in predictions.csv). Rows without a label are
     left out.
 
-    DIR/updates/1 receives [bold]update.json[/] (the estimated error before and after, and what
-    the labels say about the first estimate), [bold]predictions.csv[/], the model and all labels so
-    far. The next update uses these as well, and is DIR/updates/2. Other files of DIR stay as
-    they are.
+    DIR/updates/1 receives [bold]update.json[/] (the estimated error without and with the
+    labels, and whether they agree with the first estimate), [bold]predictions.csv[/], the model
+    and all labels so far. The next update uses these as well, and is DIR/updates/2. Other files
+    of DIR stay as they are.
     """
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.states import Updates

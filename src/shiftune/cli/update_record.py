@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 def update_record(
     job: TuneJob, model: Any, updated: Updated, X: Features, y: NDArray[Any]
 ) -> dict[str, Any]:
-    """Return risks before and after, the gain, the site's effect, and what the labels tell.
+    """Return risks, the gain, the site's effect, and the first estimate beside the labels.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _losses(job: TuneJob, model: Any, X: Features, y: NDArray[Any]) -> Floats:
 def _compared(first: RiskEstimate, losses: Floats) -> dict[str, Any]:
     """Compare the estimate before any of these labels with the mean loss at their rows.
 
-    They agree if the 95 % interval of the difference contains 0; a single row cannot tell.
+    They agree if the 95 % interval of the difference contains 0; a single row shows nothing.
     """
     found: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
     m = len(losses)

@@ -13,12 +13,12 @@ from rich.text import Text
 from shiftune.cli.screen import figures_or_unknown, grid_of, labelled_facts, show_note
 from shiftune.wording import count, listed, loss_in_words, number
 
-# Classes whose odds are told.
+# Classes whose odds are shown.
 MOST_CLASSES = 4
 
 
 def show_update(console: Console, record: Mapping[str, Any], state: Path) -> None:
-    """Show what labels have changed, and what they say about the first estimate."""
+    """Show what labels have changed, and whether they agree with the first estimate."""
     loss, target = loss_in_words(record["loss"]), record["target"]
     labels = [f"{record['new_labels']} of them new"] if record["number"] > 1 else []
     if record["labels_of_tune"]:
@@ -93,8 +93,8 @@ def effect_in_words(record: Mapping[str, Any]) -> str:
     if len(shift) == 2:
         name, by = shift[1]["class"], shift[1]["mean"]
         return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"
-    told = sorted(shift, key=lambda each: -abs(each["mean"]))[:MOST_CLASSES]
-    odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in told), quoted=False)
+    shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:MOST_CLASSES]
+    odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in shown), quoted=False)
     return f"the odds at {target} are {odds} what the models expect"
 
 
@@ -103,7 +103,7 @@ def _odds(by: float) -> str:
 
 
 def first_in_words(record: Mapping[str, Any]) -> str:
-    """Say whether the labels agree with the estimate that was made without them."""
+    """Describe whether the labels agree with the estimate that was made without them."""
     first = record["first_estimate"]
     own = first["mean_loss"]
     text = f"{_interval(first)}; mean at the labelled rows {_interval(own)}: "
