@@ -35,6 +35,7 @@ ORDER = [
     "risk",
     "predictor",
     "effects",
+    "metrics",
     "search",
     "baselines",
     "checks",

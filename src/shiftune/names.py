@@ -1,4 +1,4 @@
-"""Names of models, losses, risk estimators and density ratios, without loading any of them.
+"""Names of models, losses, metrics, risk estimators and density ratios; none of them is loaded.
 
 The command line's help and shell completion need the names alone. The table behind each list is
 made with `complete`, so a name without its entry, or the reverse, fails on import.
@@ -40,6 +40,24 @@ RiskName = Literal[
 ]
 
 FinalName = Literal["ensemble", "best"]
+ClassMetricName = Literal[
+    "auc",
+    "average_precision",
+    "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "sensitivity",
+    "specificity",
+    "net_benefit",
+    "brier",
+    "log_loss",
+    "calibration_in_the_large",
+    "calibration_slope",
+    "calibration_error",
+    "o_e",
+]
+QuantityMetricName = Literal["rmse", "mae", "median_absolute_error", "bias", "r2", "coverage"]
+MetricName = Literal[ClassMetricName, QuantityMetricName]
 
 TASKS: tuple[Task, ...] = get_args(Task)
 FINALS: tuple[FinalName, ...] = get_args(FinalName)
@@ -51,6 +69,7 @@ LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
     "classification": get_args(ClassLossName),
     "regression": get_args(QuantityLossName),
 }
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
 RATIOS: tuple[RatioName, ...] = get_args(RatioName)
 RISKS: tuple[RiskName, ...] = get_args(RiskName)
 

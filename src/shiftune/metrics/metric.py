@@ -1,0 +1,150 @@
+"""Metric: a number of (labels, predictions, weights), with its influence values and its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shiftune.names import Task
+
+Floats = NDArray[np.float64]
+
+Needs = Literal["probabilities", "classes", "values"]
+Scale = Literal["identity", "logit", "log"]
+
+# Groups of rows that are left out in turn, where a metric has no influence values of its own.
+GROUPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    r"""Metric of predictions at one site.
+
+    The labels of classes are their numbers 0, 1, ... in sorted order. Predictions are values of
+    shape (n,), probabilities of the second of two classes, shape (n,), or of C > 2 classes, shape
+    (n, C). Where a metric is not defined (one class only), it is NaN.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        ``function(y, prediction, weights)`` returns the metric; weights have shape (n,).
+    needs : {"probabilities", "classes", "values"}
+        What the predictions must be. "classes": shares of votes are enough.
+    scale : {"identity", "logit", "log"}
+        Scale on which an interval is symmetric.
+    better : {"higher", "lower"} or float
+        Direction, or the value of a perfect prediction, to which nearer is better.
+    two_classes : bool
+        Whether it is defined for two classes only.
+    influence : callable, optional
+        ``influence(y, prediction)`` returns :math:`\psi_i`, n times the derivative of the metric by
+        the weight of row i, shape (n,). Without it, groups of rows are left out in turn.
+    rows : callable, optional
+        ``rows(y, prediction)`` returns a value per row, where the metric is their mean
+    power : float
+        to this power.
+
+    Examples
+    --------
+    >>> from shiftune.metrics import metric_named
+    >>> auc = metric_named("auc")
+    >>> auc([0, 0, 1], [0.1, 0.4, 0.3])
+    0.5
+    >>> auc([0, 0, 1], [0.1, 0.4, 0.3], weights=[3, 1, 1])
+    0.75
+    """
+
+    name: str
+    function: Callable[[NDArray[Any], Floats, Floats], Any]
+    needs: Needs
+    scale: Scale = "identity"
+    better: Literal["higher", "lower"] | float = "higher"
+    two_classes: bool = False
+    influence: Callable[[NDArray[Any], Floats], Floats] | None = None
+    rows: Callable[[NDArray[Any], Floats], Floats] | None = None
+    power: float = 1.0
+
+    @property
+    def task(self) -> Task:
+        """Kind of label that it is for."""
+        return "regression" if self.needs == "values" else "classification"
+
+    def __call__(
+        self, y: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
+    ) -> float:
+        """Return the metric; NaN where it is not defined."""
+        labels, predicted = np.asarray(y), np.asarray(prediction, dtype=float)
+        w = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(self.function(labels, predicted, w))
+
+    def influence_values(self, y: NDArray[Any], prediction: Floats) -> Floats:
+        """Return the influence of every row, shape (n,)."""
+        if self.influence is None:
+            return _by_leaving_out(self, y, prediction)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.influence(y, prediction)
+
+
+def _by_leaving_out(metric: Metric, y: NDArray[Any], prediction: Floats) -> Floats:
+    """Influence of rows from metrics without a group of them, as in the jackknife.
+
+    Rows of a group share its influence, scaled so that the mean square has the size that it would
+    have if every row were left out in turn.
+    """
+    n, groups = len(y), min(GROUPS, len(y))
+    if groups < 2:
+        return np.full(n, np.nan)
+    group = np.random.default_rng(0).permutation(n) % groups
+    without = np.array([metric(y[group != g], prediction[group != g]) for g in range(groups)])
+    away = (groups - 1) * (without.mean() - without)
+    return np.asarray(away[group] * np.sqrt((n - 1) / (groups - 1)))
+
+
+def of_rows(
+    name: str,
+    rows: Callable[[NDArray[Any], Floats], Floats],
+    needs: Needs,
+    *,
+    power: float = 1.0,
+    scale: Scale = "identity",
+    better: Literal["higher", "lower"] | float = "higher",
+    two_classes: bool = False,
+) -> Metric:
+    """Return the metric that is the mean of a value per row, to a power."""
+
+    def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
+        return float(np.average(rows(y, p), weights=w) ** power)
+
+    def influence(y: NDArray[Any], p: Floats) -> Floats:
+        each = rows(y, p)
+        mean = each.mean()
+        return np.asarray(power * mean ** (power - 1) * (each - mean))
+
+    return Metric(name, value, needs, scale, better, two_classes, influence, rows, power)
+
+
+def of_ratio(
+    name: str,
+    parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
+    needs: Needs,
+    *,
+    scale: Scale = "identity",
+    better: Literal["higher", "lower"] | float = "higher",
+) -> Metric:
+    """Return the metric of two classes that is a sum over the rows, divided by another one."""
+
+    def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
+        above, below = parts(y, p)
+        return float(np.divide(w @ above, w @ below))
+
+    def influence(y: NDArray[Any], p: Floats) -> Floats:
+        above, below = parts(y, p)
+        return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
+
+    return Metric(name, value, needs, scale, better, True, influence)
