@@ -269,6 +269,14 @@ def test_criteria_say_what_is_met(arena, adjusted, not_met):
     assert [one.met for one in found].count(None) == 1  # coverage on real tables
 
 
+def test_the_headline_is_of_seeds_that_decided_nothing(arena):
+    later = whole_results(1.9).assign(seed=arena.criteria.FIRST_FRESH)
+    found = arena.criteria.criteria(pd.concat([whole_results(1.1), later]), None, "adjusted")
+    headline = next(one for one in found if "0.8 of naive" in one.demand)
+    assert not headline.met
+    assert headline.measured.startswith("0.90 (seeds 4, which decided nothing); all seeds 0.50")
+
+
 def test_intervals_that_miss_are_not_met(arena):
     frame = whole_results(1.4)
     frame["high"] = frame["loss"] - 0.05

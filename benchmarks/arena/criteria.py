@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import pandas as pd
 from regret import NAIVE, PUBLISHED, Measured, by_cell, regret, relative
-from tables import coverage, excess, gap_closed, over_draws
+from tables import coverage, excess, gap_closed, over_draws, per_seed
 
+# The seeds before this one decided what the default is, so the headline is of the later ones.
+FIRST_FRESH = 4
 GUARDED = "VR"
 HARDEST_TOY = "toy c=5"
 MOST_OF_NAIVE, MOST_OF_PUBLISHED = 0.8, 0.45
@@ -57,15 +59,21 @@ def text(found: Measured) -> str:
 
 def _on_real_tables(trees: pd.DataFrame, default: str) -> Iterator[Criterion]:
     wide = by_cell(trees, regret(trees))
-    to_naive = relative(wide, default)
+    fresh = trees[trees["seed"] >= FIRST_FRESH]
+    to_naive = relative(by_cell(fresh, regret(fresh)) if len(fresh) else wide, default)
+    measured = text(relative(wide, default))
+    if len(fresh):
+        single = ", ".join(f"{value:.2f}" for value in per_seed(fresh).loc[default])
+        seeds = ", ".join(str(seed) for seed in sorted(fresh["seed"].unique()))
+        measured = f"{single} (seeds {seeds}, which decided nothing); all seeds {measured}"
     yield Criterion(
         f"real tables, trees: regret at most {MOST_OF_NAIVE} of naive's, interval below 1",
-        text(to_naive),
+        measured,
         to_naive.value <= MOST_OF_NAIVE and to_naive.high < 1,
     )
     yield Criterion(
         f"the goal: {GOAL} of naive's, without any label",
-        text(to_naive),
+        measured,
         to_naive.value <= GOAL,
     )
     worst = excess(by_cell(trees, trees["loss"]), default).head(1)

@@ -61,8 +61,11 @@ class RegressionAdjusted(RiskEstimator):
     p(y|x) may differ from the sources' as they differ from each other; and the possible bias of
     :math:`g^\top \beta` by the penalty, with g the difference of z between sources and target,
     :math:`\sigma_\beta^2\, \alpha^2 p^2\, \lVert (Z^\top Z + \alpha p I)^{-1} g \rVert^2`, which is
-    small where sources and target are alike and large where the estimate extrapolates;
-    :math:`\sigma_\beta^2` is that of the prior plus that of the losses.
+    small where sources and target are alike and large where the estimate extrapolates.
+    :math:`\sigma_\beta^2 = V / (\alpha p) + \mathrm{var}(z^\top \hat\beta) / p` is the prior's
+    variance of a slope plus that of the slopes found, with V the variance of one row's loss. Two
+    more terms are the sampling error of :math:`\bar z_T`, and :math:`b^2 V` with b the share of the
+    target's rows that have a value beyond all sources.
 
     Labelled rows of the target itself enter as its own mean loss, with the share
     :math:`m / (m + m_0)` for m rows; the sources keep the rest. At the end of a study
