@@ -12,7 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from shiftune.cli.json_files import FORMAT
-from shiftune.cli.options import Role, TuneOptions, named, taking
+from shiftune.cli.option_fields import Role, named, taking
+from shiftune.cli.options import TuneOptions
 from shiftune.errors import StorageError
 
 BASE = TuneOptions(data=Path("v.csv"), site="ward", target="A", label="cost", model=["ridge"])
@@ -23,6 +24,7 @@ OTHERS = {
     "label": "ill",
     "model": ["knn", "svm"],
     "task": "regression",
+    "group": "patient",
     "keep": ["a", "b"],
     "drop": ["c"],
     "identifiers": ["d"],

@@ -7,7 +7,8 @@ import json
 import typer
 
 from shiftune.cli.app import command
-from shiftune.cli.options import DiagnoseOptions, Role, taking, values_of
+from shiftune.cli.option_fields import Role, taking, values_of
+from shiftune.cli.options import DiagnoseOptions
 
 
 @command()

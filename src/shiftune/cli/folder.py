@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from shiftune.atomic_write import PART, atomic_write
 from shiftune.cli.job import TuneJob
 from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
-from shiftune.cli.options import Role, TuneOptions, named
+from shiftune.cli.option_fields import Role, named
+from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.records import estimate_record, records, risk_record
 from shiftune.errors import StorageError

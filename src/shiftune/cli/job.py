@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from shiftune import names
-from shiftune.cli.options import Role, TuneOptions, values_of
+from shiftune.cli.option_fields import Role, values_of
+from shiftune.cli.options import TuneOptions
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import expand_auto, ready_model, space_entries, space_from_entries

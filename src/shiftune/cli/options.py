@@ -1,38 +1,18 @@
 """Options of the commands, each declared once: help, check, completion and role."""
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from enum import Enum, auto
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, Self
 
 import typer
 
 from shiftune import names
+from shiftune.cli.option_fields import ReadFile, Role, default_of, named, values_of
 from shiftune.errors import SettingsError, StorageError
 from shiftune.spelling import check_choice, check_different
 
 READING, SEARCHING, RUNNING = "Table", "Search", "Run"
-
-
-class Role(Enum):
-    """Part of a run that an option decides; `SEARCH` where a field names none."""
-
-    DATA = auto()
-    """The rows, columns and labels that are read: an argument of `shiftune.tables.site_table`."""
-    SEARCH = auto()
-    """The model and the trials."""
-    RESULT = auto()
-    """What is made of the trials; saved, but another run may want another result."""
-    RUN = auto()
-    """Place, pace and output of this run; neither saved nor compared."""
-
-
-class ReadFile(NamedTuple):
-    """Mark of an option whose value is read from a file: the command line takes its path."""
-
-    read: Callable[[Path], Any]
 
 
 def _name(
@@ -127,6 +107,17 @@ Identifiers = Annotated[
     _columns("--id", text="Identifier: not used by the model, copied to predictions.csv."),
     Role.DATA,
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Rows with the same value belong together, such as visits of a patient: never divided "
+        "between training and validation, and counted as one in intervals. Not used by the model.",
+        rich_help_panel=READING,
+        show_default=False,
+    ),
+    Role.DATA,
+]
 Ratio = Annotated[
     str,
     _name(
@@ -177,6 +168,7 @@ class DiagnoseOptions:
         typer.Option(metavar="COLUMN", help="Label, not compared.", show_default=False),
         Role.DATA,
     ] = None
+    group: Group = None
     keep: Keep = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     identifiers: Identifiers = field(default_factory=list)
@@ -235,6 +227,7 @@ class TuneOptions:
         ),
         Role.DATA,
     ] = None
+    group: Group = None
     keep: Keep = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     identifiers: Identifiers = field(default_factory=list)
@@ -324,71 +317,10 @@ class TuneOptions:
         Settings that did not exist yet when the folder was written have their defaults.
         """
         known = {each.name for each in fields(cls)} - set(named(cls, Role.RUN))
-        required = {each.name for each in fields(cls) if _default(each) is MISSING} - {"data"}
+        required = {each.name for each in fields(cls) if default_of(each) is MISSING} - {"data"}
         if not required <= saved.keys() <= known:
             raise StorageError(
                 f"{where} is damaged or was written by another version of shiftune; choose "
                 "another place"
             )
         return cls(data=data, trials=1, **saved)
-
-
-# ---------------------------------------------------------------- from fields to commands
-
-Options = TypeVar("Options")
-
-
-def named(options: type, role: Role) -> list[str]:
-    """Return the names of the fields that have a role."""
-    hints = get_type_hints(options, include_extras=True)
-    return [
-        each.name for each in fields(options) if _mark(hints[each.name], Role, Role.SEARCH) is role
-    ]
-
-
-def values_of(options: Any, role: Role) -> dict[str, Any]:
-    """Return the fields that have a role, with their values."""
-    return {name: getattr(options, name) for name in named(type(options), role)}
-
-
-def taking(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a command of a function of these options: Typer sees a parameter for every field."""
-    hints = get_type_hints(options, include_extras=True)
-    readers: dict[str, ReadFile] = {}
-    parameters = []
-    for each in fields(options):  # type: ignore[arg-type]
-        hint = hints[each.name]
-        if reader := _mark(hint, ReadFile):
-            readers[each.name] = reader
-            hint = Annotated[Path | None, *hint.__metadata__]
-        default = _default(each)
-        parameters.append(
-            inspect.Parameter(
-                each.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is MISSING else default,
-                annotation=hint,
-            )
-        )
-
-    def decorate(function: Callable[[Options], None]) -> Callable[..., None]:
-        def command(**given: Any) -> None:
-            for name, reader in readers.items():
-                if given[name] is not None:
-                    given[name] = reader.read(given[name])
-            function(options(**given))
-
-        command.__name__, command.__doc__ = function.__name__, function.__doc__
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {}
-        return command
-
-    return decorate
-
-
-def _mark(hint: Any, kind: type, default: Any = None) -> Any:
-    return next((mark for mark in hint.__metadata__ if isinstance(mark, kind)), default)
-
-
-def _default(each: Any) -> Any:
-    return each.default if each.default_factory is MISSING else each.default_factory()

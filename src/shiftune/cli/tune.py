@@ -11,7 +11,8 @@ import typer
 
 from shiftune import entry, names
 from shiftune.cli.app import command, command_line
-from shiftune.cli.options import RISKS, TuneOptions, taking
+from shiftune.cli.option_fields import taking
+from shiftune.cli.options import RISKS, TuneOptions
 from shiftune.errors import ProblemError, StorageError
 
 if TYPE_CHECKING:

@@ -134,7 +134,8 @@ def _written(
     job.search.reopen(problem)
     model = handed_over(updates.folder, best, job)
     X = rows_of(problem.target.X, positions)
-    updated = update_predictor(job.search.result_, model, X, y)
+    groups = None if problem.target.groups is None else problem.target.groups[positions]
+    updated = update_predictor(job.search.result_, model, X, y, groups)
     used = job.table.target_labelled.copy()
     used[positions] = True
     rows = {row_column(job): job.table.target_rows[positions], job.options.label: y}

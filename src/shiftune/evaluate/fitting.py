@@ -38,6 +38,8 @@ class StudyData:
         Name of the site with the few labelled rows of the target; empty if there are none.
     classes : array of shape (C,) or None
         Labels of the training and validation rows, sorted; None where predictions are values.
+    groups : k arrays of shape (n_j,), or None where rows are independent
+        Codes of validation rows that belong together.
     prepared : PreparedRows or None
         Rows after the transformers that all trials have in common; see `sharing`. None prepares
         the rows in every fit.
@@ -55,6 +57,7 @@ class StudyData:
     names: tuple[str, ...]
     labelled_target: str = ""
     classes: NDArray[Any] | None = None
+    groups: tuple[NDArray[np.intp], ...] | None = None
     # Not set by the constructor, so that `dataclasses.replace` never carries them to other rows.
     prepared: PreparedRows | None = field(default=None, init=False)
     left_out: tuple[str, ...] = field(default=(), init=False)

@@ -73,6 +73,7 @@ class ShiftProblem:
         site: Hashable,
         label: Hashable,
         target: Any,
+        group: Hashable | None = None,
         features: Sequence[Hashable] | None = None,
         target_labels: TargetLabels = "hide",
         missing_labels: Literal["error", "drop"] = "error",
@@ -88,8 +89,12 @@ class ShiftProblem:
         site, label : column names
         target : site name, or DataFrame
             The site to tune for; or its rows as a table of their own.
+        group : column name, optional
+            Rows with the same value belong together, such as visits of a patient: they are never
+            divided between training and validation, and intervals count groups instead of rows. A
+            row without a value is a group of its own.
         features : list of column names, optional
-            Default: all columns but `site` and `label`.
+            Default: all columns but `site`, `label` and `group`.
         target_labels : {"hide", "use", "oracle"}
             Labels of the target are hidden (the default), used as a few labelled rows, or kept
             aside as the truth of an experiment.
@@ -101,7 +106,7 @@ class ShiftProblem:
             Default: decided by the labels (see `shiftune.problem.labels.task_of`).
         """
         sources, own, notes = split_frame(
-            df, site, label, target, features, missing_labels, target_name
+            df, site, label, target, features, missing_labels, target_name, group
         )
         return cls._read(
             sources, own, notes, target_labels=target_labels, task=task, label=str(label)
@@ -115,6 +120,7 @@ class ShiftProblem:
         groups: ArrayLike,
         X_target: Any,
         *,
+        group: ArrayLike | None = None,
         labelled_target: tuple[Any, ArrayLike] | None = None,
         oracle_labels: ArrayLike | None = None,
         target_name: str = "target",
@@ -127,13 +133,15 @@ class ShiftProblem:
         X : array or DataFrame of shape (n, d)
         y, groups : arrays of shape (n,)
         X_target : array or DataFrame of shape (n_T, d)
+        group : array of shape (n,), optional
+            Ids of rows that belong together, such as visits of a patient; see `from_frame`.
         labelled_target : (X, y), optional
             A few labelled rows of the target.
         oracle_labels : array of shape (n_T,), optional
             The labels of `X_target`, for experiments only.
         """
         return cls._read(
-            split_by_site(X, y, groups),
+            split_by_site(X, y, groups, group=group),
             GivenSite(target_name, X_target, oracle_labels),
             target_labels="oracle",
             labelled_target=labelled_target,
@@ -263,7 +271,7 @@ class ShiftProblem:
         )
 
     def fingerprint(self) -> str:
-        """Return a hash of the data: task, names, columns, rows and labels.
+        """Return a hash of the data: task, names, columns, rows, labels and groups.
 
         >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
         >>> one, other = (ShiftProblem.from_sites([a, x], np.zeros((5, 1))) for x in (a, b))
@@ -278,6 +286,8 @@ class ShiftProblem:
             digest.update(pd.util.hash_pandas_object(X, index=False).to_numpy().tobytes())
             if site.y is not None:
                 digest.update(pd.util.hash_array(site.y).tobytes())
+            if site.groups is not None:
+                digest.update(b"groups" + site.groups.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def diagnose(

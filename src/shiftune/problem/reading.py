@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shiftune.errors import DataError, SettingsError
 from shiftune.names import Task
 from shiftune.problem.columns import align, as_features, constant_columns, id_like_columns
+from shiftune.problem.groups import about_groups, group_codes
 from shiftune.problem.labels import as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site, rows_of
 from shiftune.spelling import alike
@@ -28,12 +29,16 @@ FEW = "labelled rows of the target"
 
 
 class GivenSite(NamedTuple):
-    """Rows of a site before any check; `rows` are their numbers in the user's table."""
+    """Rows of a site before any check.
+
+    `rows` are their numbers in the user's table, `group` the ids of rows that belong together.
+    """
 
     name: str
     X: Any
     y: Any = None
     rows: NDArray[np.intp] | None = None
+    group: Any = None
 
 
 class Parts(TypedDict):
@@ -80,13 +85,18 @@ def read_sites(
     given = (target, *labelled)
     tables = align({site.name: as_features(site.X, site.name) for site in given})
     labels = {site.name: as_labels(site.y, site.name, label) for site in labelled}
-    own = Site(target.name, tables[target.name], rows=target.rows)
-    found = tuple(Site(s.name, tables[s.name], labels[s.name], s.rows) for s in sources)
+    groups, more = group_codes(
+        {site.name: (site.group, len(site.X)) for site in given}, [site.name for site in labelled]
+    )
+    own = Site(target.name, tables[target.name], None, target.rows, groups.get(target.name))
+    found = tuple(
+        Site(s.name, tables[s.name], labels[s.name], s.rows, groups.get(s.name)) for s in sources
+    )
     decided, notes = _decide_task(labels, task, label)
     if decided == "classification":
         _check_classes(found, labels.get(FEW))
     notes += _about_columns([X for name, X in tables.items() if name != FEW])
-    notes += _about_small(found)
+    notes += [*_about_small(found), *more, *about_groups(found, own)]
     if len(found) == 1:
         loud.append(
             f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
@@ -95,8 +105,9 @@ def read_sites(
     parts = Parts(
         sources=found,
         target=own,
-        labelled_target=few and Site(target.name, tables[FEW], labels[FEW], few.rows),
-        oracle=None if truth is None else Site(target.name, own.X, truth, own.rows),
+        labelled_target=few
+        and Site(target.name, tables[FEW], labels[FEW], few.rows, groups.get(FEW)),
+        oracle=None if truth is None else Site(own.name, own.X, truth, own.rows, own.groups),
         task=decided,
         notes=(*loud, *notes),
     )
@@ -130,7 +141,8 @@ def _about_hidden(target: GivenSite) -> str:
 def _labelled_rows(target: GivenSite) -> GivenSite:
     known = ~is_missing(target.y)
     rows = np.flatnonzero(known) if target.rows is None else target.rows[known]
-    return GivenSite(FEW, rows_of(target.X, known), rows_of(target.y, known), rows)
+    group = None if target.group is None else rows_of(target.group, known)
+    return GivenSite(FEW, rows_of(target.X, known), rows_of(target.y, known), rows, group)
 
 
 def _decide_task(

@@ -30,6 +30,9 @@ class Site:
         Labels; None for a site without labels.
     rows : array of shape (n,), optional
         Row numbers in the table the site came from, to trace results back.
+    groups : array of shape (n,), optional
+        Codes of rows that belong together, such as visits of a patient; the same code at two sites
+        is the same group. None where all rows are independent.
 
     Examples
     --------
@@ -38,11 +41,12 @@ class Site:
     (2, False)
     """
 
-    __slots__ = ("_X", "name", "rows", "y")
+    __slots__ = ("_X", "groups", "name", "rows", "y")
 
     name: str
     y: NDArray[Any] | None
     rows: NDArray[np.intp]
+    groups: NDArray[np.intp] | None
     _X: Features
 
     def __init__(
@@ -51,16 +55,20 @@ class Site:
         X: Features,
         y: NDArray[Any] | None = None,
         rows: NDArray[np.intp] | None = None,
+        groups: NDArray[np.intp] | None = None,
     ) -> None:
         if len(X) == 0:
             raise DataError(f"site {name!r} has no rows; it needs at least one")
         if y is not None and len(y) != len(X):
             raise DataError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
+        if groups is not None and len(groups) != len(X):
+            raise DataError(f"site {name!r} has {len(X)} rows but {len(groups)} group ids")
         fixed = object.__setattr__
         fixed(self, "name", name)
         fixed(self, "_X", _copied(X))
         fixed(self, "y", None if y is None else _read_only(y))
         fixed(self, "rows", _read_only(np.arange(len(X)) if rows is None else rows))
+        fixed(self, "groups", None if groups is None else _read_only(groups))
 
     @property
     def X(self) -> Features:
@@ -80,7 +88,8 @@ class Site:
         """Return the same site with only the rows at these positions."""
         X = self._X.iloc[positions] if isinstance(self._X, pd.DataFrame) else self._X[positions]
         y = None if self.y is None else self.y[positions]
-        return Site(self.name, X, y, self.rows[positions])
+        groups = None if self.groups is None else self.groups[positions]
+        return Site(self.name, X, y, self.rows[positions], groups)
 
     def __len__(self) -> int:
         return len(self._X)
@@ -89,7 +98,7 @@ class Site:
         raise AttributeError(f"a Site cannot be changed (tried to set {key!r})")
 
     def __reduce__(self) -> tuple[type[Site], tuple[Any, ...]]:
-        return Site, (self.name, self._X, self.y, self.rows)
+        return Site, (self.name, self._X, self.y, self.rows, self.groups)
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labelled"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem.site import Site
+from shiftune.problem.split_groups import parts_by_group, train_every_class
 
 # 30 % validation; of the rest 30 % for the density ratio and 70 % for training.
 PAPER_SHARES = (0.21, 0.49, 0.30)
@@ -45,24 +46,26 @@ def split_sites(
     *,
     target_trains: bool = True,
 ) -> Split:
-    """Split every site by itself; see `ShiftProblem.split`."""
+    """Split every site by itself, or by groups of rows; see `ShiftProblem.split`."""
     wanted = _checked_shares(shares)
     few = wanted * [0, target_trains or wanted[VALIDATION] == 0, 1]
-    every = [*sources] if labelled_target is None else [*sources, labelled_target]
-    parts: list[NDArray[np.intp]] = []
-    for site in every:
-        own = wanted if site is not labelled_target else few
-        if own.sum() == 0:  # density rows only, for which the target's labels are not needed
-            parts.append(np.full(len(site), -1))
-            continue
-        # The stream depends on the site's name, so neither the order of the sites nor the
-        # presence of another one changes how a site is split.
-        rng = np.random.default_rng([random_state, *site.name.encode()])
-        classes = site.labels if stratify else None
-        parts.append(_parts(len(site), own / own.sum(), classes, site.name, rng))
-    if stratify and wanted[TRAIN] > 0:
-        _train_every_class([site.labels for site in every], parts)
+    # For density rows alone the target's labels are not needed.
+    every = [*sources] if labelled_target is None or not few.any() else [*sources, labelled_target]
     k = len(sources)
+    own_shares = [own / own.sum() for own in [wanted] * k + [few] * (len(every) - k)]
+    grouped = sources[0].groups is not None
+    if grouped:
+        parts = parts_by_group(every, own_shares, stratify, random_state)
+    else:
+        parts = [
+            _parts_of_site(site, own, stratify, random_state)
+            for site, own in zip(every, own_shares, strict=True)
+        ]
+    if stratify and wanted[TRAIN] > 0:
+        if grouped:
+            train_every_class(every, parts, TRAIN)
+        else:
+            _train_every_class([site.labels for site in every], parts)
     taken = [
         tuple(
             site.take(np.flatnonzero(part == which))
@@ -81,6 +84,15 @@ def _checked_shares(shares: tuple[float, float, float]) -> NDArray[np.float64]:
     if values.sum() <= 0 or not np.isclose(values.sum(), 1.0):
         raise SettingsError(f"the shares must add up to 1, got {shares!r} = {values.sum():g}")
     return values
+
+
+def _parts_of_site(
+    site: Site, shares: NDArray[np.float64], stratify: bool, random_state: int
+) -> NDArray[np.intp]:
+    # The stream depends on the site's name, so neither the order of the sites nor the presence of
+    # another one changes how a site is split.
+    rng = np.random.default_rng([random_state, *site.name.encode()])
+    return _parts(len(site), shares, site.labels if stratify else None, site.name, rng)
 
 
 def _parts(

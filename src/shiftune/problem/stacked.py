@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,12 @@ from shiftune.spelling import check_choice
 
 
 def split_by_site(
-    X: Any, y: ArrayLike, groups: ArrayLike, *, rows: NDArray[np.intp] | None = None
+    X: Any,
+    y: ArrayLike,
+    groups: ArrayLike,
+    *,
+    rows: NDArray[np.intp] | None = None,
+    group: ArrayLike | None = None,
 ) -> list[GivenSite]:
     """Return the rows of every site, in the order in which the sites first occur.
 
@@ -28,6 +34,8 @@ def split_by_site(
         Label and site of every row.
     rows : array of shape (n,), optional
         Row numbers in the user's table, where these are only some of its rows.
+    group : array of shape (n,), optional
+        Ids of rows that belong together.
 
     Examples
     --------
@@ -45,12 +53,15 @@ def split_by_site(
         raise SettingsError(
             "X has {} rows, y {} and groups {}; all need one entry per row".format(*counts)
         )
+    if group is not None and len(np.asarray(group)) != len(X):
+        raise SettingsError(f"X has {len(X)} rows and group {len(np.asarray(group))}")
     names = site_names(pd.Series(where), "groups")
     numbers = np.arange(len(where)) if rows is None else rows
     found = []
     for name in pd.unique(names):
         own = np.flatnonzero(names == name)
-        found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own]))
+        ids = None if group is None else rows_of(group, own)
+        found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own], ids))
     return found
 
 
@@ -62,6 +73,7 @@ def split_frame(
     features: Sequence[Hashable] | None,
     missing_labels: str,
     target_name: str,
+    group: Hashable | None,
 ) -> tuple[list[GivenSite], GivenSite, list[str]]:
     """Return the sources, the target and notes; see `ShiftProblem.from_frame`."""
     if not isinstance(df, pd.DataFrame):
@@ -70,29 +82,35 @@ def split_frame(
         raise SettingsError(f"missing_labels must be 'error' or 'drop', got {missing_labels!r}")
     if isinstance(features, str):
         raise SettingsError(f"features must be a list of columns; did you mean [{features!r}]?")
-    check_roles(df, site, label, *(features or ()))
-    chosen = [c for c in df if c not in (site, label)] if features is None else list(features)
-    if taken := [name for name in (site, label) if name in chosen]:
+    check_roles(df, site, label, *(features or ()), group=group)
+    roles = (site, label, *(() if group is None else (group,)))
+    chosen = [c for c in df if c not in roles] if features is None else list(features)
+    if taken := [name for name in roles if name in chosen]:
         raise SettingsError(
-            f"column {taken[0]!r} is the site or the label, so it cannot be a feature"
+            f"column {taken[0]!r} is the site, the label or the group, so it cannot be a feature"
         )
+    ids = None if group is None else df[group]
     X, y, groups = df[chosen], df[label], site_names(df[site], f"the site column {site!r}")
     if isinstance(target, pd.DataFrame):
         check_unique(target.columns, "the target's table")
         for name in chosen:
             check_choice(name, target.columns, "column of the target", DataError)
         inside = np.zeros(len(df), dtype=bool)
-        own = GivenSite(target_name, target[chosen], target.get(label))
+        its_ids = None if group is None else target.get(group)
+        own = GivenSite(target_name, target[chosen], target.get(label), group=its_ids)
     else:
         same = [v for v in df[site].unique() if type(v) is not str and v == target]  # 1 and 1.0
         wanted = str(same[0] if same else target)
         inside = groups == check_choice(wanted, sorted(set(groups)), "site", DataError)
-        own = GivenSite(wanted, X[inside], y[inside], np.flatnonzero(inside))
+        its_ids = None if ids is None else ids[inside]
+        own = GivenSite(wanted, X[inside], y[inside], np.flatnonzero(inside), its_ids)
     if own.y is not None and own.y.isna().all():
         own = own._replace(y=None)
     known, notes = has_label(y[~inside], groups[~inside], drop=missing_labels == "drop")
     rows = np.flatnonzero(~inside)[known]
-    return split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows), own, notes
+    known_ids = None if ids is None else ids.iloc[rows]
+    sources = split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows, group=known_ids)
+    return sources, own, notes
 
 
 def split_domains(
@@ -135,14 +153,23 @@ def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
 
 
 def check_roles(
-    df: pd.DataFrame, site: Hashable, label: Hashable | None, *others: Hashable
+    df: pd.DataFrame,
+    site: Hashable,
+    label: Hashable | None,
+    *others: Hashable,
+    group: Hashable | None = None,
 ) -> None:
-    """Check that the columns exist, each once, and that site and label are two of them."""
+    """Check that the columns exist, each once, and that site, label and group are different."""
     check_unique(df.columns, "the table")
-    for name in (site, *(() if label is None else (label,)), *others):
+    roles = {"site": site, "label": label, "group": group}
+    given = {role: name for role, name in roles.items() if name is not None}
+    for name in (*given.values(), *others):
         check_choice(name, df.columns, "column", DataError)
-    if site == label:
-        raise SettingsError(f"site and label are both {site!r}; they are different columns")
+    for one, other in combinations(given, 2):
+        if given[one] == given[other]:
+            raise SettingsError(
+                f"{one} and {other} are both {given[one]!r}; they are different columns"
+            )
 
 
 def has_label(

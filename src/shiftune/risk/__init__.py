@@ -5,6 +5,7 @@ from shiftune.risk.adjusted import RegressionAdjusted
 from shiftune.risk.by_name import ESTIMATORS, risk_named
 from shiftune.risk.estimate import METHODS, estimate
 from shiftune.risk.estimator import RiskEstimator
+from shiftune.risk.grouped import by_group
 from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity, heterogeneity_of
 from shiftune.risk.influence import leave_one_source_out, without_source
 from shiftune.risk.result import Estimate, RiskEstimate
@@ -27,6 +28,7 @@ __all__ = [
     "RegressionAdjusted",
     "RiskEstimate",
     "RiskEstimator",
+    "by_group",
     "divergence",
     "estimate",
     "heterogeneity",

@@ -268,6 +268,7 @@ class RegressionAdjusted(RiskEstimator):
             left_out=(None,) * len(sample.n),
             influence=influence,
             block_counts=sample.n.copy(),
+            units=sample.n.astype(float),
             new_site=site,
             labelled_target=len(own) > 0,
             nonnegative=bool(sample.L.min() >= 0),
@@ -283,4 +284,5 @@ def _shrunk_deviations(own: Floats, one_row: float) -> Floats:
     variance = (m * own.var() + PRIOR_ROWS * one_row) / (m + PRIOR_ROWS)
     if own.var() > 0:
         return np.asarray(centred * np.sqrt(variance / own.var()))
-    return np.asarray(np.sqrt(variance) * np.where(np.arange(m) % 2, -1.0, 1.0))
+    # The first half against the second: adjacent rows may belong to one group, and must not cancel.
+    return np.asarray(np.sqrt(variance) * np.where(np.arange(m) < m / 2, 1.0, -1.0))

@@ -39,5 +39,6 @@ def estimated(
         left_out=(None,) * len(sample.n),
         influence=influence,
         block_counts=sample.n.copy(),
+        units=sample.n.astype(float),
         nonnegative=bool(sample.L.min() >= 0),
     )

@@ -100,7 +100,8 @@ def combined(risk: RiskEstimate, of_sources: RiskEstimate) -> RiskEstimate:
     if site is not None:
         distance = float(site.leverage.sum()) * np.copysign(np.sqrt(excess), apart)
         site = replace(site, extrapolation=np.append(site.extrapolation, distance))
-    share = _share(m, one_row, of_sources.variance + excess)
+    units = float(risk.units[-1])  # ten labels of three patients show no more than three
+    share = _share(units, one_row * units / m, of_sources.variance + excess)
     return with_share(replace(risk, new_site=site), share)
 
 
@@ -110,7 +111,7 @@ def share_of_labels(m: int, of_sources: RiskEstimate) -> float:
     return _share(m, one_row, of_sources.variance)
 
 
-def _share(m: int, one_row: float, of_sources: float) -> float:
+def _share(m: float, one_row: float, of_sources: float) -> float:
     """Share by variances; at most m / (m + 10), since few rows do not show their own variance."""
     total = of_sources + one_row / m
     most = m / (m + PRIOR_ROWS)

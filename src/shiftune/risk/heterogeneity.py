@@ -146,7 +146,8 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     # An estimate that fell back is normalised already, or does not use the weights at all.
     scale = np.ones(len(risk.n)) if risk.fallback else risk.mean_weights
     rows = risk.n.astype(float) if risk.method in UNWEIGHTED else risk.ess
-    compared = (risk.lam > 0) & (rows >= FEWEST_EFFECTIVE_ROWS) & (scale > 0)
+    enough = np.minimum(rows, risk.units) >= FEWEST_EFFECTIVE_ROWS
+    compared = (risk.lam > 0) & enough & (scale > 0)
     compared[len(risk.source_names) :] = False
     if compared.sum() < 2 or not risk.divergences[compared].any():
         return None
@@ -157,7 +158,8 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     )
     # Div divides by the rows; an unbiased variance by one effective row less.
     variances = div / n * ess / (ess - 1)
-    return heterogeneity(risk.estimates[compared] / mean_weights, variances, ess - 1)
+    dof = np.minimum(ess, risk.units[compared]) - 1
+    return heterogeneity(risk.estimates[compared] / mean_weights, variances, dof)
 
 
 def _spread(m: Floats, a: Floats) -> float:

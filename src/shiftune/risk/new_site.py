@@ -98,6 +98,7 @@ class NewSiteVariance:
             apart._divergences(block_counts, n)[counts],
             n[:k][counts],
             self.stretch,
+            groups=block_counts[:k][counts],  # fewer than five blocks: as few rows or groups
         )
         return replace(apart, between=between)
 

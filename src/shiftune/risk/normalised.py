@@ -53,6 +53,7 @@ def self_normalised(sample: Sample) -> RiskEstimate:
         left_out=(None,) * len(sample.n),
         influence=influence,
         block_counts=sample.n.copy(),
+        units=sample.n.astype(float),
         nonnegative=bool(sample.L.min() >= 0),
     )
 
@@ -100,6 +101,7 @@ def random_effects(
         left_out=reasons,
         influence=influence,
         block_counts=sample.n.copy(),
+        units=sample.n.astype(float),
         new_site=site,
         nonnegative=bool(sample.L.min() >= 0),
     )

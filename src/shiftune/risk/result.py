@@ -20,7 +20,16 @@ from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
 
-_BY_SOURCE = ("n", "estimates", "divergences", "lam", "mean_weights", "ess", "block_counts")
+_BY_SOURCE = (
+    "n",
+    "estimates",
+    "divergences",
+    "lam",
+    "mean_weights",
+    "ess",
+    "block_counts",
+    "units",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,8 @@ class RiskEstimate(Estimate):
     estimates : array of shape (k,)
         Each source's own estimate, :math:`m_j = \mathrm{mean}_i\, w_{ij} L_{ij}`.
     divergences : array of shape (k,)
-        :math:`\mathrm{Div}_j`, the variance of one weighted loss of source j.
+        :math:`\mathrm{Div}_j`, the variance of one weighted loss of source j; where rows belong to
+        groups, n times that of the source's mean.
     lam : array of shape (k,)
         :math:`\lambda_j`; :math:`\lambda_j n_j` is the source's share in the estimate.
     mean_weights, ess : arrays of shape (k,)
@@ -86,7 +96,11 @@ class RiskEstimate(Estimate):
     fallback : str
         Why another estimate than the chosen one was computed; empty otherwise.
     block_counts : array of shape (k,)
-        Entries of `influence` that belong to each source: n, or fewer once `condensed`.
+        Entries of `influence` that belong to each source: n, or fewer once `condensed`, or where
+        rows belong to groups.
+    units : array of shape (k,)
+        Independent units of each source: its rows, or its groups (`shiftune.risk.by_group`; of
+        different sizes they count as fewer).
     new_site : NewSiteVariance or None
         Parts of the variance besides the sampling error of the rows; None where the estimator
         takes the sources' true values to be the same.
@@ -107,6 +121,7 @@ class RiskEstimate(Estimate):
     left_out: tuple[Verdict | None, ...]
     influence: Floats
     block_counts: NDArray[np.intp]
+    units: Floats
     fallback: str = ""
     new_site: NewSiteVariance | None = None
     labelled_target: bool = False
@@ -115,7 +130,7 @@ class RiskEstimate(Estimate):
     def __post_init__(self) -> None:
         for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
             values.flags.writeable = False
-        for values in (self.ess, self.influence, self.block_counts):
+        for values in (self.ess, self.influence, self.block_counts, self.units):
             values.flags.writeable = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -149,11 +164,11 @@ class RiskEstimate(Estimate):
     def sources_with_intervals(self, level: float = 0.95) -> pd.DataFrame:
         """Return `sources` with the interval of every source's own estimate, in `low` and `high`.
 
-        From Student's t with one degree of freedom less than the source has effective rows (at
-        least 1).
+        From Student's t with one degree of freedom less than the source has effective rows, or
+        groups (at least 1).
         """
-        table = self.sources
-        half = stdtrit(np.maximum(table["ess"] - 1, 1), 0.5 + level / 2) * table["stderr"]
+        table, effective = self.sources, np.minimum(self.ess, self.units)
+        half = stdtrit(np.maximum(effective - 1, 1), 0.5 + level / 2) * table["stderr"]
         return table.assign(low=table["estimate"] - half, high=table["estimate"] + half)
 
     @property
@@ -192,7 +207,7 @@ class RiskEstimate(Estimate):
                 "two estimates can be compared only on the same rows of the same sources"
             )
         influence = self.influence - other.influence
-        effective = np.minimum(self.ess, self.block_counts)
+        effective = self._effective
         one, two = self.new_site, other.new_site
         if one is None or two is None:
             variance, dof = pooled_variance(influence, self.block_counts, effective)
@@ -217,23 +232,28 @@ class RiskEstimate(Estimate):
         4.0
         """
         lam, k = self.lam * change, len(self.n) - self.labelled_target
-        influence = self.influence * np.repeat(change, self.block_counts)
-        effective = np.minimum(self.ess, self.block_counts)
         site = None if self.new_site is None else self.new_site.scaled(change[:k])
-        variance, dof = (
-            pooled_variance(influence, self.block_counts, effective)
-            if site is None
-            else site.variance(influence, self.block_counts, self.n, effective)
-        )
-        return replace(
+        found = replace(
             self,
             value=float((lam * self.n) @ self.estimates),
-            variance=variance,
-            dof=dof,
             lam=lam,
-            influence=influence,
-            new_site=site,
+            influence=self.influence * np.repeat(change, self.block_counts),
         )
+        return found.with_variance(site)
+
+    def with_variance(self, site: NewSiteVariance | None) -> RiskEstimate:
+        """Return the estimate with the variance that its influence values and `site` give."""
+        variance, dof = (
+            pooled_variance(self.influence, self.block_counts, self._effective)
+            if site is None
+            else site.variance(self.influence, self.block_counts, self.n, self._effective)
+        )
+        return replace(self, variance=variance, dof=dof, new_site=site)
+
+    @property
+    def _effective(self) -> Floats:
+        """Effective rows, blocks or groups of every source, whichever are fewest, shape (k,)."""
+        return np.minimum(np.minimum(self.ess, self.block_counts), self.units)
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.

@@ -41,7 +41,12 @@ def squares_by_source(influence: Floats, block_counts: NDArray[np.intp]) -> Floa
 
 
 def variance_between(
-    estimates: Floats, divergences: Floats, n: NDArray[np.intp], stretch: float = 1.0
+    estimates: Floats,
+    divergences: Floats,
+    n: NDArray[np.intp],
+    stretch: float = 1.0,
+    *,
+    groups: NDArray[np.intp] | None = None,
 ) -> float:
     r"""Variance :math:`\tau^2` between the sites' true values.
 
@@ -61,6 +66,8 @@ def variance_between(
         between sites.
     stretch : float
         s, the variance of the sites' true values over that of their estimates.
+    groups : array of shape (k,), optional
+        Independent groups of rows, which count instead of the rows where a site is left out.
 
     Examples
     --------
@@ -69,7 +76,7 @@ def variance_between(
     >>> float(variance_between(np.array([1.0, 1.0]), np.array([9.9, 9.9]), np.array([100, 100])))
     0.0495
     """
-    large = n >= FEWEST_ROWS
+    large = (n if groups is None else groups) >= FEWEST_ROWS
     if 2 <= large.sum() < len(n):
         return variance_between(estimates[large], divergences[large], n[large], stretch)
     seen = float(estimates.var(ddof=1)) if len(n) > 1 else 0.0

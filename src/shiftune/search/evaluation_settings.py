@@ -16,6 +16,7 @@ from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
 from shiftune.evaluate.losses import Loss
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
+from shiftune.problem.groups import groups_of
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.base import site_weights
 from shiftune.risk import RiskEstimator, risk_named
@@ -120,6 +121,7 @@ class EvaluationSettings:
             names=_names(evaluated),
             labelled_target="" if few is None else few.name,
             classes=_classes(models, problem, loss, [y_train, *(s.labels for s in evaluated)]),
+            groups=groups_of(evaluated),
         )
         estimators = {name: seeded(model, self.random_state) for name, model in models.items()}
         preparations = {

@@ -17,6 +17,7 @@ from shiftune.errors import OverlapWarning
 from shiftune.evaluate.fitting import FitPlan, StudyData
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows, tunes_last_step
+from shiftune.risk.grouped import by_group
 
 if TYPE_CHECKING:
     from shiftune.evaluate.answers import Answers
@@ -53,7 +54,8 @@ class TrialContext:
             # Raised once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
             risk = self.risk.estimate(losses, self.data.weights, names=self.data.names)
-        return risk.condensed()
+        groups = self.data.groups
+        return (risk if groups is None else by_group(risk, groups)).condensed()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,10 @@ from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsErro
 from shiftune.evaluate.answers import Answers
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
+from shiftune.problem.groups import groups_of
 from shiftune.problem.site import rows_of, stacked
 from shiftune.risk.few_labels import combined, shared_alike
+from shiftune.risk.grouped import by_group
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.families import Families, schema_of
 from shiftune.wording import count, number
@@ -149,13 +151,22 @@ class Updater:
             seed=result.settings.random_state,
         )
 
-    def estimate(self, of_sources: Sequence[Floats], own: Floats | None = None) -> RiskEstimate:
+    def estimate(
+        self,
+        of_sources: Sequence[Floats],
+        own: Floats | None = None,
+        own_groups: NDArray[np.intp] | None = None,
+    ) -> RiskEstimate:
         """Estimate the risk from losses of the sources, and of labelled rows of the target."""
         names = [*self.names, self.result.target]
         losses = list(of_sources) if own is None else [*of_sources, own]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             risk = self.result.context.risk.estimate(losses, names=names[: len(losses)])
+        of_rows = [np.arange(n) for n in risk.n]
+        groups = self.result.context.data.groups or of_rows
+        last = of_rows[-1] if own_groups is None else own_groups
+        risk = by_group(risk, [*groups[: len(self.names)], last][: len(losses)])
         if own is not None:
             risk = combined(risk, self.estimate(of_sources))
         return risk.condensed()
@@ -167,8 +178,8 @@ class Updater:
         """
         effects = self.effects
         update = effects.update(few.X, answers, few.labels)
-        after = self.estimate(update.source_losses, update.own_losses)
-        before = self.estimate(effects.source_losses(0), update.own_losses_before)
+        after = self.estimate(update.source_losses, update.own_losses, few.groups)
+        before = self.estimate(effects.source_losses(0), update.own_losses_before, few.groups)
         return Updated(
             with_effect(predictor, effects, update),
             after,
@@ -178,9 +189,19 @@ class Updater:
         )
 
 
-def update(result: SearchResult, predictor: Any, X: Any, y: ArrayLike) -> Updated:
-    """Update a fitted predictor by labelled rows, in addition to those that the search had."""
+def update(
+    result: SearchResult,
+    predictor: Any,
+    X: Any,
+    y: ArrayLike,
+    groups: NDArray[np.intp] | None = None,
+) -> Updated:
+    """Update a fitted predictor by labelled rows, in addition to those that the search had.
+
+    `groups` are the codes of the rows' groups in the target of the problem.
+    """
     few = _read(result.problem, X, y)
+    few = Site(few.name, few.X, few.labels, few.rows, groups)
     _warn_of_odd_labels(result.problem, few)
     if result.problem.labelled_target is not None:
         few = _together(result.problem.labelled_target, few)
@@ -256,7 +277,9 @@ def _together(earlier: Site, later: Site) -> Site:
     if set(_hashes(earlier)) <= set(_hashes(later)):
         return later
     y = np.concatenate([earlier.labels, later.labels])
-    return Site(earlier.name, stacked([earlier.X, later.X]), y)
+    groups = groups_of([earlier, later])
+    codes = None if groups is None else np.concatenate(groups)
+    return Site(earlier.name, stacked([earlier.X, later.X]), y, groups=codes)
 
 
 def _hashes(site: Site) -> list[int]:

@@ -72,6 +72,7 @@ def site_table(
     site: str,
     target: str,
     label: str | None = None,
+    group: str | None = None,
     task: Task | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
@@ -89,6 +90,9 @@ def site_table(
         Without a label the problem can only be used for `diagnose`.
     target : str
         The site to tune for.
+    group : column name, optional
+        Rows with the same value belong together; see `ShiftProblem.from_frame`. It is an
+        identifier, too.
     task : {"classification", "regression"}, optional
         Default: decided by the labels.
     keep, drop : column names
@@ -113,8 +117,8 @@ def site_table(
     --use-target-labels'
     """
     df = df.rename(columns=str)
-    check_roles(df, site, label, *keep, *drop, *identifiers)
-    _check_options({"site": site, "label": label}, keep, drop, identifiers)
+    check_roles(df, site, label, *keep, *drop, *identifiers, group=group)
+    _check_options({"site": site, "label": label, "group": group}, keep, drop, identifiers)
     groups = site_names(df[site], f"the site column {site!r}")
     target = _target_name(target, groups)
     rows, notes = _usable_rows(df, groups, target, site, label, drop_unlabelled)
@@ -126,16 +130,18 @@ def site_table(
             df[label], inside, task, use_target_labels=use_target_labels
         )
         notes += more
+    roles = dict.fromkeys(drop, "") | dict.fromkeys(identifiers, "identifier") | {group: "group"}
     columns = {
-        name: _left_out(df[name], identifier=name in identifiers)
-        if name in (*drop, *identifiers)
+        name: _left_out(df[name], roles[name])
+        if name in roles
         else read_column(df[name], inside, keep=name in keep)
         for name in df.columns
         if name not in (site, label)
     }
     if label is not None:
         identifying = (column for column in columns.values() if column.identifier)
-        notes += [_about_repeats(column) for column in identifying if column.repeats]
+        repeated = [column for column in identifying if column.repeats]
+        notes += [_about_repeats(column) for column in repeated if group is None]
     if decided == "classification":
         notes += lacking_classes(labels[~inside], groups[~inside])
     used = {name: column for name, column in columns.items() if column.used}
@@ -143,9 +149,18 @@ def site_table(
         raise DataError("no column is left to learn from; shiftune diagnose lists the columns")
     X = pd.DataFrame({name: column.series for name, column in used.items()})
     own_labels = labels[inside] if label is not None and use_target_labels else None
+    ids = None if group is None else df[group]
     parts, _ = read_sites(
-        split_by_site(X[~inside], labels[~inside], groups[~inside], rows=rows[~inside]),
-        GivenSite(target, X[inside], own_labels, rows[inside]),
+        split_by_site(
+            X[~inside],
+            labels[~inside],
+            groups[~inside],
+            rows=rows[~inside],
+            group=None if ids is None else ids[~inside],
+        ),
+        GivenSite(
+            target, X[inside], own_labels, rows[inside], None if ids is None else ids[inside]
+        ),
         target_labels="use",
         task=decided,
         label=str(label),
@@ -226,17 +241,16 @@ def _usable_rows(
     return np.flatnonzero(rows), notes
 
 
-def _left_out(column: pd.Series, *, identifier: bool) -> ReadColumn:
-    why = "identifier, as requested" if identifier else "as requested"
-    return typed(column).left_out(why, identifier=identifier)
+def _left_out(column: pd.Series, role: str) -> ReadColumn:
+    why = f"{role}, as requested" if role else "as requested"
+    return typed(column).left_out(why, identifier=role != "")
 
 
 def _about_repeats(column: ReadColumn) -> str:
     return (
         f"column {column.series.name!r} has {column.distinct} values in {column.present} rows; "
-        "if rows with the same value are in training and in validation, errors look too small: "
-        "keep one row per value in the file, or split by this column in Python (shares of "
-        "ShiftSearch)"
+        "if rows with the same value belong together, as visits of a patient do, errors look too "
+        f"small and intervals too narrow: give --group {column.series.name}"
     )
 
 

@@ -1,0 +1,163 @@
+"""Split of sites whose rows belong to groups: all rows of a group are in one part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftune.errors import DataError
+from shiftune.problem.site import Site
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# More than any deviation from the wanted sizes: of a part that would stay empty, and of one that is
+# not wanted.
+EMPTY, UNWANTED = 1e100, 1e200
+
+
+def parts_by_group(
+    sites: Sequence[Site], shares: Sequence[Floats], stratify: bool, random_state: int
+) -> list[Codes]:
+    r"""Assign every group to one part, at all sites where it occurs.
+
+    The largest groups come first, those of equal size in random order. Each goes to the part p
+    that keeps
+
+    .. math:: \sum_{c,p} \frac{(n_{cp} - s_p n_c)^2}{s_p n_c}
+
+    lowest, where c are sites (with `stratify`: the classes of every site), :math:`n_c` their rows,
+    :math:`n_{cp}` those in part p so far, and :math:`s_p` the wanted share. A site that has no
+    group in common with others is split as if it were alone.
+
+    Parameters
+    ----------
+    sites : k sites with groups
+    shares : k arrays of shape (3,)
+        Wanted shares of the parts.
+    stratify : bool
+    random_state : int
+
+    Returns
+    -------
+    k arrays of shape (n_j,)
+        Part of every row.
+    """
+    n = [len(site) for site in sites]
+    site = np.repeat(np.arange(len(sites)), n)
+    _, group = np.unique(np.concatenate([_codes(each) for each in sites]), return_inverse=True)
+    cell = site
+    if stratify:
+        classes, label = np.unique(np.concatenate([s.labels for s in sites]), return_inverse=True)
+        cell = np.unique(site * len(classes) + label, return_inverse=True)[1]
+    of_site = np.array(shares)
+    wanted = of_site[site[np.unique(cell, return_index=True)[1]]] * np.bincount(cell)[:, None]
+    sizes = _Sizes(wanted.tolist())
+    at_cells, at_sites = _by_group(group, cell), _by_group(group, site)
+    left = np.bincount([s for own in at_sites for s, _ in own]).tolist()
+    empty = [set(np.flatnonzero(own > 0).tolist()) for own in of_site]
+    part = np.empty(len(at_cells), dtype=np.intp)
+    for g in _order(sites, site, group, random_state):
+        cost = sizes.costs(at_cells[g])
+        for s, _ in at_sites[g]:
+            if left[s] <= len(empty[s]):
+                cost = [each + EMPTY * (p not in empty[s]) for p, each in enumerate(cost)]
+            left[s] -= 1
+        part[g] = chosen = cost.index(min(cost))
+        sizes.add(at_cells[g], chosen)
+        for s, _ in at_sites[g]:
+            empty[s].discard(chosen)
+    for each, asked, unfilled in zip(sites, of_site > 0, empty, strict=True):
+        if unfilled:
+            groups = len(np.unique(_codes(each)))
+            raise DataError(_about_few(each.name, groups, int(asked.sum())))
+    return np.split(part[group], np.cumsum(n)[:-1])
+
+
+class _Sizes:
+    """Rows of every cell in the three parts so far. Lists: there may be 100 000 small groups."""
+
+    def __init__(self, wanted: list[list[float]]) -> None:
+        self.wanted = wanted
+        self.have = [[0] * 3 for _ in wanted]
+
+    def costs(self, group: list[tuple[int, int]]) -> list[float]:
+        """Return what each part would add to the deviation from the wanted sizes."""
+        costs = [0.0, 0.0, 0.0]
+        for c, rows in group:
+            have, wanted = self.have[c], self.wanted[c]
+            for p in range(3):
+                w = wanted[p]
+                costs[p] += rows * (2 * (have[p] - w) + rows) / w if w > 0 else UNWANTED
+        return costs
+
+    def add(self, group: list[tuple[int, int]], part: int) -> None:
+        """Put a group into a part."""
+        for c, rows in group:
+            self.have[c][part] += rows
+
+
+def train_every_class(sites: Sequence[Site], parts: Sequence[Codes], train: int) -> None:
+    """Move groups to the part `train`, if they can be spared, so that it has every class.
+
+    A group can be spared where every part of its sites has another one.
+    """
+    trained = {c for site, own in zip(sites, parts, strict=True) for c in site.labels[own == train]}
+    for site in sites:
+        for unseen in sorted(set(site.labels.tolist()) - trained):
+            ids, rows = np.unique(_codes(site)[site.labels == unseen], return_counts=True)
+            for g in ids[np.argsort(rows, kind="stable")]:
+                inside = [_codes(each) == g for each in sites]
+                pairs = [(own, its) for own, its in zip(parts, inside, strict=True) if its.any()]
+                if all((own == train).any() for own, _ in pairs) and all(
+                    (own[~its] == own[its][0]).any() for own, its in pairs
+                ):
+                    for own, its in pairs:
+                        own[its] = train
+                    trained.add(unseen)
+                    break
+
+
+def _codes(site: Site) -> Codes:
+    assert site.groups is not None  # all sites of a problem have groups, or none has
+    return site.groups
+
+
+def _about_few(site: str, groups: int, parts: int) -> str:
+    if groups < parts:
+        return (
+            f"site {site!r} has {groups} group(s), too few to be split into {parts} parts without "
+            "dividing a group; leave the site out, join it with a similar one, or give it at least "
+            f"{parts} groups"
+        )
+    return (
+        f"site {site!r} cannot be split: its groups also occur at other sites, and need the same "
+        "part at all of them; if ids are numbered anew at every site, make them different: B-1 "
+        "instead of 1"
+    )
+
+
+def _by_group(group: Codes, cell: Codes) -> list[list[tuple[int, int]]]:
+    """Return the cells of every group, with its rows in each."""
+    keys, rows = np.unique(group * (cell.max() + 1) + cell, return_counts=True)
+    of, cells = np.divmod(keys, cell.max() + 1)
+    found: list[list[tuple[int, int]]] = [[] for _ in range(group.max() + 1)]
+    for g, c, m in zip(of.tolist(), cells.tolist(), rows.tolist(), strict=True):
+        found[g].append((c, m))
+    return found
+
+
+def _order(sites: Sequence[Site], site: Codes, group: Codes, random_state: int) -> Codes:
+    """Sort the groups by size, those of equal size at random.
+
+    The random numbers of a group are those of its first site by name, whose stream depends on that
+    name alone.
+    """
+    luck = np.full(group.max() + 1, np.nan)
+    for j in sorted(range(len(sites)), key=lambda j: sites[j].name):
+        own = np.unique(group[site == j])
+        drawn = np.random.default_rng([random_state, *sites[j].name.encode()]).random(len(own))
+        luck[own] = np.where(np.isnan(luck[own]), drawn, luck[own])
+    return np.lexsort([luck, -np.bincount(group)])
