@@ -115,7 +115,9 @@ def test_every_class_is_trained():
 
 def test_labelled_rows_of_the_target_do_not_train_where_a_source_has_their_group():
     df = visits({"B": [4] * 10, "C": [4] * 10})
-    df.loc[df["ward"] == "A", ["patient", "ill"]] = [["B0", 1]] * 5
+    inside = df["ward"] == "A"
+    df.loc[inside, "patient"] = "B0"
+    df.loc[inside, "ill"] = 1
     split = problem(df, target_labels="use").split(target_trains=False)
     parts = groups_by_part(split)
     assert set(split.validation[-1].groups) & parts["train"] == set()

@@ -142,7 +142,7 @@ def _written(
     record = {
         "command": command_line(),
         **counts,
-        **update_record(job, model, updated, X, y),
+        **update_record(job, model, updated, X, y, groups),
         "of_trials": best["trials"],
     }
     return updates.write(

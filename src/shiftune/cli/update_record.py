@@ -12,6 +12,7 @@ from shiftune.cli.job import TuneJob
 from shiftune.cli.records import estimate_record, records, risk_record
 from shiftune.effects.scale import LEAST_LIKELY
 from shiftune.problem.site import Features
+from shiftune.risk import by_group, estimate
 from shiftune.risk.result import Estimate, RiskEstimate
 from shiftune.search.updating import Updated
 
@@ -19,7 +20,12 @@ Floats = NDArray[np.float64]
 
 
 def update_record(
-    job: TuneJob, model: Any, updated: Updated, X: Features, y: NDArray[Any]
+    job: TuneJob,
+    model: Any,
+    updated: Updated,
+    X: Features,
+    y: NDArray[Any],
+    groups: NDArray[np.intp] | None = None,
 ) -> dict[str, Any]:
     """Return risks, the gain, the site's effect, and the first estimate beside the labels.
 
@@ -30,7 +36,7 @@ def update_record(
     model : fitted estimator
         What the search handed over.
     updated : Updated
-    X, y : labelled rows of the target that the search did not have
+    X, y, groups : labelled rows of the target that the search did not have
     """
     result, target = job.search.result_, job.table.problem.target.X
     return {
@@ -44,7 +50,7 @@ def update_record(
         "gain": estimate_record(updated.gain_),
         "effect": records(_first_terms(updated.effect_)),
         "shift": _shift(updated, target),
-        "first_estimate": _compared(result.risk, _losses(job, model, X, y)),
+        "first_estimate": _compared(result.risk, _losses(job, model, X, y), groups),
     }
 
 
@@ -79,16 +85,22 @@ def _losses(job: TuneJob, model: Any, X: Features, y: NDArray[Any]) -> Floats:
     return result.loss(y, getattr(model, result.loss.needs)(X), classes)
 
 
-def _compared(first: RiskEstimate, losses: Floats) -> dict[str, Any]:
+def _compared(
+    first: RiskEstimate, losses: Floats, groups: NDArray[np.intp] | None
+) -> dict[str, Any]:
     """Compare the estimate before any of these labels with the mean loss at their rows.
 
-    They agree if the 95 % interval of the difference contains 0; a single row shows nothing.
+    They agree if the 95 % interval of the difference contains 0; a single row, or rows of a single
+    group, show nothing.
     """
     found: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
     m = len(losses)
-    if m < 2:
-        return found | {"mean_loss": {"value": float(losses.mean()), "low": None, "high": None}}
-    own = Estimate(float(losses.mean()), float(losses.var(ddof=1)) / m, dof=m - 1)
+    risk = by_group(
+        estimate([losses], method="naive"), [np.arange(m) if groups is None else groups]
+    )
+    if risk.block_counts[0] < 2:
+        return found | {"mean_loss": {"value": risk.value, "low": None, "high": None}}
+    own = Estimate(risk.value, risk.variance * m / (m - 1), risk.dof)
     parts = np.array([first.variance, own.variance])
     total = float(parts.sum())
     dof = total**2 / float(np.sum(parts**2 / [first.dof, own.dof])) if total > 0 else own.dof

@@ -73,14 +73,15 @@ def compared(Z: Floats, Y: Floats, site: NDArray[np.intp], fits: CrossFitted) ->
     all_slopes: list[Floats] = []
     for j in np.flatnonzero(comparable >= FEWEST_ROWS):
         R = residual * away[:, [j]]
-        square = np.sum(away[:, j] ** 2)
-        shift[j], stderr[j] = R.sum(axis=0) / square, np.sqrt(np.sum(R**2, axis=0)) / square
+        square, by_group = np.sum(away[:, j] ** 2), fits.summed(R)
+        shift[j] = R.sum(axis=0) / square
+        stderr[j] = np.sqrt(np.sum(by_group**2, axis=0)) / square
         slopes = [
             R[:, [c]] * np.column_stack([standardised(fits.label[:, [c]]), along]) for c in range(C)
         ]
         for reports, p_value, everyone in (
-            (R, p_level, levels),
-            (np.hstack(slopes), p_slope, all_slopes),
+            (by_group, p_level, levels),
+            (fits.summed(np.hstack(slopes)), p_slope, all_slopes),
         ):
             # Each site counts alike in the test of all sites, however noisy it is.
             scaled = reports / (np.sqrt(np.sum(reports**2)) or 1.0)
@@ -102,7 +103,7 @@ def principal_components(Z: Floats, most: int) -> Floats:
 
 
 def _p_value(reports: Floats) -> float:
-    r"""P value of :math:`\|\sum_i \phi_i\|^2` for independent rows with mean 0, shape (n, m).
+    r"""P value of :math:`\|\sum_i \phi_i\|^2` for independent rows (groups) of mean 0, (n, m).
 
     The sum has covariance :math:`\sum_i \phi_i \phi_i'`, not centred: a few wild rows then
     enlarge the covariance along with the sum, so that they alone are never significant.

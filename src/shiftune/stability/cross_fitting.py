@@ -36,16 +36,29 @@ class CrossFitted:
     site : array of shape (n, k)
         Probability of each site for a row with these inputs.
     fold : array of shape (n,)
+    group : array of shape (n,)
+        Codes 0..G-1 of rows that belong together, or row numbers.
     """
 
     label: Floats
     site: Floats
     fold: NDArray[np.intp]
+    group: NDArray[np.intp]
+
+    def summed(self, rows: Floats) -> Floats:
+        """Add up what the rows of a group report: shape (n, m) -> (G, m)."""
+        sums = np.zeros((self.group.max() + 1, rows.shape[1]))
+        np.add.at(sums, self.group, rows)
+        return sums
 
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
 def cross_fitted(
-    Z: Floats, Y: Floats, site: NDArray[np.intp], rng: np.random.Generator
+    Z: Floats,
+    Y: Floats,
+    site: NDArray[np.intp],
+    rng: np.random.Generator,
+    group: NDArray[np.intp] | None = None,
 ) -> CrossFitted:
     """Predict label and site of every row from models fitted on the other folds.
 
@@ -63,12 +76,16 @@ def cross_fitted(
     Y : array of shape (n, C)
         Labels, or 0/1 columns of classes.
     site : array of shape (n,)
-        Numbers 0..k-1, each with at least `FOLDS` rows.
+        Numbers 0..k-1, each with at least `FOLDS` rows, or groups.
     rng : Generator
         Assigns the rows to folds.
+    group : array of shape (n,), optional
+        Codes 0..G-1 of rows of a site that belong together, and are in the same fold.
     """
     n, k = len(Z), int(site.max()) + 1
-    fold = assign_folds(site, rng)
+    group = np.arange(n) if group is None else group
+    _, first = np.unique(group, return_index=True)
+    fold = assign_folds(site[first], rng)[group]
     Z = standardised(Z)
     label, chance = np.empty_like(Y), np.empty((n, k))
     for f in range(FOLDS):
@@ -85,11 +102,11 @@ def cross_fitted(
         answers = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
         best = int(np.argmin([log_loss(site[held], p, labels=np.arange(k)) for p in answers]))
         models, chance[held] = [models[best]], answers[best]
-    return CrossFitted(label, chance, fold)
+    return CrossFitted(label, chance, fold, group)
 
 
 def assign_folds(site: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Assign the rows of every site to the folds, as evenly as possible, shape (n,)."""
+    """Assign the rows (or groups) of every site to the folds, as evenly as possible, (n,)."""
     fold = np.empty(len(site), dtype=np.intp)
     for j in np.unique(site):
         rows = rng.permutation(np.flatnonzero(site == j))

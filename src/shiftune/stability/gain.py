@@ -51,5 +51,6 @@ def gain_from_sites(
     if before.sum() == 0:
         return 0.0, 0.0
     saved = before - after
-    stderr = saved.std() / np.sqrt(len(saved)) / before.mean()
+    by_group = fits.summed((saved - saved.mean())[:, None])
+    stderr = np.sqrt(np.sum(by_group**2)) / len(saved) / before.mean()
     return float(saved.mean() / before.mean()), float(stderr)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from shiftune.errors import DataError
 from shiftune.names import Task
+from shiftune.problem.groups import groups_of
 from shiftune.problem.labels import task_of
 from shiftune.problem.site import Site
 from shiftune.rows.encoding import RowEncoder
@@ -30,7 +31,7 @@ class NotTested(StrEnum):
     """Why a site could not be compared with the others, in words."""
 
     TESTED = ""
-    FEW_ROWS = f"fewer than {FEWEST_ROWS} rows"
+    FEW_ROWS = f"fewer than {FEWEST_ROWS} rows (or groups)"
     UNLIKE_OTHERS = "hardly any row is like those of other sites"
 
 
@@ -95,8 +96,8 @@ def label_stability(
     :math:`\sum_i R_{ij} h(x_i)` inputs that act differently there, with h the predicted label
     and the principal components of x [2]_. The p values are those of quadratic forms with the
     rows' own covariance, so noise may vary with x and between sites. Rows are taken as
-    independent: visits of one patient, or rows that follow each other in time, make it find too
-    much.
+    independent unless they belong to a group (`Site.groups`), such as visits of a patient: then
+    groups are. Rows that follow each other in time make it find too much.
 
     Parameters
     ----------
@@ -129,11 +130,11 @@ def label_stability(
     >>> found.moved()[0], bool(found.p_value < 0.001)
     ('C', True)
     """
-    large = [site for site in sites if len(site) >= FEWEST_ROWS]
+    large = [site for site in sites if _independent(site) >= FEWEST_ROWS]
     if len(large) < 2:
         raise DataError(
-            f"comparing p(y|x) needs at least two sites with {FEWEST_ROWS} labelled rows each, got "
-            f"{len(large)}"
+            f"comparing p(y|x) needs at least two sites with {FEWEST_ROWS} labelled rows each, "
+            f"and as many groups if rows belong together, got {len(large)}"
         )
     rng = np.random.default_rng(random_state)
     read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
@@ -142,7 +143,7 @@ def label_stability(
         Z = np.zeros((len(Z), 1))
     Y, classes = _columns([site.labels for site in read], task)
     number = np.repeat(np.arange(len(read)), [len(site) for site in read])
-    fits = cross_fitted(Z, Y, number, rng)
+    fits = cross_fitted(Z, Y, number, rng, _codes(read, number))
     found = compared(Z, Y, number, fits)
     gain, gain_stderr = gain_from_sites(Z, Y, number, fits)
     variance = float(np.mean((Y - Y.mean(axis=0)) ** 2))
@@ -152,6 +153,20 @@ def label_stability(
     return LabelStability(
         min(1.0, 2 * smallest), max(1 - unexplained, 0.0), gain, gain_stderr, table
     )
+
+
+def _independent(site: Site) -> int:
+    """Number of rows, or of groups."""
+    return len(site) if site.groups is None else len(np.unique(site.groups))
+
+
+def _codes(sites: Sequence[Site], number: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Codes of the groups within the sites, shape (n,)."""
+    groups = groups_of(sites)
+    if groups is None:
+        return None
+    pairs = np.column_stack([number, np.concatenate(groups)])
+    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _drawn(site: Site, most: int, rng: np.random.Generator) -> Site:
