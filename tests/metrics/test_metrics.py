@@ -166,17 +166,15 @@ def test_functions_and_scorers():
 
 
 def test_default_sets():
-    def names(task, loss, classes):
-        return [metric.name for metric in metrics_for(None, task, loss, classes)]
+    def names(loss, classes):
+        return [metric.name for metric in metrics_for(None, loss_named(loss), classes)]
 
-    assert names("classification", loss_named("log_loss"), 2)[0] == "auc"
-    assert "o_e" not in names("classification", loss_named("log_loss"), 3)
-    assert all(
-        METRICS[name].needs == "classes"
-        for name in names("classification", loss_named("zero_one"), 2)
-    )
-    assert names("regression", loss_named("squared"), 0)[0] == "rmse"
-    assert names("regression", pinball(0.9), 0)[0] == "coverage@0.9"
+    two, three = np.arange(2), np.arange(3)
+    assert names("log_loss", two)[0] == "auc"
+    assert "o_e" not in names("log_loss", three)
+    assert all(METRICS[name].needs == "classes" for name in names("zero_one", two))
+    assert names("squared", None)[0] == "rmse"
+    assert names(pinball(0.9), None)[0] == "coverage@0.9"
 
 
 @pytest.mark.parametrize(
@@ -192,10 +190,10 @@ def test_default_sets():
 )
 def test_mistakes(given, words):
     with pytest.raises(SettingsError, match=words):
-        metrics_for(given, "classification", loss_named("log_loss"), 2)
+        metrics_for(given, loss_named("log_loss"), np.arange(2))
 
 
 def test_one_metric_needs_no_list():
     mine = Metric("mine", lambda y, p, w: 0.0, "probabilities")
     for given in ("auc", mine, len):
-        assert len(metrics_for(given, "classification", loss_named("log_loss"), 2)) == 1
+        assert len(metrics_for(given, loss_named("log_loss"), np.arange(2))) == 1

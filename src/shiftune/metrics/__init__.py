@@ -1,10 +1,13 @@
 """Metrics that people use, estimated for a site that no model has seen.
 
 A metric of a site is a number of its labels and predictions (`Metric`); its influence values show
-how far each row moves it, so its standard error follows.
+how far each row moves it. Predictions at each source come from models that have not seen it, as
+they will not have seen the target; from them follows the metric at the target
+(`shiftune.metrics.new_site`).
 """
 
 from shiftune.metrics.by_name import METRICS, metric_named, metrics_for
 from shiftune.metrics.metric import Metric
+from shiftune.metrics.tables import MetricTables, metric_tables
 
-__all__ = ["METRICS", "Metric", "metric_named", "metrics_for"]
+__all__ = ["METRICS", "Metric", "MetricTables", "metric_named", "metric_tables", "metrics_for"]

@@ -57,7 +57,7 @@ AT: dict[str, Callable[[float, str], Metric]] = {
 }
 
 TWO_CLASSES = ("auc", "average_precision", "accuracy", "brier", "calibration_slope", "o_e")
-CLASSES = ("auc", "accuracy", "balanced_accuracy", "brier", "calibration_error")
+CLASSES = ("auc", "accuracy", "balanced_accuracy", "f1", "brier")
 VOTES = ("accuracy", "balanced_accuracy", "f1")
 QUANTITIES = ("rmse", "mae", "r2", "bias")
 
@@ -99,20 +99,21 @@ def metric_named(metric: GivenMetric, task: Task = "classification") -> Metric:
 
 
 def metrics_for(
-    given: Sequence[GivenMetric] | GivenMetric | None, task: Task, loss: Loss, classes: int
+    given: Sequence[GivenMetric] | GivenMetric | None,
+    loss: Loss,
+    classes: NDArray[Any] | None,
 ) -> list[Metric]:
-    """Return the metrics of a search: those given, or a default set for its task and loss.
+    """Return the metrics of a search: those given, or a default set for its labels and loss.
 
     Parameters
     ----------
     given : names, Metrics or functions, or one of them
-    task : {"classification", "regression"}
     loss : Loss
-    classes : int
-        Number of classes.
+    classes : array of shape (C,), or None for quantities
     """
+    task: Task = "regression" if classes is None else "classification"
     if given is None:
-        return [metric_named(name, task) for name in _default_names(task, loss, classes)]
+        given = _default_names(loss, classes)
     several = [given] if isinstance(given, str | Metric) or callable(given) else list(given)
     found = [metric_named(each, task) for each in several]
     check_different([metric.name for metric in found], "metric")
@@ -124,13 +125,13 @@ def metrics_for(
     return found
 
 
-def _default_names(task: Task, loss: Loss, classes: int) -> Sequence[str]:
-    if task == "regression":
+def _default_names(loss: Loss, classes: NDArray[Any] | None) -> Sequence[str]:
+    if classes is None:
         quantile = loss.name.removeprefix("pinball at ")
         return QUANTITIES if quantile == loss.name else (f"coverage@{quantile}", *QUANTITIES)
     if loss.needs == "predict":
         return VOTES
-    return TWO_CLASSES if classes == 2 else CLASSES
+    return TWO_CLASSES if len(classes) == 2 else CLASSES
 
 
 def _threshold(text: str) -> float:

@@ -122,7 +122,6 @@ CALIBRATION_ERROR = Metric(
     "calibration_error",
     _calibration_error,
     "probabilities",
-    scale="log",
     better="lower",
     influence=_calibration_error_influence,
 )

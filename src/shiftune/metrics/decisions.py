@@ -94,6 +94,10 @@ def _f1_influence(y: Labels, p: Floats) -> Floats:
     return np.asarray(np.mean(each, axis=0))
 
 
+def _rarest(y: Labels, p: Floats) -> float:
+    return float(np.bincount(y, minlength=2).min()) if p.ndim == 1 else len(y)
+
+
 ACCURACY = of_rows("accuracy", _correct, "classes", scale="logit")
 BALANCED_ACCURACY = Metric(
     "balanced_accuracy",
@@ -101,5 +105,6 @@ BALANCED_ACCURACY = Metric(
     "classes",
     scale="logit",
     influence=_balanced_accuracy_influence,
+    counted=_rarest,
 )
-F1 = Metric("f1", _f1, "classes", scale="logit", influence=_f1_influence)
+F1 = Metric("f1", _f1, "classes", scale="logit", influence=_f1_influence, counted=_rarest)

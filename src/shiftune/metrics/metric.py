@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shiftune.metrics.scales import ScaleName
 from shiftune.names import Task
 
 Floats = NDArray[np.float64]
 
 Needs = Literal["probabilities", "classes", "values"]
-Scale = Literal["identity", "logit", "log"]
 
 # Groups of rows that are left out in turn, where a metric has no influence values of its own.
 GROUPS = 20
@@ -35,8 +35,8 @@ class Metric:
         ``function(y, prediction, weights)`` returns the metric; weights have shape (n,).
     needs : {"probabilities", "classes", "values"}
         What the predictions must be. "classes": shares of votes are enough.
-    scale : {"identity", "logit", "log"}
-        Scale on which an interval is symmetric.
+    scale : {"identity", "logit", "log", "log_of_rest"}
+        Scale on which sites are combined and an interval is symmetric; the last is log(1 - value).
     better : {"higher", "lower"} or float
         Direction, or the value of a perfect prediction, to which nearer is better.
     two_classes : bool
@@ -48,6 +48,9 @@ class Metric:
         ``rows(y, prediction)`` returns a value per row, where the metric is their mean
     power : float
         to this power.
+    counted : callable, optional
+        ``counted(y, prediction)`` returns the number of rows that a share is of, such as those of
+        a class; by default all rows.
 
     Examples
     --------
@@ -62,12 +65,13 @@ class Metric:
     name: str
     function: Callable[[NDArray[Any], Floats, Floats], Any]
     needs: Needs
-    scale: Scale = "identity"
+    scale: ScaleName = "identity"
     better: Literal["higher", "lower"] | float = "higher"
     two_classes: bool = False
     influence: Callable[[NDArray[Any], Floats], Floats] | None = None
     rows: Callable[[NDArray[Any], Floats], Floats] | None = None
     power: float = 1.0
+    counted: Callable[[NDArray[Any], Floats], float] | None = None
 
     @property
     def task(self) -> Task:
@@ -112,7 +116,7 @@ def of_rows(
     needs: Needs,
     *,
     power: float = 1.0,
-    scale: Scale = "identity",
+    scale: ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
     two_classes: bool = False,
 ) -> Metric:
@@ -134,7 +138,7 @@ def of_ratio(
     parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
     needs: Needs,
     *,
-    scale: Scale = "identity",
+    scale: ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
 ) -> Metric:
     """Return the metric of two classes that is a sum over the rows, divided by another one."""
@@ -147,4 +151,7 @@ def of_ratio(
         above, below = parts(y, p)
         return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
 
-    return Metric(name, value, needs, scale, better, True, influence)
+    def counted(y: NDArray[Any], p: Floats) -> float:
+        return float(parts(y, p)[1].sum())
+
+    return Metric(name, value, needs, scale, better, True, influence, counted=counted)

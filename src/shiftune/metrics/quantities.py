@@ -66,7 +66,7 @@ def coverage(quantile: float = 0.5, name: str = "coverage") -> Metric:
 RMSE = of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower")
 MAE = of_rows("mae", _distances, "values", scale="log", better="lower")
 BIAS = of_rows("bias", _over, "values", better=0.0)
-R2 = Metric("r2", _r2, "values", influence=_r2_influence)
+R2 = Metric("r2", _r2, "values", scale="log_of_rest", influence=_r2_influence)
 MEDIAN_ABSOLUTE_ERROR = Metric(
     "median_absolute_error",
     _median_absolute_error,

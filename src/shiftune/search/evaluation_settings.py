@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -152,9 +152,14 @@ def _classes(
     models: Mapping[str, Any], problem: ShiftProblem, loss: Loss, labels: Sequence[NDArray[Any]]
 ) -> NDArray[Any] | None:
     """Return the classes that predictions can have; None where predictions are values."""
-    regressors = all(map(is_regressor, models.values()))
-    values = problem.task == "regression" or (loss.needs == "predict" and regressors)
+    values = predicts_values(models.values(), problem, loss)
     return None if values else np.unique(np.concatenate(labels))
+
+
+def predicts_values(models: Iterable[Any], problem: ShiftProblem, loss: Loss) -> bool:
+    """Return whether predictions are values: regressors can be trained on numbered classes."""
+    regressors = all(map(is_regressor, models))
+    return problem.task == "regression" or (loss.needs == "predict" and regressors)
 
 
 def _names(sites: Sequence[Site]) -> tuple[str, ...]:

@@ -137,6 +137,16 @@ class FittedSearch(RefittedModel):
 
     # ---------------------------------------------------------------- figures as data
 
+    @property
+    def metrics_(self) -> pd.DataFrame:
+        """Metrics at the target; see `shiftune.metrics.metric_tables`."""
+        return self._result().metrics.table.copy()
+
+    @property
+    def site_metrics_(self) -> pd.DataFrame:
+        """Metrics at every source; see `shiftune.metrics.metric_tables`."""
+        return self._result().metrics.by_site.copy()
+
     def default_risk(self) -> RiskEstimate:
         """Estimate the target risk of the model with its default parameters.
 

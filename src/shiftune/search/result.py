@@ -16,10 +16,15 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from shiftune.errors import ProblemError
 from shiftune.evaluate.losses import Loss
+from shiftune.metrics import metrics_for
+from shiftune.metrics.new_site import NewSite
+from shiftune.metrics.predictions import SitePredictions
+from shiftune.metrics.tables import MetricTables, metric_tables
 from shiftune.predictor.choice import Choice
 from shiftune.problem import ShiftProblem
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
+from shiftune.risk import RegressionAdjusted
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.evaluation_settings import EvaluationSettings
@@ -94,6 +99,7 @@ class SearchResult:
         Of every trial that was evaluated, in their order.
     choice : Choice
         Trials that are handed over, their weights and their risk together.
+    given_metrics : names, functions or Metrics, or None for the default set
     """
 
     problem: ShiftProblem
@@ -108,6 +114,7 @@ class SearchResult:
     trials: pd.DataFrame
     risks: dict[int, RiskEstimate]
     choice: Choice
+    given_metrics: Any
 
     @property
     def target(self) -> str:
@@ -271,6 +278,22 @@ class SearchResult:
             return label_worth(self)
         except ProblemError:
             return None
+
+    @cached_property
+    def new_site(self) -> NewSite | None:
+        """Estimator of metrics at the target; None where no predictions were kept."""
+        answers, context = self.choice.answers, self.context
+        if answers is None:
+            return None
+        predictions = SitePredictions.of(answers, context.data, self.loss)
+        fitted = context.risk if isinstance(context.risk, RegressionAdjusted) else None
+        return NewSite(predictions, self.problem.target.X, fitted)
+
+    @cached_property
+    def metrics(self) -> MetricTables:
+        """Metrics of what is handed over, at the target and at the sources."""
+        metrics = metrics_for(self.given_metrics, self.loss, self.context.data.classes)
+        return metric_tables(metrics, self.new_site, updated=self.updated is not None)
 
     @cached_property
     def checks(self) -> Checks:

@@ -117,6 +117,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
         the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
         Default: "ensemble" for "adjusted", "best" otherwise.
+    metrics : names, functions or Metrics, optional
+        In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
     progress : bool, optional
         Show a progress bar; default: on terminals.
     random_state : int
@@ -145,6 +147,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
         members. That of the winning trial alone (``final="best"``) is the lowest of many
         estimates, so the true risk tends to be slightly higher.
+    metrics_, site_metrics_ : DataFrames
+        Metrics of `predictor_` at the target, and at every source; computed when read.
     best_estimator_ : estimator
         Of the winning trial, refitted on all rows of all sources, when it is asked for.
     trials_ : DataFrame
@@ -191,6 +195,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     training_weights: str | None = None
     plan: FitPlan | None = None
     final: str | None = None
+    metrics: Any = None
     progress: bool | None = None
     random_state: int = 0
 
@@ -370,6 +375,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             trials=self.trials_,
             risks=risks,
             choice=self._choice(risks),
+            given_metrics=self.metrics,
         )
         self.risk_ = self.result_.risk
         self.members_, self.gain_ = self.result_.members, self.result_.choice.gain

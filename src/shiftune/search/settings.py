@@ -15,11 +15,12 @@ from shiftune import names
 from shiftune.errors import DataError, ProblemError, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
+from shiftune.metrics import metrics_for
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
 from shiftune.risk import risk_named
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search.evaluation_settings import EvaluationSettings, predicts_values
 from shiftune.search.families import Family, resolve
 from shiftune.search.samplers import sampler_named
 from shiftune.spelling import check_choice
@@ -112,6 +113,8 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
             weight_argument(family.estimator)
         if search.storage is not None:
             _check_plain(family.distributions or {})
+    classes = None if predicts_values(models, problem, loss) else problem.classes
+    metrics_for(search.metrics, loss, classes)
     return Checked(families, loss, settings)
 
 

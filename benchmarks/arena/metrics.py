@@ -1,0 +1,202 @@
+"""Metrics at hidden targets: error of the estimates, coverage of their intervals.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/metrics.py --losses FOLDER/losses \
+        --seeds 30 31 --out metrics.csv
+
+reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
+by the package's own code, and compares estimates of all metrics with those of the ensemble on the
+rows of the target: the package's, which linearises a metric on its scale and adjusts it to the
+target's rows; the same without adjustment, without the scale, with half of it from models that know
+the site; and what plain validation promises, rows of known sites put together. The first seed
+decides, the second judges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from ensembles import LOSSES, Trials, cells_in, read
+from tqdm import tqdm
+
+from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.fitting import StudyData
+from shiftune.metrics import METRICS, Metric
+from shiftune.metrics.new_site import NewSite
+from shiftune.metrics.per_site import at_site
+from shiftune.metrics.predictions import SitePredictions
+from shiftune.metrics.scales import SCALES
+from shiftune.risk import RegressionAdjusted
+
+FAMILIES = ("trees", "kernel", "linear")
+LEVEL = 0.9
+PACKAGE, PLAIN = "adjusted on the scale", "mean of the sites on the scale"
+# Of the columns' share in the variance of losses: nothing is adjusted.
+NOTHING = 1e-9
+
+
+def predictions_of(trials: Trials, answers: Answers) -> SitePredictions:
+    """Return the answers to validation rows as the package reads them."""
+    names = tuple(map(str, range(len(trials.y))))
+    data = StudyData(
+        X_train=np.zeros((0, 1)),
+        y_train=np.zeros(0),
+        train_sites=np.zeros(0, dtype=str),
+        training_weights=None,
+        X_validation=np.concatenate(trials.X),
+        y_validation=tuple(trials.y),
+        weights=None,
+        names=names,
+        classes=trials.classes,
+    )
+    return SitePredictions.of(answers, data, LOSSES[trials.task])
+
+
+def at_target(trials: Trials, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels and predictions of the ensemble at the target, as metrics read them."""
+    p, y = np.tensordot(weights, trials.target_answers, axes=1), trials.y_target
+    if trials.classes is None:
+        return y, p
+    p = p / p.sum(axis=1, keepdims=True)
+    return np.searchsorted(trials.classes, y), p[:, 1] if p.shape[1] == 2 else p
+
+
+Rule = Callable[[Metric], tuple[float, float, float]]
+
+
+def rules_of(trials: Trials, nested: Answers) -> dict[str, Rule]:
+    """Return the estimates that are compared, each with its interval."""
+    unseen = predictions_of(trials, nested)
+    known = predictions_of(trials, replace(nested, unseen=nested.known))
+
+    def by(new_site: NewSite, change: Callable[[Metric], Metric] = lambda m: m) -> Rule:
+        def rule(metric: Metric) -> tuple[float, float, float]:
+            found = new_site.estimate(change(metric))
+            return found.value, found.low, found.high
+
+        return rule
+
+    def pooled(metric: Metric) -> tuple[float, float, float]:
+        site = at_site(metric, "", np.concatenate(known.y), np.concatenate(known.p))
+        half = 1.645 * site.stderr
+        return site.value, site.value - half, site.value + half
+
+    X = trials.X_target
+    adjusted = NewSite(unseen, X, trials.fitted, LEVEL)
+    plain = NewSite(unseen, X, RegressionAdjusted(prior_r2=NOTHING).fit(X, trials.X), LEVEL)
+
+    def half(metric: Metric) -> tuple[float, float, float]:
+        scale = SCALES[metric.scale]
+        both = [by(NewSite(each, X, trials.fitted, LEVEL))(metric) for each in (unseen, known)]
+        return tuple(
+            float(scale.back(np.mean(scale.to(np.array(v))))) for v in zip(*both, strict=True)
+        )
+
+    return {
+        PACKAGE: by(adjusted),
+        "adjusted, as it is": by(adjusted, lambda m: replace(m, scale="identity")),
+        "adjusted on the scale, half known sites": half,
+        PLAIN: by(plain),
+        "mean of the sites, as it is": by(plain, lambda m: replace(m, scale="identity")),
+        "validation rows of known sites": pooled,
+    }
+
+
+def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
+    """Estimate all metrics of one problem by all rules."""
+    warnings.simplefilter("ignore")
+    trials = read(files, dataset, target, seed).first(FAMILIES, 24)
+    found = trials.candidates()
+    weights = np.zeros(len(trials.family))
+    weights[found.numbers] = found.weights()
+    y, p = at_target(trials, weights)
+    rules = rules_of(trials, found.nested_answers())
+    rows: list[dict[str, object]] = []
+    for metric in METRICS.values():
+        if metric.task != trials.task or (metric.two_classes and p.ndim > 1):
+            continue
+        truth = at_site(metric, "", y, p)
+        if not np.isfinite(truth.value) or metric.name == "coverage":
+            continue
+        scale = SCALES[metric.scale]
+        inside = scale.inside(np.array([truth.value]), np.array([truth.resolution]))[0]
+        for name, rule in rules.items():
+            value, low, high = rule(metric)
+            row = {"dataset": dataset, "target": target, "seed": seed, "sources": len(trials.y)}
+            row |= {"metric": metric.name, "rule": name, "truth": truth.value, "inside": inside}
+            rows.append(row | {"estimate": value, "low": low, "high": high})
+    return rows
+
+
+# ---------------------------------------------------------------- tables
+
+
+def measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add error, coverage and interval score (Gneiting and Raftery 2007)."""
+    low, high, truth = rows["low"], rows["high"], rows["inside"]
+    missed = (low - truth).clip(lower=0) + (truth - high).clip(lower=0)
+    return rows.assign(
+        error=(rows["estimate"] - rows["truth"]).abs(),
+        # A target without a single error is covered by an interval that ends half a row off.
+        covered=truth.between(low, high),
+        score=high - low + 2 / (1 - LEVEL) * missed,
+    ).dropna(subset="estimate")
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Means over the cells of a table, then over tables, for every metric and rule.
+
+    Median and 95th percentile of the error are over all cells.
+    """
+    by = ["metric", "rule"]
+    means = rows.groupby([*by, "dataset"])[["error", "covered", "score"]].mean()
+    cells = rows.groupby(by)["error"]
+    found = (
+        means.groupby(level=[0, 1])
+        .mean()
+        .assign(median=cells.median(), p95=cells.quantile(0.95), cells=cells.size())
+    )
+    order = [(m, r) for m in METRICS for r in dict.fromkeys(rows["rule"]) if (m, r) in found.index]
+    return found.loc[order]
+
+
+def against_plain(rows: pd.DataFrame) -> pd.DataFrame:
+    """Error and score of every rule over those of plain means, geometric means over metrics."""
+    found = summary(rows)[["error", "score"]]
+    logs = np.log(found / found.xs(PLAIN, level="rule"))
+    covered = summary(rows)["covered"].groupby("rule").mean()
+    return pd.DataFrame(np.exp(pd.DataFrame(logs).groupby("rule").mean())).assign(covered=covered)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--losses", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    work = [
+        joblib.delayed(scored)(files, *key, seed)
+        for seed in args.seeds
+        for key, files in cells_in(args.losses, seed, FAMILIES, "real").items()
+    ]
+    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
+    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
+    rows = rows.sort_values(["seed", "dataset", "target"], kind="stable", ignore_index=True)
+    rows.to_csv(args.out, index=False, float_format="%.6g")
+    for seed, part in measured(rows).groupby("seed"):
+        print(f"seed {seed}, {part['dataset'].nunique()} tables")
+        print(against_plain(part).round(3).to_string())
+        print(summary(part).round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A metric at one site: its value, and the influence of every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftune.metrics.metric import Floats, Metric
+from shiftune.wording import count
+
+# Rows without which a site has no value, and rows of its rarest class where a metric compares
+# classes.
+FEWEST_ROWS = 5
+FEWEST_OF_A_CLASS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteMetric:
+    """Value of a metric at a site.
+
+    Attributes
+    ----------
+    site : str
+    n : int
+    value : float
+        NaN where it cannot be computed, for the reason in `note`.
+    influence : array of shape (n,)
+    resolution : float
+        Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
+    note : str
+    """
+
+    site: str
+    n: int
+    value: float
+    influence: Floats
+    resolution: float = 0.0
+    note: str = ""
+
+    @property
+    def stderr(self) -> float:
+        """Standard error, by the influence of the rows."""
+        return float(np.sqrt(np.sum(self.influence**2) / (self.n * max(self.n - 1, 1))))
+
+
+def at_site(metric: Metric, site: str, y: NDArray[Any], p: Floats) -> SiteMetric:
+    """Compute a metric at a site, if its rows allow that."""
+    n, counts = len(y), np.zeros(0, dtype=np.intp)
+    if metric.task == "classification":
+        counts = np.bincount(y, minlength=2)
+        counts = counts[: 2 if p.ndim == 1 else None]
+    nothing = np.full(n, np.nan)
+    if missing := _too_few(metric, n, counts):
+        return SiteMetric(site, n, np.nan, nothing, note=missing)
+    value, influence = metric(y, p), metric.influence_values(y, p)
+    if not (np.isfinite(value) and np.isfinite(influence).all()):
+        return SiteMetric(site, n, np.nan, nothing, note="not defined there")
+    counted = n if metric.counted is None else metric.counted(y, p)
+    return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0))
+
+
+def _too_few(metric: Metric, n: int, counts: NDArray[np.intp]) -> str:
+    if n < FEWEST_ROWS:
+        return f"{count(n, 'row')} only"
+    if metric.rows is not None or not len(counts):
+        return ""
+    if np.count_nonzero(counts) < 2:
+        return "one class only"
+    rarest = int(counts[counts > 0].min())
+    if len(counts) == 2 and rarest < FEWEST_OF_A_CLASS:
+        return f"{count(rarest, 'row')} of one class only"
+    return ""

@@ -1,0 +1,84 @@
+"""Predictions at the sites, by models that have not seen them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.fitting import StudyData
+from shiftune.evaluate.losses import Loss
+from shiftune.metrics.metric import Metric
+from shiftune.names import Task
+from shiftune.problem.site import Features, rows_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SitePredictions:
+    """Labels and predictions on the validation rows of every source, as metrics read them.
+
+    Attributes
+    ----------
+    names : k names
+    y : k arrays of shape (n_j,)
+        Values, or the numbers of the classes.
+    p : k arrays of shape (n_j,), or (n_j, C) for C > 2 classes
+    X : k arrays or data frames of shape (n_j, d)
+    classes : array of shape (C,), or None for values
+    votes : bool
+        Whether `p` are shares of votes instead of probabilities.
+    unseen : bool
+        Whether the models have not seen the sites that they predict.
+    """
+
+    names: tuple[str, ...]
+    y: list[NDArray[Any]]
+    p: list[Floats]
+    X: list[Features]
+    classes: NDArray[Any] | None = None
+    votes: bool = False
+    unseen: bool = True
+
+    @classmethod
+    def of(cls, answers: Answers, data: StudyData, loss: Loss) -> SitePredictions:
+        """Take the unseen-site answers of the sources apart; labelled target rows are left out."""
+        names = tuple(name for name in data.names if name != data.labelled_target)
+        rows = [data.validation_rows([name]) for name in names]
+        labels: Sequence[NDArray[Any]] = data.y_validation[: len(names)]
+        given = [answers.unseen[own].astype(float) for own in rows]
+        if data.classes is not None:
+            classes = data.classes
+            labels = [np.searchsorted(classes, own) for own in labels]
+            given = [own / own.sum(axis=1, keepdims=True) for own in given]
+            if len(classes) == 2:
+                given = [own[:, 1] for own in given]
+        return cls(
+            names,
+            list(labels),
+            given,
+            [rows_of(data.X_validation, own) for own in rows],
+            data.classes,
+            votes=data.classes is not None and loss.needs == "predict",
+            unseen=answers.unseen_share > 0,
+        )
+
+    @property
+    def task(self) -> Task:
+        """Kind of the labels."""
+        return "regression" if self.classes is None else "classification"
+
+    def obstacle(self, metric: Metric) -> str:
+        """Reason why a metric cannot be computed at any site; empty if it can."""
+        if metric.task != self.task:
+            return f"it is for {metric.task}"
+        if metric.two_classes and self.classes is not None and len(self.classes) != 2:
+            return f"it needs two classes, and there are {len(self.classes)}"
+        if metric.needs == "probabilities" and self.votes:
+            return "it needs probabilities, and the loss is of predicted classes"
+        return ""
