@@ -74,7 +74,7 @@ def test_options(table, run, options, message):
         ("not.csv.gz", b"ward,age,cost\nA,1,2\n", "cannot be read"),
         ("torn.csv.gz", gzip.compress(b"ward,age,cost\n" * 999)[:40], "cannot be read"),
         ("not.parquet", b"ward,age,cost\nA,1,2\n", "cannot be read as parquet"),
-        ("table.xlsx", b"PK", "save it as CSV"),
+        ("table.xlsx", b"PK", "cannot be read as xlsx"),
         ("visit.csv", None, "did you mean visits.csv?"),
         (".", None, "is a folder"),
     ],

@@ -6,6 +6,7 @@ from shiftune.cli.app import app
 from shiftune.cli import (  # noqa: F401  # isort: skip
     diagnose,
     tune,
+    predict,
     report,
     label_plan,
     update,

@@ -19,6 +19,7 @@ from shiftune.cli.option_fields import Role, named
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.records import estimate_record, records, risk_record
+from shiftune.cli.stored_model import table_model
 from shiftune.errors import StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
@@ -152,7 +153,7 @@ class ResultFolder:
                 (self.path / outdated).unlink(missing_ok=True)
             with atomic_write(self.path / TRIALS) as part:
                 search.trials_.to_csv(part)
-            model = save_model(search.predictor_, self.path / MODEL)
+            model = save_model(table_model(done, search.predictor_), self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 predictions(done, search, labelled).to_csv(part, index=False)
         if self.can_report():

@@ -83,7 +83,7 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Table of all sites: CSV (also .gz, .bz2, .xz, .zip), Parquet or Feather.",
+        help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or .jsonl.",
         show_default=False,
     ),
     Role.RUN,  # the fingerprint of what it holds is compared, not its path

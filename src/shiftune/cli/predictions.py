@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shiftune.cli.job import TuneJob
 from shiftune.errors import DataWarning
+from shiftune.predictor.table_model import prediction_columns
 from shiftune.wording import listed
 
 PREDICTIONS = "predictions.csv"
@@ -30,28 +31,27 @@ def predictions(
     labelled : bool array of shape (n_T,), optional
         Rows whose label the predictor has seen, for a column of their own.
     """
-    X = job.table.problem.target.X
-    found = pd.DataFrame({ROW: job.table.target_rows, "prediction": predictor.predict(X)})
+    found = prediction_columns(predictor, pd.DataFrame(job.table.problem.target.X))
     if labelled is not None:
-        found.insert(1, "label_used", labelled)
-    if job.table.problem.task == "classification" and hasattr(predictor, "predict_proba"):
-        shares = predictor.predict_proba(X)
-        for label, share in zip(predictor.classes_, shares.T, strict=True):
-            found[f"probability_{label}"] = share
-    taken = job.table.identifiers
-    free = {name: free_name(name, taken) for name in found.columns}
+        found.insert(0, "label_used", labelled)
+    found.insert(0, ROW, job.table.target_rows)
+    return with_identifiers(job.identifiers, found)
+
+
+def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """Put identifiers in front of predictions, whose names make room for theirs."""
+    free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
     if ours := [other for name, other in free.items() if name != other]:
         warnings.warn(
-            f"identifiers have names of columns that shiftune writes to {PREDICTIONS}; these are "
+            "identifiers have names of columns that shiftune writes to the predictions; these are "
             f"called {listed(ours)} there",
             DataWarning,
             stacklevel=3,
         )
-    found = found.rename(columns=free)
-    return pd.concat([job.identifiers, found], axis=1)
+    return pd.concat([identifiers, found.rename(columns=free)], axis=1)
 
 
-def free_name(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
     """Return a name that is not taken.
 
     >>> free_name("row", ["row", "age"])

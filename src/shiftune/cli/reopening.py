@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pandas as pd
 from shiftune.cli.folder import ResultFolder
 from shiftune.cli.job import TuneJob, prepare_job
 from shiftune.cli.predictions import PREDICTIONS, predictions
-from shiftune.errors import DataError, StorageError
+from shiftune.cli.states import LABELS, Updates
+from shiftune.errors import DataError, DataWarning, StorageError
 from shiftune.models import load_model
 from shiftune.models.storing import PICKLED
+from shiftune.predictor.table_model import TableModel
 
 # Relative difference of predictions up to which two models are the same: other machines and
 # versions of libraries sum in another order.
@@ -48,6 +51,37 @@ def completed(folder: ResultFolder) -> dict[str, Any]:
     return best
 
 
+def model_in_use(folder: Path) -> TableModel:
+    """Return the model of a result that predicts: the last update of it, if there is one."""
+    result = ResultFolder(folder)
+    updates = Updates(result)
+    path = folder / completed(result)["model_file"]
+    if updates.finished:
+        last = updates.record(max(updates.finished))
+        if last["current"]:
+            path = updates.state(last["number"]) / last["model_file"]
+        else:
+            labels = updates.state(last["number"]) / LABELS
+            warnings.warn(
+                f"the updates in {folder} are of an earlier model and are not used; update this "
+                f"one: shiftune update {folder} {labels}",
+                DataWarning,
+                stacklevel=2,
+            )
+    if path.suffix == PICKLED:
+        raise StorageError(
+            f"{path} is a model that skops cannot store, and loading it executes code; if you "
+            "trust its origin, load it in Python: shiftune.load_model(path, execute_code=True)"
+        )
+    model = load_model(path)
+    if not isinstance(model, TableModel):
+        raise StorageError(
+            f"{path} was written by another version of shiftune; shiftune report {folder} writes "
+            "it again"
+        )
+    return model
+
+
 def handed_over(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> Any:
     """Return the stored model of a search that is open again.
 
@@ -61,7 +95,7 @@ def handed_over(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> Any
         raise StorageError(_other_model(folder, "chooses other models"))
     if best["model_file"].endswith(PICKLED):
         return job.search.refit().predictor_
-    model = load_model(folder.path / best["model_file"])
+    model = load_model(folder.path / best["model_file"]).predictor
     labelled = job.table.target_labelled if job.options.use_target_labels else None
     now = StringIO(predictions(job, model, labelled).to_csv(index=False))
     if not _same(pd.read_csv(folder.path / PREDICTIONS), pd.read_csv(now)):

@@ -16,6 +16,7 @@ from shiftune.cli.job import TuneJob
 from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
 from shiftune.cli.predictions import PREDICTIONS
 from shiftune.models import save_model
+from shiftune.predictor.table_model import TableModel
 
 UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
 NEEDED = {"number", "labels", "before", "after", "gain", "of_trials", "of_result"}
@@ -80,7 +81,11 @@ class Updates:
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
     def write(
-        self, predictor: Any, labels: pd.DataFrame, predicted: pd.DataFrame, record: dict[str, Any]
+        self,
+        model: TableModel,
+        labels: pd.DataFrame,
+        predicted: pd.DataFrame,
+        record: dict[str, Any],
     ) -> dict[str, Any]:
         """Write a new state; return its record."""
         number = self.next_number
@@ -92,13 +97,13 @@ class Updates:
             for name, table in ((LABELS, labels), (PREDICTIONS, predicted)):
                 with atomic_write(state / name) as part:
                     table.to_csv(part, index=False)
-            model = save_model(predictor, state / MODEL)
+            file = save_model(model, state / MODEL)
             content = {
                 "format": FORMAT,
                 "number": number,
                 **record,
                 "of_result": self.fingerprint(),
-                "model_file": model.name,
+                "model_file": file.name,
             }
             write_json(state / UPDATE, content)
         return self.record(number)

@@ -124,6 +124,7 @@ def _written(
     from shiftune.cli.given_labels import row_column
     from shiftune.cli.predictions import predictions
     from shiftune.cli.reopening import handed_over
+    from shiftune.cli.stored_model import table_model
     from shiftune.cli.update_record import update_record
     from shiftune.problem.site import rows_of
     from shiftune.search.updating import update as update_predictor
@@ -146,9 +147,9 @@ def _written(
         "of_trials": best["trials"],
     }
     return updates.write(
-        updated.predictor_,
+        table_model(job, updated.predictor_),
         job.identifiers.iloc[positions].assign(**rows),
-        predictions(job, updated, used),
+        predictions(job, updated.predictor_, used),
         record,
     )
 

@@ -33,6 +33,10 @@ TRUSTED = frozenset(
         "shiftune.models.preparation.ColumnReader",
         "shiftune.predictor.ensemble.EnsembleClassifier",
         "shiftune.predictor.ensemble.EnsembleRegressor",
+        "shiftune.predictor.table_model.TableModel",
+        "shiftune.ratio.drift.ColumnSummaries",
+        "shiftune.tables.profile.ColumnProfile",
+        "shiftune.tables.profile.Profile",
         "shiftune.tables.schema.Schema",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
@@ -110,7 +114,8 @@ def load_model(
     Returns
     -------
     estimator
-        A pipeline that reads data frames with the columns it was trained on.
+        From a folder of `shiftune tune` or `update`, a `TableModel`, which reads tables as
+        `pandas.read_csv` returns them and warns of what differs from its training rows.
     """
     file = Path(path)
     if file.is_dir():

@@ -52,7 +52,7 @@ def column_shifts(
     numbers = zip(*(number_columns(X, kinds).T for X in tables), strict=True)
     levels = zip(*(level_columns(X, kinds).T for X in tables), strict=True)
     distances = np.array(
-        [[_ks(target, source) for source in sources] for target, *sources in numbers]
+        [[ks_distance(target, source) for source in sources] for target, *sources in numbers]
         + [_total_variations(columns) for columns in levels]
     )
     # Numbers and dates come first, then categories.
@@ -65,7 +65,8 @@ def column_shifts(
     )
 
 
-def _ks(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def ks_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Kolmogorov-Smirnov distance of two samples; missing values are below all others."""
     first, second = (np.sort(np.where(np.isnan(x), -np.inf, x)) for x in (a, b))
     points = np.concatenate([first, second])
     below = (np.searchsorted(x, points, side="right") / len(x) for x in (first, second))

@@ -3,8 +3,16 @@
 Messages name the options of the command line, which uses this package.
 """
 
-from shiftune.tables.files import read_as_written, read_file, separator_of
+from shiftune.tables.files import TableFile, read_as_written, read_file, separator_of
 from shiftune.tables.schema import Schema
 from shiftune.tables.site_table import SiteTable, site_table
 
-__all__ = ["Schema", "SiteTable", "read_as_written", "read_file", "separator_of", "site_table"]
+__all__ = [
+    "Schema",
+    "SiteTable",
+    "TableFile",
+    "read_as_written",
+    "read_file",
+    "separator_of",
+    "site_table",
+]

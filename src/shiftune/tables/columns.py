@@ -43,6 +43,8 @@ class ReadColumn:
         What was noticed or done; empty if nothing.
     date_format : str
         Format of dates written as text; empty otherwise.
+    missing_texts : tuple of str
+        Texts among numbers or dates that count as missing.
     """
 
     series: pd.Series
@@ -53,6 +55,7 @@ class ReadColumn:
     identifier: bool = False
     remark: str = ""
     date_format: str = ""
+    missing_texts: tuple[str, ...] = ()
 
     @property
     def missing(self) -> float:
@@ -127,9 +130,17 @@ def _as_dates(text: ReadColumn, given: pd.Series) -> ReadColumn | None:
         return None
     dates = parse_dates(text.series, date_format)
     remark = f"dates ({format_in_words(date_format)})"
-    if strange := _count_as_missing(text.series[dates.isna() & text.series.notna()], "date"):
-        remark += f"; {strange}"
-    return ReadColumn(dates, "date", int(dates.nunique()), remark=remark, date_format=date_format)
+    strange = text.series[dates.isna() & text.series.notna()]
+    if about := _count_as_missing(strange, "date"):
+        remark += f"; {about}"
+    return ReadColumn(
+        dates,
+        "date",
+        int(dates.nunique()),
+        remark=remark,
+        date_format=date_format,
+        missing_texts=tuple(strange.unique()),
+    )
 
 
 def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
@@ -143,7 +154,13 @@ def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
         remark = f"codes with leading zeros ({code!r}): read as categories"
         return replace(text, remark=_with_many(remark, text.distinct))
     remark = _count_as_missing(strange, "number") or "numbers written as text"
-    return ReadColumn(numbers, "number", int(numbers.nunique()), remark=remark)
+    return ReadColumn(
+        numbers,
+        "number",
+        int(numbers.nunique()),
+        remark=remark,
+        missing_texts=tuple(strange.unique()),
+    )
 
 
 def _about_text(distinct: int, strange: pd.Series, share: float) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pandas as pd
+
+from shiftune.tables.tally import Tally
 
 FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
 LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
@@ -26,6 +29,81 @@ def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
     """Read text as dates in UTC without time zone; anything else becomes missing."""
     dates = pd.to_datetime(column, format=date_format, errors="coerce", utc=True)
     return dates.dt.tz_localize(None)
+
+
+class DateFormats:
+    """How the texts of a column can be read as dates: counts, from all its parts.
+
+    A date with the year first, or with dots, is clear in itself. With slashes, day and month are
+    told apart by the expected format or, where that does not read all, by the only one that does.
+
+    Parameters
+    ----------
+    expected : str
+        Format of `pandas.to_datetime`.
+
+    Examples
+    --------
+    >>> found = DateFormats("%d/%m/%Y")
+    >>> found.add(pd.Series(["03/04/2024", "2024-12-31"]))
+    >>> found.read(pd.Series(["03/04/2024"])).dt.month.to_list(), found.others
+    ([4], {'ISO8601': 1})
+    """
+
+    def __init__(self, expected: str) -> None:
+        self.expected = expected
+        clear = [expected, "ISO8601", "%d.%m.%Y"]
+        self._chain = list(dict.fromkeys(clear))
+        self._read = Counter(dict.fromkeys(self._chain, 0))
+        self._whole = Counter({each: 0 for each in FORMATS if each not in self._chain})
+        self._total = 0
+        self._strange = Tally()
+
+    def add(self, text: pd.Series) -> None:
+        """Count the texts of a part, without missing ones."""
+        counts = text.value_counts()
+        texts = pd.Series(counts.index, dtype=object)
+        self._total += len(text)
+        for each in self._whole:
+            self._whole[each] += int(counts[_parsed(texts, each).notna().to_numpy()].sum())
+        for each in self._chain:
+            read = _parsed(texts, each).notna().to_numpy()
+            self._read[each] += int(counts[read].sum())
+            texts, counts = texts[~read], counts[~read]
+        for left, n in counts.items():
+            self._strange.count(str(left), int(n))
+
+    def read(self, text: pd.Series) -> pd.Series:
+        """Return the dates of a part that was added; NaT where there is none."""
+        if self._other is not None:
+            return _parsed(text, self._other)
+        dates = _parsed(text, self._chain[0])
+        for each in self._chain[1:]:
+            if self._read[each]:
+                dates = dates.fillna(_parsed(text, each))
+        return dates
+
+    @property
+    def _other(self) -> str | None:
+        """The only other format that reads all texts, where the clear ones do not."""
+        whole = [each for each, n in self._whole.items() if n == self._total]
+        return whole[0] if self._strange.total and len(whole) == 1 else None
+
+    @property
+    def strange(self) -> Tally:
+        """Texts that are no dates."""
+        return self._strange if self._other is None else Tally()
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Number of dates in other formats than the expected one."""
+        if self._other is not None:
+            return {self._other: self._total}
+        return {each: n for each, n in self._read.items() if n and each != self.expected}
+
+
+def _parsed(text: pd.Series, date_format: str) -> pd.Series:
+    return parse_dates(text.where(text.str.match(LIKE_A_DATE)), date_format)
 
 
 def format_in_words(date_format: str) -> str:

@@ -1,46 +1,60 @@
-"""Read a table from a file: CSV (compressed too), Parquet, Feather."""
+"""Read a table from a file: CSV (compressed too), Parquet, Feather, Excel, JSON lines."""
 
 from __future__ import annotations
 
-import csv
-import warnings
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pandas.api import types
 
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.spelling import alike
-from shiftune.tables.codes import are_whole, has_codes
+from shiftune.tables.codes import are_whole
+from shiftune.tables.csv_files import (
+    ROWS_AT_ONCE,
+    SEPARATORS,
+    CsvForm,
+    explained,
+    first_line,
+    form_of,
+    read_csv,
+    read_typed,
+)
 
-ARROW: dict[str, Callable[..., pd.DataFrame]] = {
-    ".parquet": pd.read_parquet,
-    ".pq": pd.read_parquet,
-    ".feather": pd.read_feather,
-    ".arrow": pd.read_feather,
+
+def _json_lines(path: Path, **options: Any) -> Any:
+    return pd.read_json(path, lines=True, dtype=False, convert_dates=False, **options)
+
+
+def _excel(path: Path) -> pd.DataFrame:
+    return pd.read_excel(path, dtype=object).infer_objects()  # 007 stays text
+
+
+PARQUET, FEATHER, EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
+JSON_LINES = (".jsonl", ".ndjson")
+READERS: dict[tuple[str, ...], Callable[..., pd.DataFrame]] = {
+    PARQUET: pd.read_parquet,
+    FEATHER: pd.read_feather,
+    EXCEL: _excel,
+    JSON_LINES: _json_lines,
 }
-SPREADSHEETS = (".xlsx", ".xls", ".ods")
-SEPARATORS = (",", ";", "\t", "|")
-# Rows of a CSV file in which to look for codes (007) that pandas would read as numbers.
-ROWS_LOOKED_AT = 1000
 
 
 def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
     """Return the table in a file; errors name the file and the remedy.
 
-    Endings .parquet and .feather are read with pyarrow, all others as CSV, compressed with the
-    endings .gz, .bz2, .xz, .zip and .zst. The separator is inferred from the first line; with
-    semicolons, commas are decimal points. Text that is not UTF-8 is read as Windows-1252. CSV
-    columns with digits that begin with a zero (007) in the first 1000 rows are text.
+    The ending decides: .parquet and .feather (pyarrow), .xlsx (openpyxl; the first sheet), .jsonl;
+    all others are CSV, compressed with the endings .gz, .bz2, .xz, .zip and .zst. The separator of
+    CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
+    neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
+    zero (007) are text.
     """
     _check_file(path)
-    ending = path.suffix.lower()
-    if ending in SPREADSHEETS:
-        raise StorageError(f"{path} is a spreadsheet; save it as CSV or Parquet and give that file")
-    table = _arrow(path) if ending in ARROW else _csv(path)
+    table = _typed(path) if _reader(path) else _csv(path)
     if table.shape[1] < 2:
         raise StorageError(
             f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
@@ -57,23 +71,164 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return some columns of a file, with their values as written there.
 
     From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
-    numbers from Parquet and Feather stay whole, also if some are missing or stored as floats.
+    numbers from files with types stay whole, also if some are missing or stored as floats.
     """
-    if path.suffix.lower() in ARROW:
-        found = _arrow(path, dtype_backend="numpy_nullable")[[*columns]]
-        floats = [name for name in columns if types.is_float_dtype(found[name])]
-        return found.astype({name: "Int64" for name in floats if are_whole(found[name].dropna())})
-    return _csv(path, usecols=lambda name: name in columns, dtype=str, na_filter=False)[[*columns]]
+    parts = list(TableFile(path).parts(columns))
+    return pd.concat(parts, ignore_index=True)[[*columns]]
 
 
 def separator_of(path: Path) -> str:
     """Return the separator of a CSV file; a comma for files of other kinds."""
-    if path.suffix.lower() in ARROW:
-        return ","
+    return "," if _reader(path) else form_of(path).separator
+
+
+class TableFile:
+    """A table in a file that is read in parts, as often as needed.
+
+    Parameters
+    ----------
+    path : Path
+    rows : int
+        Largest number of rows of a part.
+    """
+
+    def __init__(self, path: Path, rows: int = ROWS_AT_ONCE) -> None:
+        _check_file(path)
+        self.path, self.rows = path, rows
+
+    @cached_property
+    def form(self) -> CsvForm | None:
+        """Form of a CSV file; None for other kinds."""
+        if _reader(self.path):
+            return None
+        with explained(self.path):
+            return form_of(self.path)
+
+    @property
+    def decimal(self) -> str:
+        """Decimal sign of the file."""
+        return "." if self.form is None else self.form.decimal
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        if self.form is not None:
+            with explained(self.path):
+                return list(map(str, read_csv(self.path, self.form, nrows=0)))
+        if self._is(PARQUET) or self._is(FEATHER):
+            with _opened(self.path):
+                return _arrow_file(self.path).names
+        return list({str(name): None for part in self._parts() for name in part})
+
+    def parts(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        """Yield parts of some columns: text from CSV, with empty cells and NA as they are."""
+        first = 0
+        for part in self._parts(columns):
+            found = part.rename(columns=str).reindex(columns=list(columns))
+            found.index = pd.RangeIndex(first, first + len(found))
+            first += len(found)
+            yield found if self.form is not None else _whole_numbers(found)
+
+    def _is(self, endings: tuple[str, ...]) -> bool:
+        return self.path.suffix.lower() in endings
+
+    def _parts(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+        if self.form is not None:
+            wanted = [place for place, name in enumerate(self.names) if name in columns]
+            options = {"usecols": wanted, "dtype": str, "na_filter": False}
+            with explained(self.path):
+                reader = read_csv(self.path, self.form, chunksize=self.rows, **options)
+            yield from _read_in_parts(reader, self.path)
+        elif self._is(JSON_LINES):
+            yield from _read_in_parts(_json_lines(self.path, chunksize=self.rows), self.path)
+        elif self._is(PARQUET) or self._is(FEATHER):
+            with _opened(self.path):
+                yield from _arrow_file(self.path).parts(self.rows)
+        else:
+            whole = _typed(self.path)
+            for start in range(0, max(len(whole), 1), self.rows):
+                yield whole[start : start + self.rows]
+
+
+def _read_in_parts(reader: Any, path: Path) -> Iterator[pd.DataFrame]:
+    with reader:
+        while True:
+            with explained(path):  # not around the yield: it changes how warnings are shown
+                part = next(reader, None)
+            if part is None:
+                return
+            yield part
+
+
+class _ArrowFile(NamedTuple):
+    names: list[str]
+    batches: Iterator[Any]
+
+    def parts(self, rows: int) -> Iterator[pd.DataFrame]:
+        import pyarrow
+
+        whole = {t: pd.Int64Dtype() for t in (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())}
+        for batch in self.batches:
+            for start in range(0, len(batch), rows):
+                part = batch.slice(start, rows)
+                yield part.to_pandas(types_mapper=whole.get, ignore_metadata=True)
+
+
+def _arrow_file(path: Path) -> _ArrowFile:
+    if path.suffix.lower() in PARQUET:
+        from pyarrow.parquet import ParquetFile
+
+        file = ParquetFile(path)
+        return _ArrowFile(file.schema_arrow.names, file.iter_batches(ROWS_AT_ONCE))
+    from pyarrow.ipc import open_file
+
+    table = open_file(str(path))
+    batches = (table.get_batch(i) for i in range(table.num_record_batches))
+    return _ArrowFile(table.schema.names, batches)
+
+
+def _reader(path: Path) -> Callable[..., pd.DataFrame] | None:
+    """Return what reads a file with types; None for CSV."""
+    ending = path.suffix.lower()
+    return next((reader for endings, reader in READERS.items() if ending in endings), None)
+
+
+def _typed(path: Path) -> pd.DataFrame:
+    reader = _reader(path)
+    assert reader is not None  # asked before
+    with _opened(path):
+        table = reader(path)
+    named = [name for name in table.index.names if name is not None]
+    return table.reset_index(named).rename(columns=str)
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    with explained(path):
+        return read_typed(path, form_of(path)).rename(columns=str)
+
+
+def _whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
+    floats = [name for name in table if types.is_float_dtype(table[name])]
+    return table.astype({name: "Int64" for name in floats if are_whole(table[name].dropna())})
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[None]:
+    """Turn errors of the packages that read files with types into ours."""
+    extra = "excel" if path.suffix.lower() in EXCEL else "parquet"
     try:
-        return _separator(path, "utf-8-sig")
-    except UnicodeDecodeError:
-        return _separator(path, "cp1252")
+        yield
+    except ImportError as error:
+        package = "pyarrow" if extra == "parquet" else getattr(error, "name", None) or "openpyxl"
+        raise MissingPackageError(
+            f"reading {path} needs {package}: pip install 'shiftune[{extra}]', or give a CSV file"
+        ) from error
+    except StorageError:
+        raise
+    except Exception as error:  # errors of packages that may be missing cannot be named
+        raise StorageError(
+            f"{path} cannot be read as {path.suffix[1:]}: {first_line(error)}"
+        ) from error
 
 
 def _check_file(path: Path) -> None:
@@ -93,78 +248,3 @@ def _check_file(path: Path) -> None:
         raise StorageError(f"{path} cannot be read ({error.strerror})") from error
     if empty:
         raise StorageError(f"{path} is empty; is it the right file?")
-
-
-def _arrow(path: Path, **options: Any) -> pd.DataFrame:
-    try:
-        table = ARROW[path.suffix.lower()](path, **options)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"reading {path} needs pyarrow: pip install 'shiftune[parquet]', or give a CSV file"
-        ) from error
-    except Exception as error:  # pyarrow's errors cannot be named without it
-        raise StorageError(
-            f"{path} cannot be read as {path.suffix[1:]}: {_first_line(error)}"
-        ) from error
-    named = [name for name in table.index.names if name is not None]
-    return table.reset_index(named).rename(columns=str)
-
-
-def _csv(path: Path, **options: Any) -> pd.DataFrame:
-    try:
-        try:
-            return _text(path, "utf-8-sig", **options)
-        except UnicodeDecodeError:
-            return _text(path, "cp1252", **options)
-    except UnicodeDecodeError as error:
-        raise StorageError(f"{path} is no table: it does not hold text") from error
-    except pd.errors.EmptyDataError as error:
-        raise StorageError(f"{path} is empty; is it the right file?") from error
-    except pd.errors.ParserWarning as error:
-        raise StorageError(
-            f"{path} is no table that can be read as CSV: its rows have more fields than its first "
-            "line has names"
-        ) from error
-    except pd.errors.ParserError as error:
-        reason = _first_line(error).removeprefix("Error tokenizing data. C error: ")
-        raise StorageError(f"{path} is no table that can be read as CSV: {reason}") from error
-    except (OSError, EOFError, ValueError, ImportError, zlib.error) as error:
-        raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
-
-
-def _separator(path: Path, encoding: str) -> str:
-    # With a separator that no file has, pandas decompresses and returns the whole first line.
-    lines = pd.read_csv(
-        path, sep="\x01", header=None, nrows=1, dtype=str, quoting=csv.QUOTE_NONE, encoding=encoding
-    )
-    header = str(lines.iloc[0, 0])
-    if "\0" in header:
-        raise StorageError(f"{path} is no table: it does not hold text")
-    return max(SEPARATORS, key=header.count)
-
-
-def _text(path: Path, encoding: str, **options: Any) -> pd.DataFrame:
-    separator = _separator(path, encoding)
-
-    def read(**more: Any) -> pd.DataFrame:
-        table: pd.DataFrame = pd.read_csv(
-            path,
-            sep=separator,
-            decimal="," if separator == ";" else ".",
-            encoding=encoding,
-            low_memory=False,
-            index_col=False,
-            **more,
-        )
-        return table.rename(columns=str)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # it would drop values
-        if "dtype" not in options:
-            beginning = read(dtype=object, na_filter=False, nrows=ROWS_LOOKED_AT)
-            options["dtype"] = {name: str for name in beginning if has_codes(beginning[name])}
-        return read(**options)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

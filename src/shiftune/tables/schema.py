@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,8 @@ class Schema:
     kinds : mapping from column names to "number", "category" or "date"
     date_formats : mapping from column names to formats of `pandas.to_datetime`
         For dates written as text; default ISO8601.
+    missing_texts : mapping from column names to lists of texts
+        What counted as missing among numbers and dates.
 
     Examples
     --------
@@ -38,6 +40,7 @@ class Schema:
 
     kinds: Mapping[str, ColumnKind]
     date_formats: Mapping[str, str] = field(default_factory=dict)
+    missing_texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def categories(self) -> list[str]:

@@ -1,0 +1,148 @@
+"""The model in use: it reads tables as they come, and compares them with its training rows."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from shiftune.errors import DataError, DataWarning
+from shiftune.ratio.drift import ColumnSummaries
+from shiftune.tables import Schema
+from shiftune.tables.new_rows import Finding, NewRows
+from shiftune.tables.profile import Profile
+from shiftune.wording import listed
+
+
+def _has_probabilities(model: TableModel) -> bool:
+    return hasattr(model.predictor, "predict_proba")
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted predictor that reads tables as they come from files.
+
+    `shiftune tune` stores it, and `shiftune.load_model` returns it. Columns can have any order;
+    those that the model does not know are ignored. Dates and numbers may be written in another way
+    than in training. Whatever cannot be read, or differs much from the training rows, is a
+    `DataWarning`.
+
+    Attributes
+    ----------
+    predictor : fitted estimator
+        Reads the columns of the training table, as they were read there.
+    profile : Profile
+        Values of the training rows.
+    target : ColumnSummaries
+        Of the rows that the model was tuned for.
+    identifiers : list of str
+        Columns that are copied to the predictions.
+    label : str
+        Name of what is predicted.
+    """
+
+    predictor: Any
+    profile: Profile
+    target: ColumnSummaries
+    identifiers: list[str]
+    label: str
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the probabilities."""
+        return np.asarray(self.predictor.classes_)
+
+    @property
+    def schema(self) -> Schema:
+        """Names, kinds and date formats of the columns."""
+        columns = self.profile.columns
+        return Schema(
+            {name: column.kind for name, column in columns.items()},
+            {name: column.date_format for name, column in columns.items() if column.date_format},
+        )
+
+    def predict(self, table: pd.DataFrame) -> NDArray[Any]:
+        """Predict values or classes, shape (n,)."""
+        return prediction_of(self.predictor, self._read(table), "predict")
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, table: pd.DataFrame) -> NDArray[np.float64]:
+        """Predict probabilities of shape (n, C), in the order of `classes_`."""
+        return prediction_of(self.predictor, self._read(table), "predict_proba")
+
+    def findings(self, table: pd.DataFrame) -> list[Finding]:
+        """Return what cannot be read in a table, or differs much from the training rows."""
+        return self._added(table).findings()
+
+    def drift(self, table: pd.DataFrame) -> pd.Series:
+        """Return the distance of every column from the rows that the model was tuned for.
+
+        From 0 (alike) to 1, the farthest first; see `shiftune.ratio.column_shifts`.
+        """
+        rows = self._added(table)
+        return self.target.distances(self.schema.read(rows.read(table)))
+
+    def _added(self, table: pd.DataFrame) -> NewRows:
+        if not isinstance(table, pd.DataFrame):
+            raise DataError(
+                f"the model reads a DataFrame with the columns {list(self.profile.columns)}, got "
+                f"{type(table).__name__}"
+            )
+        rows = NewRows(self.profile)
+        rows.check_names(table.columns)
+        rows.add(table)
+        return rows
+
+    def _read(self, table: pd.DataFrame) -> pd.DataFrame:
+        rows = self._added(table)
+        notes = list(map(str, rows.findings()))
+        found = rows.read(table)
+        if len(found):
+            notes += self.about_drift(found)
+        for note in notes:
+            warnings.warn(note, DataWarning, stacklevel=3)
+        return found
+
+    def about_drift(self, read: pd.DataFrame, rows: int | None = None) -> list[str]:
+        """Put drift in words, if there is any.
+
+        Parameters
+        ----------
+        read : DataFrame
+            New rows, or a random sample of them, as `NewRows` reads them.
+        rows : int, optional
+            Number of rows, if it is a sample.
+        """
+        distances = self.target.distances(self.schema.read(read))
+        drifted = self.target.drifted(distances, len(read) if rows is None else rows)
+        if drifted.empty:
+            return []
+        columns = [f"{name!r} ({distance:.2f})" for name, distance in drifted.items()]
+        return [
+            "the new rows differ from those that the model was tuned for, so the estimated error "
+            "is that of other rows than these; distance of their distributions from 0 to 1: "
+            f"{listed(columns, 5, quoted=False)}"
+        ]
+
+
+def prediction_of(predictor: Any, X: pd.DataFrame, method: str) -> NDArray[Any]:
+    """Return predictions or probabilities, also for no rows."""
+    if len(X):
+        return np.asarray(getattr(predictor, method)(X))
+    classes = getattr(predictor, "classes_", np.empty(0))
+    return np.empty((0, len(classes))) if method == "predict_proba" else np.asarray(classes[:0])
+
+
+def prediction_columns(predictor: Any, X: pd.DataFrame) -> pd.DataFrame:
+    """Return predictions, and probabilities of classes, as columns."""
+    found = {"prediction": prediction_of(predictor, X, "predict")}
+    if hasattr(predictor, "predict_proba"):
+        shares = prediction_of(predictor, X, "predict_proba")
+        for label, share in zip(predictor.classes_, shares.T, strict=True):
+            found[f"probability_{label}"] = share
+    return pd.DataFrame(found)

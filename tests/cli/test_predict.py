@@ -1,0 +1,292 @@
+"""`shiftune predict`: the model of a result on tables as they come."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from shiftune import load_model
+from shiftune.cli import app
+from shiftune.cli.folder import ResultFolder
+from shiftune.errors import DataWarning
+from shiftune.tables import files
+
+ROWS = 40
+
+
+def wards() -> pd.DataFrame:
+    """Four wards; dates have dots, cases have leading zeros."""
+    rng = np.random.default_rng(3)
+    n = 4 * ROWS
+    df = pd.DataFrame({"case": [f"{k:05}" for k in rng.permutation(9999)[:n]]})
+    age = rng.normal(50, 8, n).round(1)
+    df = df.assign(ward=np.repeat(list("ABCD"), ROWS), age=age, sex=rng.choice(["f", "m"], n))
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 365, n), "D")
+    df["seen"] = day.strftime("%d.%m.%Y")
+    df["cost"] = (3 * age + day.day_of_year / 4 + rng.normal(0, 5, n)).round(2)
+    df["ill"] = np.where(rng.random(n) < 1 / (1 + np.exp(-(age - 50) / 8)), "yes", "no")
+    return df
+
+
+def new_rows() -> pd.DataFrame:
+    return wards().query("ward == 'C'").drop(columns=["ward", "cost", "ill"]).reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Folders of two finished runs, of a quantity and of classes."""
+    path = tmp_path_factory.mktemp("finished")
+    df = wards()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(path)
+        patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+        for label, model, other in (("cost", "ridge", "ill"), ("ill", "logistic", "cost")):
+            shown = df.drop(columns=other)
+            shown[label] = shown[label].where(shown["ward"] != "C")
+            shown.to_csv(f"{label}.csv", index=False)
+            args = ["--site", "ward", "--target", "C", "--label", label, "--model", model]
+            args += ["--trials", "2", "--out", label]
+            done = CliRunner().invoke(app, ["tune", f"{label}.csv", *args])
+            assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.fixture
+def results(finished, folder, monkeypatch):
+    """The folders of the runs, which nobody changes, beside a working folder."""
+    monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+    for name in ("cost", "ill"):
+        (folder / name).symlink_to(finished / name)
+    return folder
+
+
+@pytest.fixture
+def predicted(results, run):
+    """Predict a table that is written to a file; return the predictions and the notes."""
+
+    def call(table, *options, run_of="cost", path="new.csv", code=0, **how):
+        table.to_csv(path, index=False, **how)
+        done = run("predict", run_of, path, *options, code=code)
+        found = pd.read_csv(io.StringIO(done.stdout), dtype={"case": str}) if code == 0 else None
+        return found, " ".join(done.stderr.split())
+
+    return call
+
+
+@pytest.mark.parametrize("label", ["cost", "ill"])
+def test_it_predicts_what_tune_has_predicted(predicted, label):
+    found, notes = predicted(new_rows(), run_of=label)
+    before = pd.read_csv(f"{label}/predictions.csv", dtype={"case": str})
+    assert list(found) == list(before)
+    assert found["row"].to_list() == list(range(ROWS))
+    pd.testing.assert_frame_equal(found.drop(columns="row"), before.drop(columns="row"))
+    assert notes == ""
+
+
+def test_columns_in_any_order(predicted):
+    expected, _ = predicted(new_rows())
+    shuffled = new_rows()[["seen", "sex", "case", "age"]].assign(ward="X", weight=3)
+    found, notes = predicted(shuffled)
+    pd.testing.assert_frame_equal(found, expected)
+    assert notes == "note 1 column is not used, which training did not have: 'weight'"
+
+
+def test_missing_columns(predicted):
+    _, notes = predicted(new_rows().rename(columns={"age": "Age"}), code=2)
+    assert "lack 1 column that the model reads: 'age'; is it 'Age'?" in notes
+    found, notes = predicted(new_rows().drop(columns="case"))
+    assert list(found) == ["row", "prediction"]
+    assert "no identifier 'case'" in notes
+
+
+def test_no_rows(predicted):
+    found, _ = predicted(new_rows()[:0])
+    assert list(found) == ["case", "row", "prediction"]
+    assert found.empty
+    found, _ = predicted(new_rows()[:0], run_of="ill")
+    assert list(found)[-2:] == ["probability_no", "probability_yes"]
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (
+            lambda df: df.assign(seen=pd.to_datetime(df["seen"], dayfirst=True)),
+            "'seen': 40 dates are written year-month-day, in training day.month.year",
+        ),
+        (
+            lambda df: df.assign(age=df["age"].astype(str).str.replace(".", ",")),
+            "'age': numbers with a decimal comma",
+        ),
+        (lambda df: df.assign(sex=" " + df["sex"].str.upper()), "is read as 'm'"),
+        (lambda df: df.assign(age=df["age"].astype(str) + " years"), "with 'years'"),
+    ],
+)
+def test_what_is_clear_is_read_right(predicted, change, note):
+    """And said: nothing of it was silently missing before."""
+    expected, _ = predicted(new_rows())
+    found, notes = predicted(change(new_rows()), "--strict")
+    pd.testing.assert_frame_equal(found, expected)
+    assert note in notes
+
+
+def test_semicolons_and_decimal_commas_need_no_note(predicted):
+    expected, _ = predicted(new_rows())
+    found, notes = predicted(new_rows(), sep=";", decimal=",", encoding="utf-16")
+    pd.testing.assert_frame_equal(found, expected)
+    assert notes == ""
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "note"),
+    [
+        ("seen", ["soon", *["31.12.2024"] * 39], "1 value is no date ('soon')"),
+        ("seen", ["05/06/2024"] * 40, "40 values are no date"),  # of June or of May?
+        ("age", ["3,5", "3.5"] * 20, "20 values are no number ('3,5')"),
+        ("age", ["old"] * 40, "40 values are no number ('old')"),
+        ("age", [""] * 40, "100 % of the values are missing, in training 0 %"),
+        ("age", [170.0] * 40, "40 values (100 %) are above the largest in training"),
+        ("sex", ["x", *["f", "m"] * 19, "f"], "1 value (2 %) is of categories that training did"),
+    ],
+)
+def test_what_is_not_is_reported(predicted, column, values, note):
+    table = new_rows().assign(**{column: values})
+    found, notes = predicted(table)
+    assert len(found) == 40
+    assert f"column {column!r}: {note}" in notes
+    _, error = predicted(table, "--strict", code=2)
+    assert error.startswith("shiftune: column")
+    assert note in error
+
+
+def test_drift(predicted):
+    _, notes = predicted(new_rows().assign(age=new_rows()["age"] + 15))
+    assert "is that of other rows than these" in notes
+    assert "'age' (0." in notes
+    assert "'sex' (" not in notes
+    _, notes = predicted(new_rows()[:1])  # one row shows no drift
+    assert notes == ""
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "parquet", "feather", "jsonl", "xlsx"])
+def test_kinds_of_files(predicted, run, results, ending):
+    expected, _ = predicted(new_rows())
+    if ending == "xlsx":
+        pytest.importorskip("openpyxl")
+    table, path = new_rows(), f"new.{ending}"
+    if ending == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        name = {"csv.gz": "csv", "xlsx": "excel"}.get(ending, ending)
+        index = {} if name in ("parquet", "feather") else {"index": False}
+        getattr(table, f"to_{name}")(path, **index)
+    done = run("predict", "cost", path, "--out", "found.csv.gz")
+    assert done.output == ""
+    found = pd.read_csv("found.csv.gz", dtype={"case": str})
+    pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "jsonl"])
+def test_parts_decide_together(predicted, run, results, monkeypatch, ending):
+    """A decimal comma in the last part is one in the first; rows are counted through."""
+    expected, _ = predicted(new_rows())
+    table = new_rows().assign(age=new_rows()["age"].astype(str).str.replace(".", ","))
+    table["age"] = table["age"].str.removesuffix(",0")
+    path = f"new.{ending}"
+    if ending == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        getattr(table, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
+    monkeypatch.setattr(files.TableFile.__init__, "__defaults__", (7,))
+    done = run("predict", "cost", path)
+    found = pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})
+    pd.testing.assert_frame_equal(found, expected)
+    assert "numbers with a decimal comma" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_pipes(predicted, results, kind):
+    expected, _ = predicted(new_rows())
+    content = {
+        "csv": lambda df: df.to_csv(index=False).encode(),
+        "jsonl": lambda df: df.to_json(orient="records", lines=True).encode(),
+        "parquet": lambda df: df.to_parquet(),
+    }[kind](new_rows())
+    done = CliRunner().invoke(app, ["predict", "cost", "-"], input=content)
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_the_last_update_predicts(results, run, predicted, finished):
+    (results / "cost").unlink()
+    shutil.copytree(finished / "cost", results / "cost")
+    rows = np.arange(2 * ROWS, 2 * ROWS + 10)
+    labels = pd.DataFrame({"row": rows, "cost": wards()["cost"].iloc[rows] + 50})
+    labels.to_csv("labels.csv", index=False)
+    run("update", "cost", "labels.csv", "--data", finished / "cost.csv")
+    found, _ = predicted(new_rows())
+    updated = pd.read_csv("cost/updates/1/predictions.csv")
+    np.testing.assert_allclose(found["prediction"], updated["prediction"])
+    best = json.loads((results / "cost" / "best.json").read_text())
+    (results / "cost" / "best.json").write_text(json.dumps(best | {"seen": "again"}))
+    found, notes = predicted(new_rows())
+    before = pd.read_csv("cost/predictions.csv")
+    np.testing.assert_allclose(found["prediction"], before["prediction"])
+    assert "are of an earlier model and are not used" in notes
+
+
+def test_mistakes(results, run):
+    new_rows().to_csv("new.csv", index=False)
+    assert "holds no result" in run("predict", ".", "new.csv", code=2).output
+    assert "did you mean new.csv" in run("predict", "cost", "nwe.csv", code=2).output
+    assert "which ends in .csv" in run("predict", "cost", "new.csv", "--out", "x", code=2).output
+
+
+def test_identifiers_with_our_names(results, predicted, finished, run):
+    df = wards().drop(columns="ill").rename(columns={"case": "prediction"})
+    df["cost"] = df["cost"].where(df["ward"] != "C")
+    df.to_csv("other.csv", index=False)
+    args = ["--site", "ward", "--target", "C", "--label", "cost", "--model", "ridge"]
+    run("tune", "other.csv", *args, "--trials", "1", "--out", "other")
+    found, notes = predicted(new_rows().rename(columns={"case": "prediction"}), run_of="other")
+    assert list(found) == ["prediction", "row", "prediction_"]
+    assert "called 'prediction_'" in notes
+
+
+# ---------------------------------------------------------------- in Python
+
+
+def test_the_model_in_python(results):
+    model = load_model("ill/model.skops")
+    before = pd.read_csv("ill/predictions.csv")
+    table = new_rows()
+    assert model.predict(table).tolist() == before["prediction"].to_list()
+    np.testing.assert_allclose(model.predict_proba(table)[:, 1], before["probability_yes"])
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.predict(table[:0]).shape == (0,)
+    assert model.predict_proba(table[:0]).shape == (0, 2)
+    assert not hasattr(load_model("cost/model.skops"), "predict_proba")
+    iso = table.assign(seen=pd.to_datetime(table["seen"], dayfirst=True).astype(str))
+    with pytest.warns(DataWarning, match="written year-month-day"):
+        np.testing.assert_array_equal(model.predict(iso), model.predict(table))
+    (finding,) = model.findings(table.assign(sex="x"))
+    assert finding.column == "sex"
+    assert finding.serious
+    assert model.drift(table.assign(age=90)).index[0] == "age"
+
+
+def test_a_typed_table_is_read_as_it_is(results):
+    model = load_model("cost/model.skops")
+    table = new_rows()
+    expected = model.predict(table)
+    typed = table.assign(
+        seen=pd.to_datetime(table["seen"], dayfirst=True), sex=table["sex"].astype("category")
+    )
+    np.testing.assert_array_equal(model.predict(typed), expected)
