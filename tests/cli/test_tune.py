@@ -364,7 +364,7 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     tune("visits.csv", "--out", "run", "--final", "best", **options)
     best = read(out / "best.json")
     assert (best["final"], len(best["members"])) == ("best", 1)
-    assert type(load_model(out / "model.skops")).__name__ == "Pipeline"
+    assert type(load_model(out / "model.skops").predictor).__name__ == "Pipeline"
     output = tune("visits.csv", "--out", "run", "--final", "best", **options).output
     assert "already has 6" in output
     run("report", "run")
