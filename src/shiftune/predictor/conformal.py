@@ -30,9 +30,9 @@ class SiteScores:
     .. math:: \sum_{j=1}^{k} \frac{1}{k + 1} \sum_{i=1}^{n_j} \frac{1}{n_j} \delta_{S_{ij}}
         + \frac{1}{k + 1} \delta_\infty ,
 
-    so every site is one draw, however many rows it has [1]_, [2]_. Above k / (k + 1) the quantile is
-    infinite. The theorem is for one model; here each score is of a model trained without the site,
-    and the one that predicts was trained on all of them.
+    so every site is one draw, however many rows it has [1]_, [2]_. Above k / (k + 1) the quantile
+    is infinite. The theorem is for one model; here each score is of a model trained without the
+    site, and the one that predicts was trained on all of them.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def row_scores(y: NDArray[Any], answers: NDArray[Any], classes: NDArray[Any] | N
     array([0.2])
     """
     if classes is None:
-        return np.abs(y - answers.reshape(len(y)))
+        return np.asarray(np.abs(y - answers.reshape(len(y))), dtype=float)
     return np.asarray(1.0 - answers[np.arange(len(y)), np.searchsorted(classes, y)], dtype=float)
 
 
