@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from shiftune import load_model
 from shiftune.cli import app
 from shiftune.cli.folder import ResultFolder
-from shiftune.errors import DataWarning
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.tables import files
 
 ROWS = 40
@@ -231,8 +231,10 @@ def test_the_last_update_predicts(results, run, predicted, finished):
     labels = pd.DataFrame({"row": rows, "cost": wards()["cost"].iloc[rows] + 50})
     labels.to_csv("labels.csv", index=False)
     run("update", "cost", "labels.csv", "--data", finished / "cost.csv")
-    found, _ = predicted(new_rows())
+    found, _ = predicted(new_rows(), "--interval", "0.75")
     updated = pd.read_csv("cost/updates/1/predictions.csv")
+    before = load_model("cost/model.skops").scores.quantile(0.75)
+    assert (found["high"] - found["low"]).max() < 3 * before
     np.testing.assert_allclose(found["prediction"], updated["prediction"])
     best = json.loads((results / "cost" / "best.json").read_text())
     (results / "cost" / "best.json").write_text(json.dumps(best | {"seen": "again"}))
@@ -260,6 +262,28 @@ def test_identifiers_with_our_names(results, predicted, finished, run):
     assert "called 'prediction_'" in notes
 
 
+def test_intervals(predicted):
+    found, _ = predicted(new_rows(), "--interval", "0.75")
+    assert list(found) == ["case", "row", "prediction", "low", "high"]
+    truth = wards().query("ward == 'C'")["cost"].to_numpy()
+    assert np.mean((found["low"] <= truth) & (truth <= found["high"])) > 0.6
+    middle = (found["low"] + found["high"]) / 2
+    np.testing.assert_allclose(middle, found["prediction"])
+    sets, _ = predicted(new_rows(), "--interval", "0.75", run_of="ill")
+    assert set(sets["set"]) <= {"no", "yes", "no;yes"}
+    assert all(p in s for p, s in zip(sets["prediction"], sets["set"], strict=True))
+    empty, _ = predicted(new_rows()[:0], "--interval", "0.5", run_of="ill")
+    assert list(empty)[-1] == "set"
+
+
+def test_intervals_need_sites(predicted):
+    _, error = predicted(new_rows(), "--interval", "0.9", code=2)
+    assert "needs at least 9 sites with labels, and there are 3" in error
+    assert "the highest level is 0.75" in error
+    _, error = predicted(new_rows(), "--interval", "90", code=2)
+    assert "between 0 and 1" in error
+
+
 # ---------------------------------------------------------------- in Python
 
 
@@ -280,6 +304,18 @@ def test_the_model_in_python(results):
     assert finding.column == "sex"
     assert finding.serious
     assert model.drift(table.assign(age=90)).index[0] == "age"
+
+
+def test_intervals_in_python(results):
+    table = new_rows()
+    values, classes = load_model("cost/model.skops"), load_model("ill/model.skops")
+    ends = values.predict_interval(table, 0.6)
+    np.testing.assert_allclose(ends.mean(axis=1), values.predict(table))
+    assert classes.predict_set(table, 0.6).shape == (ROWS, 2)
+    with pytest.raises(ProblemError, match="predict_set"):
+        classes.predict_interval(table)
+    with pytest.raises(ProblemError, match="predict_interval"):
+        values.predict_set(table)
 
 
 def test_a_typed_table_is_read_as_it_is(results):

@@ -153,7 +153,8 @@ class ResultFolder:
                 (self.path / outdated).unlink(missing_ok=True)
             with atomic_write(self.path / TRIALS) as part:
                 search.trials_.to_csv(part)
-            model = save_model(table_model(done, search.predictor_), self.path / MODEL)
+            stored = table_model(done, search.predictor_, search.result_.site_scores)
+            model = save_model(stored, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 predictions(done, search, labelled).to_csv(part, index=False)
         if self.can_report():

@@ -55,6 +55,15 @@ def predict(
             help="CSV file to write, also .gz; - is standard output.",
         ),
     ] = PIPE,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Add an interval (or, for classes, a set of them) that has the true value at a "
+            "new site with this probability, such as 0.9.",
+            show_default=False,
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option(
@@ -82,15 +91,16 @@ def predict(
     from shiftune.cli.screen import notes_for_warnings
 
     with notes_for_warnings(), _as_file(table) as path:
-        _predict(folder, path, out, strict)
+        _predict(folder, path, out, interval, strict)
 
 
-def _predict(folder: Path, table: Path, out: Path, strict: bool) -> None:
+def _predict(folder: Path, table: Path, out: Path, level: float | None, strict: bool) -> None:
     from shiftune.cli.reopening import model_in_use
     from shiftune.tables import TableFile
     from shiftune.tables.new_rows import NewRows
 
     model, source = model_in_use(folder), TableFile(table)
+    q = None if level is None else model.scores.quantile(level)
     rows = NewRows(model.profile, source.decimal)
     if unknown := rows.check_names(source.names, model.identifiers):
         verb = "column is" if len(unknown) == 1 else "columns are"
@@ -105,7 +115,7 @@ def _predict(folder: Path, table: Path, out: Path, strict: bool) -> None:
     if rows.rows:
         for about in model.about_drift(rows.read(sample)):
             _note(about)
-    _write(_predicted(model, rows, source), out)
+    _write(_predicted(model, rows, source, q), out)
 
 
 def _note(text: str) -> None:
@@ -129,7 +139,9 @@ def _scanned(rows: NewRows, source: TableFile) -> pd.DataFrame:
     return sample
 
 
-def _predicted(model: TableModel, rows: NewRows, source: TableFile) -> Iterator[pd.DataFrame]:
+def _predicted(
+    model: TableModel, rows: NewRows, source: TableFile, q: float | None
+) -> Iterator[pd.DataFrame]:
     """Yield predictions in parts, at least one of them; it may have no rows."""
     import pandas as pd
 
@@ -143,7 +155,7 @@ def _predicted(model: TableModel, rows: NewRows, source: TableFile) -> Iterator[
     parts: Iterable[pd.DataFrame] = source.parts(columns)
     for part in parts if rows.rows else [pd.DataFrame(columns=columns)]:
         interrupts.check()
-        found = prediction_columns(model.predictor, rows.read(part))
+        found = prediction_columns(model.predictor, rows.read(part), q)
         found.index = part.index
         found.insert(0, ROW, part.index)
         yield with_identifiers(part[there], found)

@@ -7,12 +7,13 @@ from typing import Any
 import pandas as pd
 
 from shiftune.cli.job import TuneJob
+from shiftune.predictor import SiteScores
 from shiftune.predictor.table_model import TableModel
 from shiftune.ratio.drift import ColumnSummaries
 from shiftune.tables.profile import profile_of
 
 
-def table_model(job: TuneJob, predictor: Any) -> TableModel:
+def table_model(job: TuneJob, predictor: Any, scores: SiteScores) -> TableModel:
     """Return a fitted predictor with the profile of its training rows."""
     table, options = job.table, job.options
     problem, schema = table.problem, table.schema
@@ -25,4 +26,5 @@ def table_model(job: TuneJob, predictor: Any) -> TableModel:
         ColumnSummaries.of(schema.read(target)),
         table.identifiers,
         options.label,
+        scores,
     )

@@ -127,6 +127,7 @@ def _written(
     from shiftune.cli.stored_model import table_model
     from shiftune.cli.update_record import update_record
     from shiftune.problem.site import rows_of
+    from shiftune.search.site_scores import site_scores
     from shiftune.search.updating import update as update_predictor
 
     problem = job.table.problem
@@ -137,6 +138,7 @@ def _written(
     X = rows_of(problem.target.X, positions)
     groups = None if problem.target.groups is None else problem.target.groups[positions]
     updated = update_predictor(job.search.result_, model, X, y, groups)
+    scores = site_scores(job.search.result_, updated.labels_)
     used = job.table.target_labelled.copy()
     used[positions] = True
     rows = {row_column(job): job.table.target_rows[positions], job.options.label: y}
@@ -147,7 +149,7 @@ def _written(
         "of_trials": best["trials"],
     }
     return updates.write(
-        table_model(job, updated.predictor_),
+        table_model(job, updated.predictor_, scores),
         job.identifiers.iloc[positions].assign(**rows),
         predictions(job, updated.predictor_, used),
         record,

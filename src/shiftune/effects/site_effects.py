@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from shiftune.effects.playing import MOST_LABELLED, Role, learn_spread, played_losses
+from shiftune.effects.playing import MOST_LABELLED, Role, RowLosses, learn_spread, played_losses
 from shiftune.effects.posterior import huber_weights, posterior_deviation
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
@@ -154,12 +154,20 @@ class SiteEffects:
             self._spreads[labels] = found
         return self._spreads[labels]
 
-    def source_losses(self, labels: int) -> list[Floats]:
-        """Return the losses of the sources' rows with so many labels of their site."""
+    def source_losses(self, labels: int, of: RowLosses | None = None) -> list[Floats]:
+        """Return the losses of the sources' rows with so many labels of their site.
+
+        Parameters
+        ----------
+        labels : int
+        of : function, optional
+            From labels and answers on the scale of the effects to losses; default `row_losses`.
+        """
+        losses = of or self.row_losses
         spread = self.spread(labels) if labels else Spread()
         if spread == Spread():
-            return [self.row_losses(source.y, source.scaled) for source in self.sources]
-        return played_losses(self.sources, labels, spread, self.row_losses, self.seed)
+            return [losses(source.y, source.scaled) for source in self.sources]
+        return played_losses(self.sources, labels, spread, losses, self.seed)
 
     def update(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Update:
         """Return the effect of a site from some labelled rows, and losses that judge it."""

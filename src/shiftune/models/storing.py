@@ -31,6 +31,7 @@ TRUSTED = frozenset(
         "shiftune.models.penalised.ProductsClassifier",
         "shiftune.models.penalised.ProductsRegressor",
         "shiftune.models.preparation.ColumnReader",
+        "shiftune.predictor.conformal.SiteScores",
         "shiftune.predictor.ensemble.EnsembleClassifier",
         "shiftune.predictor.ensemble.EnsembleRegressor",
         "shiftune.predictor.table_model.TableModel",

@@ -100,6 +100,24 @@ def row_scores(y: NDArray[Any], answers: NDArray[Any], classes: NDArray[Any] | N
     return np.asarray(1.0 - answers[np.arange(len(y)), np.searchsorted(classes, y)], dtype=float)
 
 
+def interval_around(values: NDArray[Any], q: float) -> Floats:
+    """Return the ends of the intervals, shape (n, 2)."""
+    return np.column_stack([values - q, values + q]).astype(float)
+
+
+def class_sets(shares: Floats, q: float) -> NDArray[np.bool_]:
+    """Return which classes belong to every row's set, shape (n, C); the likeliest always does.
+
+    >>> class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), 0.4).tolist()
+    [[True, False], [True, False], [True, False]]
+    >>> class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), 0.6).tolist()
+    [[True, False], [True, True], [True, True]]
+    """
+    found = np.asarray(1 - shares <= q)
+    found[np.arange(len(shares)), np.argmax(shares, axis=1)] = True
+    return found
+
+
 def _kept(scores: Floats) -> Floats:
     ordered = np.sort(scores)
     if len(ordered) <= MOST_SCORES:

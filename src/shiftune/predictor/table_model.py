@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from shiftune.errors import DataError, DataWarning
+from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.predictor.conformal import SiteScores, class_sets, interval_around
 from shiftune.ratio.drift import ColumnSummaries
 from shiftune.tables import Schema
 from shiftune.tables.new_rows import Finding, NewRows
@@ -44,6 +45,8 @@ class TableModel:
         Columns that are copied to the predictions.
     label : str
         Name of what is predicted.
+    scores : SiteScores
+        At sites that the models had not seen.
     """
 
     predictor: Any
@@ -51,6 +54,7 @@ class TableModel:
     target: ColumnSummaries
     identifiers: list[str]
     label: str
+    scores: SiteScores
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -74,6 +78,18 @@ class TableModel:
     def predict_proba(self, table: pd.DataFrame) -> NDArray[np.float64]:
         """Predict probabilities of shape (n, C), in the order of `classes_`."""
         return prediction_of(self.predictor, self._read(table), "predict_proba")
+
+    def predict_interval(self, table: pd.DataFrame, level: float = 0.9) -> NDArray[np.float64]:
+        """Predict intervals of values that hold at a new site, shape (n, 2); see `SiteScores`."""
+        if hasattr(self, "predict_proba"):
+            raise SettingsError("this model predicts classes; predict_set gives sets of them")
+        return interval_around(self.predict(table), self.scores.quantile(level))
+
+    def predict_set(self, table: pd.DataFrame, level: float = 0.9) -> NDArray[np.bool_]:
+        """Predict sets of classes that hold at a new site, shape (n, C); see `SiteScores`."""
+        if not hasattr(self, "predict_proba"):
+            raise SettingsError("this model predicts values; predict_interval gives intervals")
+        return class_sets(self.predict_proba(table), self.scores.quantile(level))
 
     def findings(self, table: pd.DataFrame) -> list[Finding]:
         """Return what cannot be read in a table, or differs much from the training rows."""
@@ -138,11 +154,20 @@ def prediction_of(predictor: Any, X: pd.DataFrame, method: str) -> NDArray[Any]:
     return np.empty((0, len(classes))) if method == "predict_proba" else np.asarray(classes[:0])
 
 
-def prediction_columns(predictor: Any, X: pd.DataFrame) -> pd.DataFrame:
-    """Return predictions, and probabilities of classes, as columns."""
+def prediction_columns(predictor: Any, X: pd.DataFrame, q: float | None = None) -> pd.DataFrame:
+    """Return predictions, and probabilities of classes, as columns.
+
+    With a quantile of `SiteScores` also low and high, or the set of classes.
+    """
     found = {"prediction": prediction_of(predictor, X, "predict")}
-    if hasattr(predictor, "predict_proba"):
-        shares = prediction_of(predictor, X, "predict_proba")
-        for label, share in zip(predictor.classes_, shares.T, strict=True):
-            found[f"probability_{label}"] = share
+    if not hasattr(predictor, "predict_proba"):
+        if q is not None:
+            found["low"], found["high"] = interval_around(found["prediction"], q).T
+        return pd.DataFrame(found)
+    shares, classes = prediction_of(predictor, X, "predict_proba"), predictor.classes_
+    for label, share in zip(classes, shares.T, strict=True):
+        found[f"probability_{label}"] = share
+    if q is not None:
+        sets = [";".join(map(str, classes[own])) for own in class_sets(shares, q)]
+        found["set"] = np.array(sets, dtype=object)
     return pd.DataFrame(found)

@@ -18,6 +18,7 @@ from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.names import Task
+from shiftune.predictor.conformal import class_sets, interval_around
 from shiftune.predictor.ensemble import ensemble_of
 from shiftune.problem import pooled
 from shiftune.risk.by_name import MethodRisk
@@ -214,6 +215,25 @@ class FittedSearch(RefittedModel):
             The search itself stays as it is; labels that it had count as well.
         """
         return update(self._result(), self.predictor_, X, y)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+        """Predict intervals of values that hold at a new site, shape (n, 2).
+
+        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
+        """
+        if self._result().context.data.classes is not None:
+            raise SettingsError("this search predicts classes; predict_set gives sets of them")
+        return interval_around(self.predict(X), self.result_.site_scores.quantile(level))
+
+    def predict_set(self, X: Any, level: float = 0.9) -> NDArray[np.bool_]:
+        """Predict sets of classes that hold at a new site, shape (n, C).
+
+        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
+        """
+        if self._result().context.data.classes is None:
+            raise SettingsError("this search predicts values; predict_interval gives intervals")
+        q = self.result_.site_scores.quantile(level)
+        return class_sets(self.predict_proba(X), q)
 
     def label_worth(
         self, counts: int | Sequence[int] | None = None, *, level: float = 0.95

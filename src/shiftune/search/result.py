@@ -21,6 +21,7 @@ from shiftune.metrics.new_site import NewSite
 from shiftune.metrics.predictions import SitePredictions
 from shiftune.metrics.tables import MetricTables, metric_tables
 from shiftune.predictor.choice import Choice
+from shiftune.predictor.conformal import SiteScores
 from shiftune.problem import ShiftProblem
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
@@ -39,6 +40,7 @@ from shiftune.search.records import (
     finished_trials,
     model_name,
 )
+from shiftune.search.site_scores import site_scores
 from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.unused_families import notes_on_unused
@@ -148,6 +150,11 @@ class SearchResult:
         if few is None or updater.obstacle:
             return None
         return updater.updated(None, few, updater.answers.known[-len(few) :])
+
+    @cached_property
+    def site_scores(self) -> SiteScores:
+        """Scores of what is handed over at sites that its models had not seen."""
+        return site_scores(self, 0 if self.updated is None else self.updated.labels_)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
