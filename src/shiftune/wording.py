@@ -94,6 +94,16 @@ def loss_in_words(name: str) -> str:
     return known.get(name, name.replace("_", " "))
 
 
+def metric_in_words(name: str) -> str:
+    """Name a metric in a table.
+
+    >>> metric_in_words("auc"), metric_in_words("o_e"), metric_in_words("sensitivity@0.2")
+    ('AUC', 'O:E', 'sensitivity at 0.2')
+    """
+    known = {"auc": "AUC", "o_e": "O:E", "rmse": "RMSE", "mae": "MAE", "r2": "R2", "f1": "F1"}
+    return known.get(name, name.replace("_", " ").replace("@", " at "))
+
+
 def percent(share: float) -> str:
     """Write a share.
 

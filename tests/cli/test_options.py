@@ -35,6 +35,7 @@ OTHERS = {
     "risk": "naive",
     "ratio": "auto",
     "final": "best",
+    "metric": ["auc", "brier"],
     "fast": True,
     "seed": 3,
 }

@@ -361,11 +361,15 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     journal = (out / "study.journal").read_bytes()
     assert mean["final"] == "ensemble"
     assert len(mean["members"]) > 1
-    tune("visits.csv", "--out", "run", "--final", "best", **options)
+    asked = ("--final", "best", "--metric", "coverage@0.3", "--metric", "mae")
+    shown = tune("visits.csv", "--out", "run", *asked, **options).output
+    assert "coverage at 0.3" in shown
     best = read(out / "best.json")
     assert (best["final"], len(best["members"])) == ("best", 1)
+    assert [row["metric"] for row in best["metrics"]] == ["coverage@0.3", "mae"]
+    assert {row["site"] for row in best["site_metrics"]} == {row["site"] for row in best["sources"]}
     assert type(load_model(out / "model.skops").predictor).__name__ == "Pipeline"
-    output = tune("visits.csv", "--out", "run", "--final", "best", **options).output
+    output = tune("visits.csv", "--out", "run", *asked, **options).output
     assert "already has 6" in output
     run("report", "run")
     assert read(out / "best.json") == best

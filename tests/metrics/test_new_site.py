@@ -65,6 +65,23 @@ def test_coverage_of_binormal_areas():
     assert np.mean(covered) >= 0.9 - 3 * np.sqrt(0.09 / draws)
 
 
+def test_rows_that_belong_together_count_once(rng):
+    """Every row is there twice: the same errors of the sites, and no narrower interval."""
+    given = of_classes(rng, (150, 160, 170))
+    doubled = SitePredictions(
+        given.names,
+        *([np.repeat(own, 2, axis=0) for own in each] for each in (given.y, given.p, given.X)),
+        classes=CLASSES,
+        groups=[np.repeat(np.arange(len(own)), 2) for own in given.y],
+    )
+    metric = METRICS["auc"]
+    one, two = (at_target(each).estimate(metric) for each in (given, doubled))
+    assert one.value == pytest.approx(two.value, abs=0.01)
+    assert two.high - two.low > 0.95 * (one.high - one.low)
+    errors = [[site.stderr for site in found.sites] for found in (one, two)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.01)
+
+
 def test_sites_without_a_value_are_named(rng):
     given = of_classes(rng, (80, 60, 90, 4))
     given.y[1][:] = 0

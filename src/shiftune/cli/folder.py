@@ -112,14 +112,16 @@ class ResultFolder:
         where = str(self.path / SETTINGS)
         return TuneOptions.from_saved(table, self.settings()["options"], where)
 
-    def complete(self, trials: int, final: str | None) -> dict[str, Any] | None:
+    def complete(self, trials: int, asked: dict[str, Any]) -> dict[str, Any] | None:
         """Return the content of `BEST` if it is the result of so many trials, and complete.
 
         `BEST` is removed before any other file is written, and comes back last: where it is, the
         others belong to it.
         """
         best = self.best()
-        if best is None or best["trials"] < trials or best["final"] != final:
+        if best is None or best["trials"] < trials:
+            return None
+        if any(best.get(name) != value for name, value in asked.items()):
             return None
         files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
         return best if all((self.path / name).exists() for name in files) else None
@@ -169,7 +171,7 @@ class ResultFolder:
             "task": done.table.problem.task,
             "loss": search.loss_.name,
             "fast": done.options.fast,
-            "final": done.options.final,
+            **done.options.of_result(),
             "trials": len(finished_trials(search.study_)),
             "best_trial": search.best_index_,
             "params": search.best_params_,
@@ -177,6 +179,8 @@ class ResultFolder:
             "ensemble_gain": None if gain is None else estimate_record(gain),
             "risk": risk_record(search.risk_),
             "sources": records(sources),
+            "metrics": records(search.metrics_),
+            "site_metrics": records(search.site_metrics_),
             "target_labels_used": int(done.table.target_labelled.sum()),
             "label_worth": None if worth is None else records(worth),
             "update_obstacle": search.result_.updater.obstacle,

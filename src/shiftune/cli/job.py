@@ -74,6 +74,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         risk=options.risk,
         ratio=options.ratio,
         final=options.final,
+        metrics=options.metric or None,
         n_trials=options.trials,
         n_jobs=options.jobs,
         storage=storage,

@@ -76,6 +76,10 @@ def _space_entries(path: Path) -> dict[str, Any]:
     return read_entries(path)
 
 
+def _metrics_with(incomplete: str) -> list[str]:
+    return [name for name in names.METRICS if name.startswith(incomplete)]
+
+
 # "oracle" needs labels of the target that are kept aside, which only Python code can do.
 RISKS = tuple(name for name in names.RISKS if name != "oracle")
 
@@ -286,6 +290,18 @@ class TuneOptions:
         ),
         Role.RESULT,
     ] = None
+    metric: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="Metric to estimate beside the loss, such as auc, o_e, sensitivity@0.2, rmse, or "
+            "a scorer of scikit-learn. Can be repeated. Default: a set for the label.",
+            autocompletion=_metrics_with,
+            rich_help_panel=SEARCHING,
+            show_default=False,
+        ),
+        Role.RESULT,
+    ] = field(default_factory=list)
     fast: Annotated[
         bool,
         typer.Option(
@@ -305,9 +321,13 @@ class TuneOptions:
         found = {k: v for role in roles for k, v in values_of(self, role).items()}
         return {k: sorted(v) if isinstance(v, list) else v for k, v in found.items()}
 
+    def of_result(self) -> dict[str, Any]:
+        """Return the saved settings of what is made of the trials."""
+        return {name: self.saved()[name] for name in named(type(self), Role.RESULT)}
+
     def compared(self) -> dict[str, Any]:
         """Return the saved settings that all runs in a folder must have in common."""
-        ours = named(type(self), Role.RESULT)
+        ours = self.of_result()
         return {name: value for name, value in self.saved().items() if name not in ours}
 
     @classmethod

@@ -43,7 +43,8 @@ def reopened(folder: ResultFolder, moved: Path | None) -> TuneJob:
 def completed(folder: ResultFolder) -> dict[str, Any]:
     """Return the content of best.json, if it is the result of all trials in the folder."""
     settings = folder.settings()
-    best = folder.complete(folder.finished(), settings["options"].get("final"))
+    asked = folder.options(Path(settings["file"])).of_result()
+    best = folder.complete(folder.finished(), asked)
     if best is None:
         raise StorageError(
             f"{folder.path} is not finished; run this first: {settings['runs'][-1]['command']}"

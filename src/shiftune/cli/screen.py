@@ -24,6 +24,7 @@ from shiftune.wording import (
     listed,
     loss_in_words,
     lower_by,
+    metric_in_words,
     number,
     percent,
     written_like,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 # Longer lists are cut off.
 MOST_COLUMNS = 25
 MOST_SITES = 40
+MOST_METRICS = 6
 COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
@@ -197,6 +199,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     )
     console.print()
     console.print(grid)
+    _show_metrics(console, best)
     _show_members(console, best)
     console.print()
     console.print(
@@ -228,6 +231,26 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(f"In {folder}: {', '.join(there)}")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code; load it only if you trust its origin")
+
+
+def _show_metrics(console: Console, best: dict[str, Any]) -> None:
+    """Show metrics at the target, and the lowest and highest of the sources."""
+    grid = grid_of(
+        (f"at {best['target']}", "left"),
+        ("estimate", "right"),
+        ("95 % interval", "left"),
+        ("sources", "left"),
+    )
+    for row in best["metrics"][:MOST_METRICS]:
+        if row["estimate"] is None:
+            grid.add_row(metric_in_words(row["metric"]), "?", row["note"], "")
+            continue
+        ends = row["estimate"], row["low"], row["high"], row["lowest"], row["highest"]
+        value, low, high, lowest, highest = figures(*ends)
+        of_sites = f"{lowest} ({row['lowest_site']}) to {highest} ({row['highest_site']})"
+        grid.add_row(metric_in_words(row["metric"]), value, f"{low} to {high}", of_sites)
+    console.print()
+    console.print(grid)
 
 
 def _show_members(console: Console, best: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ NAMES = "\n\n".join(
         ("Density ratios", names.RATIOS),
         ("Losses for classes", names.LOSSES_OF["classification"]),
         ("Losses for quantities", names.LOSSES_OF["regression"]),
+        ("Metrics", names.METRICS),
     )
 )
 
@@ -57,7 +58,7 @@ def tune(options: TuneOptions) -> None:
     folder = ResultFolder(options.out or _default_folder(options))
     job = prepare_job(options, folder.journal)
     new = folder.check(job)
-    best = None if new else folder.complete(options.trials, job.options.final)
+    best = None if new else folder.complete(options.trials, job.options.of_result())
     console = screen(silent=options.as_json)
     show_table(console, options.data, job.table, job.table.notes, label=options.label)
     if best is not None:

@@ -28,6 +28,7 @@ from shiftune.metrics.per_site import SiteMetric, at_site
 from shiftune.metrics.predictions import SitePredictions
 from shiftune.metrics.scales import SCALES
 from shiftune.risk import RegressionAdjusted
+from shiftune.risk.grouped import by_group
 from shiftune.risk.result import Estimate
 from shiftune.wording import count, listed
 
@@ -94,8 +95,10 @@ class NewSite:
         given = self.predictions
         if reason := given.obstacle(metric):
             return NewSiteMetric(metric, np.nan, np.nan, np.nan, (), reason)
-        each = zip(given.names, given.y, given.p, strict=True)
-        sites = tuple(at_site(metric, name, y, p) for name, y, p in each)
+        sites = tuple(
+            at_site(metric, name, y, p, None if given.groups is None else given.groups[j])
+            for j, (name, y, p) in enumerate(zip(given.names, given.y, given.p, strict=True))
+        )
         note = _about_missing(sites)
         used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
         if len(used) < FEWEST_SITES:
@@ -115,6 +118,8 @@ class NewSite:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             risk = self._estimator(tuple(used)).estimate(rows, names=[s.site for s in sites])
+        if self.predictions.groups is not None:
+            risk = by_group(risk, [self.predictions.groups[j] for j in used])
         return Estimate(risk.value, risk.variance, risk.dof)
 
     def _estimator(self, used: tuple[int, ...]) -> RegressionAdjusted:
@@ -134,14 +139,14 @@ def values_of_rows(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
     for site, value, kept in zip(sites, values, inside, strict=True):
         moved = scale.slope(kept) * site.influence
         if value != kept:  # no row differs from the others, but half a row more would
-            moved = np.sqrt(AT_THE_BOUND * site.n) * _alternating(site.n)
+            moved = np.sqrt(AT_THE_BOUND * site.n) * _halves(site.n)
         found.append(np.asarray(scale.to(kept) + moved))
     return found
 
 
-def _alternating(n: int) -> Floats:
-    """Return +1 and -1 in turn, centred, with a mean square of 1."""
-    signs = np.where(np.arange(n) % 2, -1.0, 1.0)
+def _halves(n: int) -> Floats:
+    """Return +1 for the first half and -1 for the second, centred, with a mean square of 1."""
+    signs = np.where(np.arange(n) < n / 2, 1.0, -1.0)
     return np.asarray((signs - signs.mean()) / signs.std())
 
 

@@ -31,6 +31,7 @@ class SiteMetric:
     resolution : float
         Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
     note : str
+    groups : array of shape (n,), or None where rows are independent
     """
 
     site: str
@@ -39,14 +40,26 @@ class SiteMetric:
     influence: Floats
     resolution: float = 0.0
     note: str = ""
+    groups: NDArray[np.intp] | None = None
 
     @property
     def stderr(self) -> float:
-        """Standard error, by the influence of the rows."""
-        return float(np.sqrt(np.sum(self.influence**2) / (self.n * max(self.n - 1, 1))))
+        """Standard error, by the influence of the rows, or of groups of them."""
+        parts = self.influence
+        if self.groups is not None:
+            codes = np.unique(self.groups, return_inverse=True)[1]
+            parts = np.bincount(codes, parts).astype(float)
+        unbiased = len(parts) / max(len(parts) - 1, 1)
+        return float(np.sqrt(unbiased * np.sum(parts**2)) / self.n)
 
 
-def at_site(metric: Metric, site: str, y: NDArray[Any], p: Floats) -> SiteMetric:
+def at_site(
+    metric: Metric,
+    site: str,
+    y: NDArray[Any],
+    p: Floats,
+    groups: NDArray[np.intp] | None = None,
+) -> SiteMetric:
     """Compute a metric at a site, if its rows allow that."""
     n, counts = len(y), np.zeros(0, dtype=np.intp)
     if metric.task == "classification":
@@ -59,7 +72,7 @@ def at_site(metric: Metric, site: str, y: NDArray[Any], p: Floats) -> SiteMetric
     if not (np.isfinite(value) and np.isfinite(influence).all()):
         return SiteMetric(site, n, np.nan, nothing, note="not defined there")
     counted = n if metric.counted is None else metric.counted(y, p)
-    return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0))
+    return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0), groups=groups)
 
 
 def _too_few(metric: Metric, n: int, counts: NDArray[np.intp]) -> str:

@@ -35,6 +35,8 @@ class SitePredictions:
         Whether `p` are shares of votes instead of probabilities.
     unseen : bool
         Whether the models have not seen the sites that they predict.
+    groups : k arrays of shape (n_j,), or None where rows are independent
+        Codes of rows that belong together.
     """
 
     names: tuple[str, ...]
@@ -44,6 +46,7 @@ class SitePredictions:
     classes: NDArray[Any] | None = None
     votes: bool = False
     unseen: bool = True
+    groups: Sequence[NDArray[np.intp]] | None = None
 
     @classmethod
     def of(cls, answers: Answers, data: StudyData, loss: Loss) -> SitePredictions:
@@ -66,6 +69,7 @@ class SitePredictions:
             data.classes,
             votes=data.classes is not None and loss.needs == "predict",
             unseen=answers.unseen_share > 0,
+            groups=None if data.groups is None else data.groups[: len(names)],
         )
 
     @property
