@@ -138,7 +138,7 @@ def test_missing_ids():
     p = problem(df)
     assert "3 labelled row(s) without a group id: each is a group of its own" in p.notes
     assert len(np.unique(p.sources[0].groups)) == 9 + 3
-    with pytest.raises(DataError, match="the group is empty in all rows"):
+    with pytest.raises(DataError, match="the ids of groups, 'patient', are empty in all rows"):
         problem(df.assign(patient=None))
 
 

@@ -416,8 +416,10 @@ def test_share_of_labels_has_the_least_variance():
     one_row = float(np.mean(risk.divergences))
     for m in (1, 10, 1000):
         by_variance = risk.variance / (risk.variance + one_row / m)
-        assert share_of_labels(m, risk) == pytest.approx(min(by_variance, m / (m + 10)))
-    shares = [share_of_labels(m, risk) for m in range(1, 300)]
+        assert share_of_labels(m, one_row, risk.variance) == pytest.approx(
+            min(by_variance, m / (m + 10))
+        )
+    shares = [share_of_labels(m, one_row, risk.variance) for m in range(1, 300)]
     assert np.all(np.diff(shares) > 0)
 
 

@@ -41,3 +41,16 @@ def test_labels_update_it(fitted):
     updated = fitted.update(X, X[:, 0])
     assert updated.risk_.units.tolist() == [3.0] * 4 + [10.0]
     assert np.isfinite(updated.gain_.interval()).all()
+    with pytest.warns(DataWarning, match="10 labels of 'target' are of 2 groups, and show little"):
+        of_two = fitted.update(X, X[:, 0], group=["u"] * 5 + ["v"] * 5)
+    assert of_two.risk_.units[-1] == 2
+    share, share_of_two = (each.lam[-1] * each.n[-1] for each in (updated.risk_, of_two.risk_))
+    assert share_of_two < share
+
+
+def test_the_worth_of_labels_is_that_of_random_rows(fitted):
+    """Random rows are of many groups; the narrower interval does not suffer from the sources'."""
+    updater = fitted.result_.updater
+    losses = updater.effects.source_losses(0)
+    assert updater.one_row(losses) < np.average(updater.estimate(losses).divergences)
+    assert fitted.label_worth(10)["half_width"].is_monotonic_decreasing

@@ -108,7 +108,8 @@ def first_in_words(record: Mapping[str, Any]) -> str:
     own = first["mean_loss"]
     text = f"{_interval(first)}; mean at the labelled rows {_interval(own)}: "
     if first["agrees"] is None:
-        return text + "a single label cannot confirm it"
+        one = "a single label" if record["labels"] == 1 else "labels of a single group"
+        return f"{text}{one} cannot confirm it"
     if first["agrees"]:
         return text + "the labels agree with it"
     lower = own["value"] < first["value"]

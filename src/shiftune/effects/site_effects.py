@@ -17,6 +17,7 @@ from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
 from shiftune.evaluate.losses import Loss
 from shiftune.problem.site import Features, stacked
+from shiftune.ratio.guard import effective_rows
 from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
@@ -169,21 +170,33 @@ class SiteEffects:
             return [losses(source.y, source.scaled) for source in self.sources]
         return played_losses(self.sources, labels, spread, losses, self.seed)
 
-    def update(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Update:
-        """Return the effect of a site from some labelled rows, and losses that judge it."""
+    def update(
+        self,
+        X: Features,
+        answers: NDArray[Any],
+        y: NDArray[Any],
+        groups: NDArray[np.intp] | None = None,
+    ) -> Update:
+        """Return the effect of a site from some labelled rows, and losses that judge it.
+
+        Rows of a group are left out together where a row is judged by the effect that the others
+        show, and count as one label where the number of labels decides how far they are trusted.
+        """
         role, rows = self.role(X, answers, y), np.arange(len(y))
-        spread, limits = self.spread(len(y)), self.limits
+        group = rows if groups is None else np.unique(groups, return_inverse=True)[1]
+        labels = round(float(effective_rows(np.bincount(group).astype(float))[0]))
+        spread, limits = self.spread(labels), self.limits
         if limits is not None:  # what the site's own labels show is possible
             limits = min(limits[0], float(np.min(y))), max(limits[1], float(np.max(y)))
         losses = partial(self.row_losses, limits=limits)
         own = np.empty(len(y))
-        for fold in range(min(len(y), MOST_FOLDS)):
-            left_out = rows % MOST_FOLDS == fold
+        for fold in range(min(group.max() + 1, MOST_FOLDS)):
+            left_out = group % MOST_FOLDS == fold
             own[left_out] = role.losses(rows[~left_out], rows[left_out], spread, losses)
         effect, known = role.effect(rows, spread), role.known(rows, spread)
         deviation = posterior_deviation(*known, effect)
         before = self.row_losses(y, role.scaled)
-        return Update(spread, effect, deviation, limits, own, before, self.source_losses(len(y)))
+        return Update(spread, effect, deviation, limits, own, before, self.source_losses(labels))
 
 
 def _centre(residuals: Floats, noise: float) -> float:

@@ -51,7 +51,10 @@ def group_codes(
     }
     everyone = pd.concat([texts[site] for site in sorted(texts)], ignore_index=True)
     if everyone.isna().all():
-        raise DataError("the group is empty in all rows; name the column that has the ids")
+        name = next((ids.name for ids, _ in given.values() if hasattr(ids, "name")), "group")
+        raise DataError(
+            f"the ids of groups, {str(name)!r}, are empty in all rows; name the column with the ids"
+        )
     codes = pd.factorize(everyone, sort=True)[0].astype(np.intp)
     missing = codes < 0
     codes[missing] = codes.max() + 1 + np.arange(missing.sum())

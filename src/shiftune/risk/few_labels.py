@@ -101,18 +101,15 @@ def combined(risk: RiskEstimate, of_sources: RiskEstimate) -> RiskEstimate:
         distance = float(site.leverage.sum()) * np.copysign(np.sqrt(excess), apart)
         site = replace(site, extrapolation=np.append(site.extrapolation, distance))
     units = float(risk.units[-1])  # ten labels of three patients show no more than three
-    share = _share(units, one_row * units / m, of_sources.variance + excess)
+    share = share_of_labels(units, one_row * units / m, of_sources.variance + excess)
     return with_share(replace(risk, new_site=site), share)
 
 
-def share_of_labels(m: int, of_sources: RiskEstimate) -> float:
-    """Share that m labelled rows are expected to have, before they are there."""
-    one_row = float(np.average(of_sources.divergences, weights=of_sources.n))
-    return _share(m, one_row, of_sources.variance)
+def share_of_labels(m: float, one_row: float, of_sources: float) -> float:
+    """Share of m labelled rows by variances: of one row, and of the sources' estimate.
 
-
-def _share(m: float, one_row: float, of_sources: float) -> float:
-    """Share by variances; at most m / (m + 10), since few rows do not show their own variance."""
+    At most m / (m + 10), since few rows do not show their own variance.
+    """
     total = of_sources + one_row / m
     most = m / (m + PRIOR_ROWS)
     return min(of_sources / total, most) if total > 0 else most

@@ -196,7 +196,7 @@ class FittedSearch(RefittedModel):
             delta=delta,
         )
 
-    def update(self, X: Any, y: ArrayLike) -> Updated:
+    def update(self, X: Any, y: ArrayLike, *, group: ArrayLike | None = None) -> Updated:
         """Update the predictor by labels of some rows of the target, without a new search.
 
         The site's own effect is added to the answers of `predictor_`: as much of it as so many
@@ -207,6 +207,8 @@ class FittedSearch(RefittedModel):
         X : DataFrame or array of shape (m, d)
             Rows of the target.
         y : array of shape (m,)
+        group : array of shape (m,), optional
+            Ids of rows that belong together; see `ShiftProblem.from_frame`.
 
         Returns
         -------
@@ -214,7 +216,8 @@ class FittedSearch(RefittedModel):
             With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`, `effect_`.
             The search itself stays as it is; labels that it had count as well.
         """
-        return update(self._result(), self.predictor_, X, y)
+        codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
+        return update(self._result(), self.predictor_, X, y, codes)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Predict intervals of values that hold at a new site, shape (n, 2).

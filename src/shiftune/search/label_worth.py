@@ -60,7 +60,8 @@ def label_worth(
     before = updater.estimate(effects.source_losses(0))
     rows = []
     for m in sorted({0, *given.tolist()}):
-        risk = updater.estimate(effects.source_losses(m)) if m else before
+        losses = effects.source_losses(m)
+        risk = updater.estimate(losses) if m else before
         gain = before.minus(risk)
         low, high = gain.interval(level) if m else (0.0, 0.0)
         rows.append(
@@ -70,7 +71,7 @@ def label_worth(
                 "gain": gain.value,
                 "gain_low": low,
                 "gain_high": high,
-                "half_width": _half_width(risk, m, level),
+                "half_width": _half_width(risk, updater.one_row(losses), m, level),
             }
         )
     return pd.DataFrame(rows).set_index("labels")
@@ -105,11 +106,10 @@ def labels_for(
     return None
 
 
-def _half_width(risk: RiskEstimate, m: int, level: float) -> float:
+def _half_width(risk: RiskEstimate, one_row: float, m: int, level: float) -> float:
     """Half the interval with m labels, which take a share from the sources by their variance."""
     variance = risk.variance
     if m:
-        share = share_of_labels(m, risk)
-        one_row = float(np.average(risk.divergences, weights=risk.n))
+        share = share_of_labels(m, one_row, risk.variance)
         variance = (1 - share) ** 2 * variance + share**2 * one_row / m
     return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(variance))

@@ -158,18 +158,26 @@ class Updater:
         own_groups: NDArray[np.intp] | None = None,
     ) -> RiskEstimate:
         """Estimate the risk from losses of the sources, and of labelled rows of the target."""
-        names = [*self.names, self.result.target]
         losses = list(of_sources) if own is None else [*of_sources, own]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            risk = self.result.context.risk.estimate(losses, names=names[: len(losses)])
-        of_rows = [np.arange(n) for n in risk.n]
-        groups = self.result.context.data.groups or of_rows
-        last = of_rows[-1] if own_groups is None else own_groups
+        risk = self._by_row(losses)
+        alone = [np.arange(n) for n in risk.n]
+        groups = self.result.context.data.groups or alone
+        last = alone[-1] if own_groups is None else own_groups
         risk = by_group(risk, [*groups[: len(self.names)], last][: len(losses)])
         if own is not None:
             risk = combined(risk, self.estimate(of_sources))
         return risk.condensed()
+
+    def one_row(self, of_sources: Sequence[Floats]) -> float:
+        """Variance of the loss of a random row of the sources."""
+        risk = self._by_row(of_sources)
+        return float(np.average(risk.divergences, weights=risk.n))
+
+    def _by_row(self, losses: Sequence[Floats]) -> RiskEstimate:
+        names = [*self.names, self.result.target][: len(losses)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
+            return self.result.context.risk.estimate(losses, names=names)
 
     def updated(self, predictor: Any, few: Site, answers: NDArray[Any]) -> Updated:
         """Return a predictor, updated by labelled rows that it has answered.
@@ -177,7 +185,7 @@ class Updater:
         Without a predictor, only its risk is of use.
         """
         effects = self.effects
-        update = effects.update(few.X, answers, few.labels)
+        update = effects.update(few.X, answers, few.labels, few.groups)
         after = self.estimate(update.source_losses, update.own_losses, few.groups)
         before = self.estimate(effects.source_losses(0), update.own_losses_before, few.groups)
         return Updated(
@@ -198,11 +206,12 @@ def update(
 ) -> Updated:
     """Update a fitted predictor by labelled rows, in addition to those that the search had.
 
-    `groups` are the codes of the rows' groups in the target of the problem.
+    `groups` are the codes of the rows' groups, as the target of the problem has them.
     """
     few = _read(result.problem, X, y)
     few = Site(few.name, few.X, few.labels, few.rows, groups)
     _warn_of_odd_labels(result.problem, few)
+    _warn_of_few_groups(few)
     if result.problem.labelled_target is not None:
         few = _together(result.problem.labelled_target, few)
     return _updated(result, without_effect(predictor), few)
@@ -245,6 +254,17 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
         )
     assert read.labelled_target is not None  # it was given
     return read.labelled_target
+
+
+def _warn_of_few_groups(few: Site) -> None:
+    if few.groups is not None and len(np.unique(few.groups)) < len(few) / 2:
+        warnings.warn(
+            f"the {count(len(few), 'label')} of {few.name!r} are of "
+            f"{count(len(np.unique(few.groups)), 'group')}, and show little of the others; label "
+            "rows of more groups",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _in_another_order(one: pd.Index, other: pd.Index) -> bool:
