@@ -127,8 +127,11 @@ def test_labelled_rows_of_the_target_do_not_train_where_a_source_has_their_group
 
 def test_too_few_groups():
     p = problem(visits({"B": [5, 5], "C": [3] * 9}))
-    with pytest.raises(DataError, match=r"site 'B' has 2 group\(s\), too few to be split into 3"):
+    with pytest.raises(DataError, match="site 'B' has fewer than 3 groups, too few to be split"):
         p.split()
+    few = problem(visits({"B": [5], "C": [3] * 9, "D": [5]}))
+    with pytest.raises(DataError, match="sites 'B' and 'D' have fewer than 2 groups"):
+        few.split((0, 0.7, 0.3))
     assert len(p.split((0, 0.7, 0.3)).train) == 2
 
 
@@ -181,3 +184,12 @@ def test_arrays():
     assert [own.groups.tolist() for own in p.sources] == [ids[:12].tolist(), ids[12:].tolist()]
     with pytest.raises(SettingsError, match="24 rows and group 3"):
         ShiftProblem.from_arrays(X, y, site, X, group=[1, 2, 3])
+
+
+def test_groups_that_bind_a_site():
+    """All patients of B also have labels at the target, which evaluate: B could not train."""
+    df = visits({"B": [4] * 5, "C": [4] * 10})
+    df.loc[df["ward"] == "A", "patient"] = [f"B{number}" for number in range(5)]
+    df.loc[df["ward"] == "A", "ill"] = [0, 1, 0, 1, 0]
+    with pytest.raises(DataError, match="site 'B' cannot be split: its groups also occur at other"):
+        problem(df, target_labels="use").split((0, 0.7, 0.3), target_trains=False)

@@ -163,6 +163,23 @@ def test_labels_of_few_patients_have_a_smaller_share():
     assert same.divergences[-1] > 0  # losses without variance do not cancel within a patient
 
 
+def test_the_error_of_the_adjustment_does_not_grow():
+    """It depends on how much a row's loss varies, not on how many rows are alike."""
+    rng, k, groups = np.random.default_rng(8), 4, 20
+    X = [rng.normal(size=(M * groups, 1)) for _ in range(k)]
+    far = RegressionAdjusted().fit(rng.normal(2, 1, (200, 1)), X)
+    for own in grouped_losses(rng, k, groups, (3,)):
+        of_rows = far.estimate(list(own))
+        of_groups = by_group(of_rows, codes(k, groups))
+        besides = []
+        for risk in (of_rows, of_groups):
+            s = risk.new_site.leverage
+            sites = risk.between * (s @ s + s.sum() ** 2)
+            besides.append(risk.variance - risk.row_variance - sites)
+        assert besides[0] > 0
+        assert besides[1] == pytest.approx(besides[0], rel=1e-6)
+
+
 def test_other_rows():
     risk = estimate([np.ones(4)], method="naive")
     with pytest.raises(DataError, match=r"groups of \[3\] rows, but influence values of \[4\]"):

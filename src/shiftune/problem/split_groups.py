@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shiftune.errors import DataError
 from shiftune.problem.site import Site
+from shiftune.wording import listed
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -69,10 +70,8 @@ def parts_by_group(
         sizes.add(at_cells[g], chosen)
         for s, _ in at_sites[g]:
             empty[s].discard(chosen)
-    for each, asked, unfilled in zip(sites, of_site > 0, empty, strict=True):
-        if unfilled:
-            groups = len(np.unique(_codes(each)))
-            raise DataError(_about_few(each.name, groups, int(asked.sum())))
+    if any(empty):
+        raise DataError(_about_few(sites, [int(own.sum()) for own in of_site > 0], empty))
     return np.split(part[group], np.cumsum(n)[:-1])
 
 
@@ -125,17 +124,26 @@ def _codes(site: Site) -> Codes:
     return site.groups
 
 
-def _about_few(site: str, groups: int, parts: int) -> str:
-    if groups < parts:
+def _about_few(sites: Sequence[Site], parts: Sequence[int], empty: Sequence[set[int]]) -> str:
+    """Explain why some parts of some sites are empty."""
+    few = {
+        site.name: n
+        for site, n in zip(sites, parts, strict=True)
+        if len(np.unique(_codes(site))) < n
+    }
+    if few:
+        one = len(few) == 1
         return (
-            f"site {site!r} has {groups} group(s), too few to be split into {parts} parts without "
-            "dividing a group; leave the site out, join it with a similar one, or give it at least "
-            f"{parts} groups"
+            f"site{'' if one else 's'} {listed(few)} ha{'s' if one else 've'} fewer than "
+            f"{max(few.values())} groups, too few to be split without dividing a group; leave "
+            f"{'it' if one else 'them'} out, join {'it' if one else 'each'} with a similar site, "
+            "or add groups"
         )
+    bound = [site.name for site, parts in zip(sites, empty, strict=True) if parts]
     return (
-        f"site {site!r} cannot be split: its groups also occur at other sites, and need the same "
-        "part at all of them; if ids are numbered anew at every site, make them different: B-1 "
-        "instead of 1"
+        f"site {bound[0]!r} cannot be split: its groups also occur at other sites, and need the "
+        "same part at all of them; if ids are numbered anew at every site, make them different: "
+        "B-1 instead of 1"
     )
 
 

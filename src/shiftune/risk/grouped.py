@@ -61,9 +61,9 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
     def summed(rows: Floats) -> Floats:
         return np.asarray(np.bincount(place, rows, int(G.sum())) * np.repeat(np.sqrt(c), G))
 
-    site, k = risk.new_site, len(risk.n) - risk.labelled_target
     own = _own_effects(risk)
-    divergences = _divergences(risk, squares_by_source(own, risk.n), summed(own), G)
+    of_rows, of_groups = squares_by_source(own, risk.n), squares_by_source(summed(own), G)
+    divergences = _divergences(risk, of_rows, of_groups, G)
     found = replace(
         risk,
         divergences=divergences,
@@ -71,6 +71,7 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
         block_counts=G,
         units=effective_rows(np.bincount(place).astype(float), np.cumsum(G) - G),
     )
+    site, k = risk.new_site, len(risk.n) - risk.labelled_target
     if site is not None:
         counts = site.leverage != 0
         between = variance_between(
@@ -80,7 +81,10 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
             site.stretch,
             groups=G[:k][counts],
         )
-        site = replace(site, between=between, row_effects=summed(site.row_effects))
+        # The error of the adjustment is per variance of one row, which groups do not change.
+        before, after = (float(risk.n[:k] ** 2 @ each[:k]) for each in (of_rows, of_groups))
+        noise = site.noise * (before / after if after > 0 else 1.0)
+        site = replace(site, between=between, row_effects=summed(own), noise=noise)
     return found.with_variance(site)
 
 
@@ -94,12 +98,10 @@ def _own_effects(risk: RiskEstimate) -> Floats:
 
 
 def _divergences(
-    risk: RiskEstimate, of_rows: Floats, blocks: Floats, G: NDArray[np.intp]
+    risk: RiskEstimate, of_rows: Floats, of_groups: Floats, G: NDArray[np.intp]
 ) -> Floats:
     """Return the divergences times the sources' design effects, shape (k,)."""
-    design = np.divide(
-        squares_by_source(blocks, G), of_rows, out=np.ones(len(G)), where=of_rows > 0
-    )
+    design = np.divide(of_groups, of_rows, out=np.ones(len(G)), where=of_rows > 0)
     found = risk.divergences * design
     unknown = (G == 1) & (risk.n > 1)
     if unknown.any() and not unknown.all():
