@@ -90,3 +90,15 @@ def test_quantities(sites):
     search = ShiftSearch(Ridge(), space, n_trials=2, progress=False).fit(problem)
     assert list(search.metrics_.index) == ["rmse", "mae", "r2", "bias"]
     assert search.metrics_.loc["r2", "high"] < 1
+
+
+def test_curves_and_thresholds(search):
+    pytest.importorskip("plotly")
+    assert list(search.calibration_curve()) == ["observed", "low", "high"]
+    assert search.threshold_for(sensitivity=0.8).threshold < 1
+    figure = search.plot_calibration()
+    assert len(figure.data) == 4 + 3  # the sources, the band, the target, the diagonal
+    assert [each.name for each in search.plot_decision_curve().data][1:] == [
+        "predictions",
+        "act on all",
+    ]

@@ -7,7 +7,20 @@ they will not have seen the target; from them follows the metric at the target
 """
 
 from shiftune.metrics.by_name import METRICS, metric_named, metrics_for
+from shiftune.metrics.curves import calibration_curve, decision_curve
 from shiftune.metrics.metric import Metric
 from shiftune.metrics.tables import MetricTables, metric_tables
+from shiftune.metrics.thresholds import ChosenThreshold, threshold_for
 
-__all__ = ["METRICS", "Metric", "MetricTables", "metric_named", "metric_tables", "metrics_for"]
+__all__ = [
+    "METRICS",
+    "ChosenThreshold",
+    "Metric",
+    "MetricTables",
+    "calibration_curve",
+    "decision_curve",
+    "metric_named",
+    "metric_tables",
+    "metrics_for",
+    "threshold_for",
+]

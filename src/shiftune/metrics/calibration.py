@@ -51,17 +51,21 @@ def recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Float
     return np.full(design.shape[1], np.nan)
 
 
-def _recalibrated(name: str, slope: bool, better: float) -> Metric:
-    """Return intercept (slope 1) or slope of the labels on the log odds of the predictions."""
+def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
+    """Return a number of the labels' line on the log odds of the predictions.
+
+    `of` are its weights of intercept and slope; with one weight the slope is 1.
+    """
+    wanted = np.array(of)
 
     def parts(p: Floats) -> tuple[Floats, Floats]:
         odds = log_odds(p)
-        if slope:
-            return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
-        return np.ones((len(p), 1)), odds
+        if len(wanted) == 1:
+            return np.ones((len(p), 1)), odds
+        return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
 
     def value(y: Labels, p: Floats, w: Floats) -> float:
-        return float(recalibration(y, *parts(p), w)[-1])
+        return float(recalibration(y, *parts(p), w) @ wanted)
 
     def influence(y: Labels, p: Floats) -> Floats:
         design, offset = parts(p)
@@ -69,7 +73,7 @@ def _recalibrated(name: str, slope: bool, better: float) -> Metric:
         if np.isnan(q).any():
             return np.full(len(y), np.nan)
         H = (design * (q * (1 - q))[:, None]).T @ design / len(y)
-        return np.asarray(((y - q)[:, None] * design @ np.linalg.inv(H))[:, -1])
+        return np.asarray((y - q) * (design @ np.linalg.solve(H, wanted)))
 
     return Metric(
         name, value, "probabilities", better=better, two_classes=True, influence=influence
@@ -115,8 +119,8 @@ def _row_loss(name: str) -> Metric:
 
 BRIER = _row_loss("brier")
 LOG_LOSS = _row_loss("log_loss")
-CALIBRATION_IN_THE_LARGE = _recalibrated("calibration_in_the_large", slope=False, better=0.0)
-CALIBRATION_SLOPE = _recalibrated("calibration_slope", slope=True, better=1.0)
+CALIBRATION_IN_THE_LARGE = recalibrated("calibration_in_the_large", (1.0,), 0.0)
+CALIBRATION_SLOPE = recalibrated("calibration_slope", (0.0, 1.0), 1.0)
 OBSERVED_TO_EXPECTED = of_ratio("o_e", _both, "probabilities", scale="log", better=1.0)
 CALIBRATION_ERROR = Metric(
     "calibration_error",

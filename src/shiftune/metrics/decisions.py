@@ -46,16 +46,19 @@ def specificity(threshold: float = 0.5, name: str = "specificity") -> Metric:
     return of_ratio(name, parts, _needs(threshold), scale="logit")
 
 
-def net_benefit(threshold: float = 0.5, name: str = "net_benefit") -> Metric:
+def net_benefit(
+    threshold: float = 0.5, name: str = "net_benefit", *, cutoff: float | None = None
+) -> Metric:
     r"""True positives less :math:`t / (1 - t)` times false positives, per row.
 
-    Vickers and Elkin (2006): the threshold t is the risk at which one would just act.
+    Vickers and Elkin (2006): the threshold t is the risk at which one would just act. Predictions
+    of at least `cutoff` count as positive; by default of t.
     """
     _needs(threshold)
-    cost = threshold / (1 - threshold)
+    cost, least = threshold / (1 - threshold), threshold if cutoff is None else cutoff
 
     def rows(y: Labels, p: Floats) -> Floats:
-        return np.asarray(predicted(p, threshold) * np.where(y == 1, 1.0, -cost))
+        return np.asarray((p >= least) * np.where(y == 1, 1.0, -cost))
 
     return of_rows(name, rows, "probabilities", two_classes=True)
 

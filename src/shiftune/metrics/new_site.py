@@ -92,13 +92,9 @@ class NewSite:
 
     def estimate(self, metric: Metric) -> NewSiteMetric:
         """Estimate one metric."""
-        given = self.predictions
-        if reason := given.obstacle(metric):
+        if reason := self.predictions.obstacle(metric):
             return NewSiteMetric(metric, np.nan, np.nan, np.nan, (), reason)
-        sites = tuple(
-            at_site(metric, name, y, p, None if given.groups is None else given.groups[j])
-            for j, (name, y, p) in enumerate(zip(given.names, given.y, given.p, strict=True))
-        )
+        sites = self.at_sites(metric)
         note = _about_missing(sites)
         used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
         if len(used) < FEWEST_SITES:
@@ -109,6 +105,14 @@ class NewSite:
         low, high = scale.interval(*found.interval(self.level))
         value = float(scale.back(found.value))
         return NewSiteMetric(metric, value, low, high, sites, note)
+
+    def at_sites(self, metric: Metric) -> tuple[SiteMetric, ...]:
+        """Compute a metric at every source."""
+        given = self.predictions
+        return tuple(
+            at_site(metric, name, y, p, None if given.groups is None else given.groups[j])
+            for j, (name, y, p) in enumerate(zip(given.names, given.y, given.p, strict=True))
+        )
 
     def on_scale(
         self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]

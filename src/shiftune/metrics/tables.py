@@ -93,7 +93,7 @@ def _by_site(found: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
             "rows": site.n,
             "value": site.value,
             "stderr": site.stderr,
-            **dict(zip(("low", "high"), _own_interval(each.metric, site, level), strict=True)),
+            **dict(zip(("low", "high"), own_interval(each.metric, site, level), strict=True)),
             "note": site.note,
         }
         for each in found
@@ -103,7 +103,7 @@ def _by_site(found: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).set_index(["metric", "site"])
 
 
-def _own_interval(metric: Metric, site: SiteMetric, level: float) -> tuple[float, float]:
+def own_interval(metric: Metric, site: SiteMetric, level: float) -> tuple[float, float]:
     """Interval of a site's own metric, on the metric's scale, from Student's t."""
     scale = SCALES[metric.scale]
     inside = scale.inside(np.array([site.value]), np.array([site.resolution]))

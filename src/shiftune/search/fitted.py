@@ -17,6 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
+from shiftune.metrics.curves import calibration_curve, check_two_classes, decision_curve
+from shiftune.metrics.thresholds import ChosenThreshold, threshold_for
 from shiftune.names import Task
 from shiftune.predictor.conformal import class_sets, interval_around
 from shiftune.predictor.ensemble import ensemble_of
@@ -148,6 +150,29 @@ class FittedSearch(RefittedModel):
         """Metrics at every source; see `shiftune.metrics.metric_tables`."""
         return self._result().metrics.by_site.copy()
 
+    def calibration_curve(self, site: str | None = None) -> pd.DataFrame:
+        """Observed shares by predicted probability; see `shiftune.metrics.calibration_curve`."""
+        return calibration_curve(check_two_classes(self._result().new_site), site)
+
+    def decision_curve(self) -> pd.DataFrame:
+        """Net benefit by threshold; see `shiftune.metrics.decision_curve`."""
+        return decision_curve(check_two_classes(self._result().new_site))
+
+    def threshold_for(
+        self,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        net_benefit: float | None = None,
+    ) -> ChosenThreshold:
+        """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
+        return threshold_for(
+            check_two_classes(self._result().new_site),
+            sensitivity=sensitivity,
+            specificity=specificity,
+            net_benefit=net_benefit,
+        )
+
     def default_risk(self) -> RiskEstimate:
         """Estimate the target risk of the model with its default parameters.
 
@@ -272,6 +297,21 @@ class FittedSearch(RefittedModel):
         from shiftune.report.figures import forest
 
         return forest(self._result().risk, level)
+
+    def plot_calibration(self) -> Any:
+        """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
+        from shiftune.report.figures import calibration
+
+        sites = check_two_classes(self._result().new_site).predictions.names
+        return calibration(
+            self.calibration_curve(), {site: self.calibration_curve(site) for site in sites}
+        )
+
+    def plot_decision_curve(self) -> Any:
+        """Plot net benefit by threshold; see `shiftune.report.figures.decision`."""
+        from shiftune.report.figures import decision
+
+        return decision(self.decision_curve())
 
     def plot_weights(self) -> Any:
         """Plot the density ratios of every source; see `shiftune.report.figures.weights`."""
