@@ -48,12 +48,6 @@ def test_agreement_of_one(rng):
     assert agreement_check(risk).level == "caution"
 
 
-def test_two_sources_hardly_tell_how_far_a_third_may_differ(rng):
-    check = agreement_check(adjusted(rng, (1, 1)))
-    assert check.level == "caution"
-    assert "so few sites" in check.finding
-
-
 def test_labelled_rows_of_the_target_are_no_source(rng):
     risk = adjusted(rng, (1, 1, 1), own=[0.5, 2.0, 1.5, 0.2, 0.8])
     assert risk.labelled_target

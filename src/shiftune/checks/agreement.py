@@ -17,9 +17,6 @@ from shiftune.wording import percent
 # 327: 25 % is low, 50 % moderate, 75 % high.
 HIGH = 0.75
 
-# From two sites a variance between sites is a guess.
-FEWEST_SOURCES = 3
-
 NAME = "risks agree"
 
 
@@ -85,25 +82,16 @@ def _among_sources(risk: RiskEstimate) -> Check:
         "new_site_high": high,
     }
     if found.p_value >= SIGNIFICANT:
-        return _agreed(found, risk, figures)
+        return _agreed(found, figures)
     return _disagreed(found, risk, figures)
 
 
-def _agreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
+def _agreed(found: Heterogeneity, figures: dict[str, float]) -> Check:
     finding = (
         f"The {found.k} sources agree about the risk within sampling error "
-        f"({chance(found.p_value)})"
+        f"({chance(found.p_value)})."
     )
-    if risk.between is None or found.k >= FEWEST_SOURCES:
-        return Check(NAME, Level.OK, f"{finding}.", NOTHING_TO_DO, figures)
-    return Check(
-        NAME,
-        Level.CAUTION,
-        f"{finding}, but so few sites hardly show how much a new site may differ.",
-        "The true uncertainty may be larger than the interval. More sources, or a few target "
-        "labels, would show more.",
-        figures,
-    )
+    return Check(NAME, Level.OK, finding, NOTHING_TO_DO, figures)
 
 
 def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:

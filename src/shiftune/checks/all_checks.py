@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from shiftune.checks.agreement import agreement_check
 from shiftune.checks.check import NOTHING_TO_DO, Check, Checks
+from shiftune.checks.enough import enough_check
 from shiftune.checks.influence import influence_check
 from shiftune.checks.labels import labels_check
+from shiftune.checks.leakage import leakage_check
 from shiftune.checks.overlap import overlap_check
+from shiftune.checks.prevalence import prevalence_check
+from shiftune.checks.reach import reach_check
+from shiftune.checks.skill import skill_check
 from shiftune.errors import ProblemError
 from shiftune.level import Level
 from shiftune.problem import ShiftProblem, pooled
@@ -14,18 +19,27 @@ from shiftune.ratio.overlap import is_doubtful, uncovered_shares
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.result import SearchResult
 from shiftune.stability import LabelStability, label_stability
+from shiftune.stability.label_shift import label_shift
 
 
 def run_checks(result: SearchResult) -> Checks:
-    """Check the assumptions behind a result; they print as text.
+    """Check what can make a result worthless; the checks print as text.
 
+    - "better than a constant": has what is handed over any skill at sites it has not seen?
+    - "no column gives the label away": is one column alone nearly as good as the model?
     - "overlap": do the sources cover the target?
+    - "within reach": does the estimate depend on how it is continued beyond the sources?
+    - "frequency of the classes": would another frequency explain the target's rows?
+      (`shiftune.stability.label_shift`);
     - "same labels": is p(y|x) the same at all labelled sites?
       (`shiftune.stability.label_stability`; takes seconds);
     - "risks agree": do the sources agree about the chosen model's risk?
       (`shiftune.risk.heterogeneity_of`);
     - "no source decides alone": estimate and choice without each source
-      (`shiftune.risk.without_source`).
+      (`shiftune.risk.without_source`);
+    - "enough sites and rows": few sites, rare classes, one giant site, heavy tails.
+
+    `judgement` sums them up.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
@@ -34,17 +48,24 @@ def run_checks(result: SearchResult) -> Checks:
     few = problem.labelled_target
     return Checks(
         [
+            skill_check(result),
+            leakage_check(result),
             overlap_check(
                 risk,
                 _out_of_reach(problem, risk),
                 weighted=seen.used,
                 doubtful=list(seen.table.index[is_doubtful(seen.table)]),
             ),
+            reach_check(result),
+            *_prevalence(problem),
             labels_check(
-                _label_stability(problem, result.settings.random_state), few.name if few else ""
+                _label_stability(problem, result.settings.random_state),
+                few.name if few else "",
+                included=risk.between is not None,
             ),
             agreement_check(risk),
             influence_check(list(result.risks.values()), list(result.risks).index(result.chosen)),
+            enough_check(risk, result.context.data),
         ]
     )
 
@@ -54,6 +75,13 @@ def _out_of_reach(problem: ShiftProblem, risk: RiskEstimate) -> float:
     counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
     X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
     return float(uncovered_shares(problem.target.X, [X])[0])
+
+
+def _prevalence(problem: ShiftProblem) -> list[Check]:
+    """Return the check of the classes' frequencies, where there are classes."""
+    if problem.task == "regression" or len(problem.sources) < 2:
+        return []
+    return [prevalence_check(label_shift(problem.sources, problem.target.X))]
 
 
 def _label_stability(problem: ShiftProblem, random_state: int) -> LabelStability | None:

@@ -25,11 +25,14 @@ SMALL_GAIN = 0.01
 NAME = "same labels"
 
 
-def labels_check(found: LabelStability | None, target: str = "") -> Check:
+def labels_check(
+    found: LabelStability | None, target: str = "", *, included: bool = False
+) -> Check:
     """Check whether p(y|x) differs between the labelled sites.
 
     A caution: it does (5 % level) and a model that knows the site makes at least 1 % less squared
-    error (Brier score), or no site can be compared with others. A problem: at least 10 %.
+    error (Brier score), or no site can be compared with others. A problem: at least 10 %, and
+    the interval of the risk does not include differences between sites.
 
     Parameters
     ----------
@@ -37,6 +40,8 @@ def labels_check(found: LabelStability | None, target: str = "") -> Check:
         None where there are too few sites or rows for the test.
     target : str
         Its name, if some of its rows have labels and so it was compared with the sources.
+    included : bool
+        Whether the interval of the risk includes differences between sites.
     """
     if found is None or found.compared == 0:
         return _not_tested(found)
@@ -51,8 +56,9 @@ def labels_check(found: LabelStability | None, target: str = "") -> Check:
     }
     if found.p_value >= SIGNIFICANT or found.gain < SMALL_GAIN:
         return Check(NAME, Level.OK, _small(found, moved), NOTHING_TO_DO, figures)
-    level = Level.PROBLEM if found.gain >= LARGE_GAIN else Level.CAUTION
-    return Check(NAME, level, _large(found, moved), _advice(found, moved, target), figures)
+    level = Level.PROBLEM if found.gain >= LARGE_GAIN and not included else Level.CAUTION
+    advice = _advice(found, moved, target, included=included)
+    return Check(NAME, level, _large(found, moved), advice, figures)
 
 
 def _not_tested(found: LabelStability | None) -> Check:
@@ -102,7 +108,7 @@ def _large(found: LabelStability, moved: list[str]) -> str:
     return f"{finding}. Knowing the site would reduce the squared error by {percent(found.gain)}."
 
 
-def _advice(found: LabelStability, moved: list[str], target: str) -> str:
+def _advice(found: LabelStability, moved: list[str], target: str, *, included: bool) -> str:
     sources = [site for site in moved if site != target]
     without = ""
     # Only if most sites are alike: the search without the others then has enough sources.
@@ -114,10 +120,15 @@ def _advice(found: LabelStability, moved: list[str], target: str) -> str:
         if target
         else "; label some target rows and use them"
     )
+    interval = (
+        "the interval includes it, if the target differs as the sources do"
+        if included
+        else "its true risk can lie outside the interval"
+    )
     return (
-        f"The target {known}, and no correction repairs that: its true risk can lie outside the "
-        "interval. Look for the cause (how labels are made, instruments, a missing column) and "
-        f"add it as a column{without}{more}."
+        f"The target {known}, and no correction repairs that: {interval}. Look for the cause (how "
+        "labels are made, instruments, a missing column) and add it as a column"
+        f"{without}{more}."
     )
 
 

@@ -18,7 +18,7 @@ from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
 from shiftune.cli.option_fields import Role, named
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
-from shiftune.cli.records import estimate_record, records, risk_record
+from shiftune.cli.records import estimate_record, records, risk_record, verdict_record
 from shiftune.cli.stored_model import table_model
 from shiftune.errors import StorageError
 from shiftune.models import save_model
@@ -178,6 +178,7 @@ class ResultFolder:
             "members": records(search.members_),
             "ensemble_gain": None if gain is None else estimate_record(gain),
             "risk": risk_record(search.risk_),
+            "verdict": verdict_record(search.checks()),
             "sources": records(sources),
             "metrics": records(search.metrics_),
             "site_metrics": records(search.site_metrics_),

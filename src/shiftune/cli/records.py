@@ -6,9 +6,12 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from shiftune.checks import judgement
+
 if TYPE_CHECKING:
     import pandas as pd
 
+    from shiftune.checks import Checks
     from shiftune.risk.result import Estimate, RiskEstimate
     from shiftune.tables import SiteTable
 
@@ -45,6 +48,25 @@ def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
 def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
     """Return an estimated risk with its interval and method."""
     return estimate_record(risk, level) | {"method": risk.method, "fallback": risk.fallback}
+
+
+def verdict_record(checks: Checks) -> dict[str, Any]:
+    """Return the verdict on a result, and the checks that it follows from."""
+    found = judgement(checks)
+    return {
+        "trust": str(found.trust),
+        "reason": found.reason,
+        "checks": [
+            {
+                "name": check.name,
+                "level": str(check.level),
+                "finding": check.finding,
+                "advice": check.advice,
+                "figures": {name: _finite(value) for name, value in check.figures.items()},
+            }
+            for check in checks
+        ],
+    }
 
 
 def _finite(value: float) -> float | None:

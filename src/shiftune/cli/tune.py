@@ -111,6 +111,14 @@ def _show(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> None:
         }
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
+    from shiftune.checks import Trust
     from shiftune.cli.screen import screen, show_answer
+    from shiftune.cli.verdict_screen import show_verdict
 
-    show_answer(screen(), best, folder.path)
+    console = screen()
+    show_verdict(console, best["verdict"])
+    show_answer(console, best, folder.path)
+    if best["verdict"]["trust"] == Trust.DO_NOT_USE:
+        typer.echo(
+            f"Do not use this model at {best['target']}: {best['verdict']['reason']}", err=True
+        )

@@ -31,14 +31,12 @@ class Choice:
     weights : dict from trial number to weight
         The members, the heaviest first; weights add up to 1.
     risk : RiskEstimate
-        Of an ensemble, on sites that had no say in the choice of its members. Of a single trial
-        alike, if the comparison of ensembles prefers the same one; otherwise its own, the lowest
-        of many.
+        On sites that had no say in the choice of trials.
     gain : Estimate or None
         Risk of the best single trial less that of the ensemble, paired row by row, both judged on
         sites that had no say. None where no ensemble was tried.
     answers : Answers or None
-        On the validation rows; of an ensemble, by members that were chosen without the site.
+        On the validation rows, by trials that were chosen without the site.
     """
 
     weights: dict[int, float]
@@ -64,7 +62,7 @@ def choose(
     Parameters
     ----------
     alone : Choice
-        Of the best trial.
+        Of the best trial (`best_alone`).
     answers : answers of trials by their numbers
         Members are chosen among the best of them.
     data : StudyData
@@ -82,15 +80,12 @@ def choose(
         losses = nested.losses(candidates.y, loss, data.classes)
         return shared_alike(estimate(data.by_site(losses)), alone.risk)
 
-    nested, of_one = candidates.nested_answers(), candidates.nested_answers(1)
-    together, single = judged(nested), judged(of_one)
-    gain = single.minus(together)
+    nested = candidates.nested_answers()
+    together = judged(nested)
+    gain = judged(candidates.nested_answers(1)).minus(together)
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
-        same = candidates.members(candidates.weights(rounds=1)) == alone.weights
-        if not same:
-            return replace(alone, gain=gain)
-        return replace(alone, risk=single, gain=gain, answers=of_one)
+        return replace(alone, gain=gain)
     return Choice(candidates.members(weights), together, gain, nested)
 
 

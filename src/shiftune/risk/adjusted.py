@@ -185,6 +185,15 @@ class RegressionAdjusted(RiskEstimator):
             )
         return self._estimated(sample)
 
+    def adjusted_mean(self, losses: Floats, prior_r2: float) -> float:
+        """Return the estimate under another `prior_r2`; 0 is the mean over the sites."""
+        plain = np.repeat(self.shares_ / self.n_, self.n_)
+        if prior_r2 == 0 or not self.Z_.shape[1]:
+            return float(plain @ losses)
+        penalty = (1 - prior_r2) / prior_r2 * self.Z_.shape[1]
+        move, _ = adjustment(self.Z_, self.gaps_, self.shares_, penalty)
+        return float((plain + self.Z_ @ move) @ losses)
+
     def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
         """Mean of the risk and of the mean loss over the sites, without adjustment.
 

@@ -35,7 +35,7 @@ from shiftune.search.updating import Updated, update
 from shiftune.wording import count
 
 if TYPE_CHECKING:
-    from shiftune.checks import Checks
+    from shiftune.checks import Checks, Judgement
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
@@ -276,12 +276,21 @@ class FittedSearch(RefittedModel):
         return labels_for(self._result(), width=width, loss=loss, level=level)
 
     def checks(self) -> Checks:
-        """Check the assumptions behind the result; see `shiftune.checks.run_checks`.
+        """Check what can make the result worthless; see `shiftune.checks.run_checks`.
 
-        Overlap, whether p(y|x) differs between sites, whether the sources agree, and whether one of
-        them dominates. Takes seconds; ``print(search.checks())`` prints them as text.
+        Takes seconds; ``print(search.checks())`` prints them as text, `verdict_` sums them up.
         """
         return self._result().checks
+
+    @property
+    def verdict_(self) -> Judgement:
+        """Whether to use the result at the target: "trust", "with care" or "do not use", and why.
+
+        From `checks`; ``print(search.verdict_)`` prints it with the reason.
+        """
+        from shiftune.checks import judgement
+
+        return judgement(self._result().checks)
 
     # ---------------------------------------------------------------- pictures
 

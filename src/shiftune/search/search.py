@@ -21,6 +21,7 @@ from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.predictor.choice import Choice, choose
+from shiftune.predictor.single import best_alone
 from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
@@ -145,10 +146,12 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Risk of the best single trial less that of the ensemble, paired.
     risk_ : RiskEstimate
         Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
-        members. That of the winning trial alone (``final="best"``) is the lowest of many
-        estimates, so the true risk tends to be slightly higher.
+        members, and the best trial alone (``final="best"``) likewise: each site judges the trial
+        that the other sites would choose.
     metrics_, site_metrics_ : DataFrames
         Metrics of `predictor_` at the target, and at every source; computed when read.
+    verdict_ : Judgement
+        "trust", "with care" or "do not use", with the reason, from `checks`; computed when read.
     best_estimator_ : estimator
         Of the winning trial, refitted on all rows of all sources, when it is asked for.
     trials_ : DataFrame
@@ -390,11 +393,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         if best is None:
             raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
         context = self.context_
-        single = final_for(self) == "best"
-        answers = self._answers([best] if single else candidates(trials))
-        choice = Choice({best: 1.0}, risks[best], answers=answers.get(best))
-        if len(answers) > 1:
-            choice = choose(
-                choice, answers, context.data, self.loss_, context.risk, context.estimate
-            )
-        return choice
+        data, loss, answers = context.data, self.loss_, self._answers(candidates(trials))
+        alone = best_alone(best, risks, answers, data, loss, context.estimate, context.compared_by)
+        if final_for(self) == "best" or len(answers) < 2:
+            return alone
+        return choose(alone, answers, data, loss, context.risk, context.estimate)

@@ -57,6 +57,11 @@ class TrialContext:
         groups = self.data.groups
         return (risk if groups is None else by_group(risk, groups)).condensed()
 
+    def compared_by(self, risk: RiskEstimate, losses: Sequence[NDArray[np.float64]]) -> float:
+        """Return what is minimised: the risk, or what compares trials of several families."""
+        several = len(self.estimators) > 1
+        return self.risk.across_families(risk, losses) if several else risk.value
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -91,8 +96,7 @@ def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
         risk = context.estimate(losses.by_source)
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")
-        several = len(context.estimators) > 1
-        value = context.risk.across_families(risk, losses.by_source) if several else risk.value
+        value = context.compared_by(risk, losses.by_source)
         seconds = time.perf_counter() - start
         return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
     except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search

@@ -1,0 +1,49 @@
+"""Check that the classes are as frequent at the target as the model expects."""
+
+from __future__ import annotations
+
+from shiftune.checks.check import NOTHING_TO_DO, Check
+from shiftune.level import Level
+from shiftune.stability.label_shift import LabelShift
+from shiftune.wording import percent
+
+# Differences from the expected frequency, as far as the sources speak for them.
+SMALL, LARGE = 0.05, 0.1
+
+NAME = "frequency of the classes"
+
+
+def prevalence_check(found: LabelShift) -> Check:
+    """Check whether another frequency of the classes explains the target's rows.
+
+    Where rows of a class look alike at every site and only the classes' frequencies differ, the
+    model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
+    the frequency is likely to be 5 percentage points higher than expected, as far as the sources
+    speak for it. A problem: 10 points, and at worst outside the range of the sources.
+    """
+    apart = found.likely - found.expected
+    outside = not found.lowest <= found.mixed <= found.highest
+    numbers = {
+        "expected": found.expected,
+        "mixed": found.mixed,
+        "lowest": found.lowest,
+        "highest": found.highest,
+        "trust": found.trust,
+    }
+    about = (
+        f"The model expects {percent(found.expected)} of the target's rows to be {found.label!r}"
+    )
+    if apart < SMALL:
+        return Check(NAME, Level.OK, f"{about}; nothing contradicts it.", NOTHING_TO_DO, numbers)
+    finding = (
+        f"{about}, but it may be {percent(found.likely)}, or {percent(found.mixed)} if only the "
+        "classes' frequencies differ between sites, for which the sources speak (they have "
+        f"{percent(found.lowest)} to {percent(found.highest)})."
+    )
+    advice = (
+        f"Find out how frequent {found.label!r} is at the target. If it is not as expected, "
+        "probabilities and the estimated risk are wrong there; some ten labels (search.update) "
+        "correct the level."
+    )
+    level = Level.PROBLEM if apart >= LARGE and outside else Level.CAUTION
+    return Check(NAME, level, finding, advice, numbers)

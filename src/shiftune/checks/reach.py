@@ -1,0 +1,103 @@
+"""Check that the estimate does not depend on how it is continued beyond the sources."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, Check
+from shiftune.level import Level
+from shiftune.risk.adjusted import RegressionAdjusted
+from shiftune.rows.columns import kinds_of, number_columns
+from shiftune.search.result import SearchResult
+from shiftune.wording import figures, listed, percent
+
+Floats = NDArray[np.float64]
+
+# The sources' range of a column: the middle 98 % of their rows.
+TAIL = 0.01
+# Share of the target's rows outside of it.
+SOME_OUTSIDE, MANY_OUTSIDE = 0.1, 0.25
+# Width of the estimates without and with full adjustment, in half widths of the 90 % interval.
+SOME_APART, FAR_APART = 0.4, 0.6
+# Share of the losses' variance that columns are taken to explain in the full adjustment.
+FULL_R2 = 0.5
+HALF_WIDTH = 1.645
+
+NAME = "within reach"
+
+
+def reach_check(result: SearchResult) -> Check:
+    """Compare estimates that differ in how far they are continued beyond the sources.
+
+    Where the target lies at the edge of the sources or beyond, what happens there follows from
+    the adjustment alone, and the rows cannot tell a little of it from a lot. So the mean loss
+    without any adjustment is compared with that adjusted fully, without a cautious prior. A
+    problem: a quarter of the target's rows lie outside the sources' range in some column (that of
+    98 % of their rows), and the two are further apart than 0.6 half widths of the 90 % interval. A
+    caution: a tenth of the rows, and 0.4 half widths.
+    """
+    outside = outside_shares(result)
+    names = [name for name, share in outside.items() if share >= SOME_OUTSIDE]
+    most = max(outside.values(), default=0.0)
+    estimator, answers = result.context.risk, result.choice.answers
+    if not isinstance(estimator, RegressionAdjusted) or answers is None:
+        return _unlike(names, most)
+    data, risk = result.context.data, result.choice.risk
+    losses = answers.losses(np.concatenate(data.y_validation), result.loss, data.classes)
+    losses = losses[: len(estimator.Z_)]
+    ends = sorted(estimator.adjusted_mean(losses, r2) for r2 in (0.0, FULL_R2))
+    half = HALF_WIDTH * risk.stderr
+    apart = (ends[1] - ends[0]) / half if half > 0 else 0.0
+    numbers = {"outside": most, "apart": apart, "lowest": ends[0], "highest": ends[1]}
+    if most < SOME_OUTSIDE or apart < SOME_APART:
+        finding = "The estimate does not depend on how it is continued beyond the sources."
+        return Check(NAME, Level.OK, finding, NOTHING_TO_DO, numbers)
+    low, high = figures(*ends)
+    finding = (
+        f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
+        f"{listed(names, MOST_NAMES)}, and the estimate there depends on how it is continued: "
+        f"{low} or {high}, by a little or a lot of adjustment."
+    )
+    advice = (
+        "Both may be wrong by far where the loss bends outside the range. Add a source that has "
+        "such rows, or label some of the target's."
+    )
+    bad = most >= MANY_OUTSIDE and apart >= FAR_APART
+    return Check(NAME, Level.PROBLEM if bad else Level.CAUTION, finding, advice, numbers)
+
+
+def outside_shares(result: SearchResult) -> dict[str, float]:
+    """Share of the target's rows outside the sources' range, by column, the largest first."""
+    target, sources = result.problem.target.X, result.context.data.X_train
+    kinds = kinds_of([target, sources])
+    X, rows = number_columns(target, kinds), number_columns(sources, kinds)
+    names = [name for name, kind in kinds.items() if kind != "category"] or range(X.shape[1])
+    found = {str(name): _outside(own, x) for name, own, x in zip(names, X.T, rows.T, strict=True)}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _outside(target: Floats, sources: Floats) -> float:
+    """Share of the target's values outside the middle 98 % of the sources' values.
+
+    >>> _outside(np.array([50.0, 200.0]), np.arange(101.0))
+    0.5
+    """
+    known, seen = target[~np.isnan(target)], sources[~np.isnan(sources)]
+    if not len(known) or not len(seen):
+        return 0.0
+    low, high = np.quantile(seen, [TAIL, 1 - TAIL])
+    return float(np.sum((known < low) | (known > high)) / len(target))
+
+
+def _unlike(names: list[str], most: float) -> Check:
+    """Check the range alone, for estimates that are not adjusted."""
+    if most < MANY_OUTSIDE:
+        finding = "Most of the target's rows lie within the sources' range of every column."
+        return Check(NAME, Level.OK, finding, NOTHING_TO_DO, {"outside": most})
+    finding = (
+        f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
+        f"{listed(names, MOST_NAMES)}."
+    )
+    advice = "The estimate knows little of them. Add a source that has such rows, or label some."
+    return Check(NAME, Level.CAUTION, finding, advice, {"outside": most})

@@ -1,0 +1,204 @@
+"""Checks of what can make an answer worthless, through small searches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.checks import Trust
+from shiftune.checks.enough import enough_check
+from shiftune.checks.leakage import leakage_check
+from shiftune.checks.prevalence import prevalence_check
+from shiftune.checks.reach import reach_check
+from shiftune.checks.skill import skill_check
+from shiftune.evaluate.constant import constant_answers
+from shiftune.stability.label_shift import LabelShift, label_shift
+
+SITES = "TABCDEF"
+
+
+def table(rng, signal=1.0, classes=False, target=0.0, n=90):
+    """Seven sites with columns x and z, of which x matters; the target is T."""
+    frames = []
+    for name in SITES:
+        shift = target if name == "T" else rng.normal(0, 0.3)
+        x, z = rng.normal(shift, 1, n), rng.normal(0, 1, n)
+        y = signal * x + 0.3 * signal * x**2 + rng.normal(0, 1, n)
+        label = np.where(y > 0.5, "yes", "no") if classes else y
+        frames.append(pd.DataFrame({"site": name, "x": x, "z": z, "y": label}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def searched(frame, **settings):
+    problem = ShiftProblem.from_frame(
+        frame, site="site", label="y", target="T", target_labels="oracle"
+    )
+    if problem.task == "regression":
+        model, space = Ridge(), {"alpha": FloatDistribution(0.01, 1e3, log=True)}
+    else:
+        model, space = LogisticRegression(), {"C": FloatDistribution(0.01, 1e2, log=True)}
+    search = ShiftSearch(model, space, n_trials=3, sampler="random", progress=False, **settings)
+    return search.fit(problem)
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return searched(table(np.random.default_rng(0), signal=2.0, classes=True))
+
+
+def test_a_model_with_skill(sound):
+    check = skill_check(sound.result_)
+    assert check.level == "ok"
+    assert check.figures["gain_low"] > 0
+    assert check.figures["model"] == pytest.approx(
+        check.figures["constant"] - check.figures["gain"]
+    )
+
+
+def test_a_model_without_skill_is_not_to_be_used():
+    # Noise alone: the line adds variance, so a constant is better, by d / n on average.
+    searches = [searched(table(np.random.default_rng(i), signal=0.0, n=30)) for i in range(4)]
+    levels = [skill_check(search.result_).level for search in searches]
+    assert "ok" not in levels
+    assert "problem" in levels
+    bad = searches[levels.index("problem")]
+    assert bad.verdict_.trust is Trust.DO_NOT_USE
+    assert "no better than a constant" in str(bad.verdict_)
+
+
+def test_the_constant_of_a_site_is_learned_from_the_others(sound):
+    data = sound.result_.context.data
+    answers = constant_answers(data, sound.loss_)
+    own = data.validation_rows(["A"])
+    others = data.y_train[data.train_sites != "A"]
+    assert answers[own][:, 1] == pytest.approx(np.mean(others == "yes"))
+
+
+def test_no_column_leaks(sound):
+    assert leakage_check(sound.result_).level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("leak", "level"),
+    [
+        (lambda y, rng: (y == "yes") * 1.0, "problem"),
+        (lambda y, rng: (y == "yes") ^ (rng.random(len(y)) < 0.01), "caution"),
+    ],
+)
+def test_a_column_that_gives_the_label_away_is_named(leak, level):
+    rng = np.random.default_rng(1)
+    frame = table(rng, classes=True)
+    frame["outcome_code"] = leak(frame["y"].to_numpy(), rng)
+    check = leakage_check(searched(frame).result_)
+    assert check.level == level
+    assert "'outcome_code'" in check.finding
+
+
+def test_a_quantity_that_gives_the_label_away_is_named():
+    rng = np.random.default_rng(2)
+    frame = table(rng)
+    frame["copy"] = 3 * frame["y"] + rng.normal(0, 0.01, len(frame))
+    check = leakage_check(searched(frame).result_)
+    assert check.level == "problem"
+    assert "'copy'" in check.finding
+
+
+def test_a_target_within_reach(sound):
+    assert reach_check(sound.result_).level == "ok"
+
+
+@pytest.mark.filterwarnings("ignore:the target lies outside")
+def test_a_target_beyond_reach_is_announced():
+    search = searched(table(np.random.default_rng(3), target=3.0))
+    check = reach_check(search.result_)
+    assert check.level == "problem"
+    assert "'x'" in check.finding
+    assert "'z'" not in check.finding
+    assert search.verdict_.trust is Trust.DO_NOT_USE
+
+
+@pytest.mark.filterwarnings("ignore:the target lies outside")
+def test_a_column_beyond_reach_that_does_not_matter_is_no_problem():
+    frame = table(np.random.default_rng(4))
+    frame.loc[frame["site"] == "T", "z"] += 3.0  # the loss does not depend on z
+    assert reach_check(searched(frame).result_).level != "problem"
+
+
+def drawn(rng, share, n=300):
+    y = (rng.random(n) < share).astype(int)
+    return rng.normal(1.5 * y[:, None], 1, (n, 2)), y
+
+
+def problem_of(rng, shares, target):
+    frames = []
+    for name, share in zip("TABCDEF", [target, *shares], strict=True):
+        X, y = drawn(rng, share)
+        frames.append(pd.DataFrame({"site": name, "x": X[:, 0], "z": X[:, 1], "y": y}))
+    return ShiftProblem.from_frame(
+        pd.concat(frames, ignore_index=True), site="site", label="y", target="T",
+        target_labels="oracle",
+    )  # fmt: skip
+
+
+def test_other_frequencies_are_announced_where_the_sources_speak_for_them(rng):
+    problem = problem_of(rng, (0.05, 0.1, 0.2, 0.3, 0.35, 0.4), 0.8)
+    found = label_shift(problem.sources, problem.target.X)
+    assert found.label == "1"
+    assert found.expected < 0.7 < found.mixed < 0.9  # the truth is .8
+    assert found.trust > 0.5
+    check = prevalence_check(found)
+    assert check.level == "problem"
+    assert f"{100 * found.mixed:.0f} %" in check.finding
+
+
+def test_other_inputs_alone_are_no_other_frequencies(rng):
+    # p(y|x) is the same everywhere: the sources do not speak for other frequencies.
+    frames = []
+    for name, mean in zip("TABCDEF", (1.5, -0.5, -0.3, 0.0, 0.2, 0.4, 0.6), strict=True):
+        x = rng.normal(mean, 1, 300)
+        y = (rng.random(300) < 1 / (1 + np.exp(-x))).astype(int)
+        frames.append(pd.DataFrame({"site": name, "x": x, "y": y}))
+    problem = ShiftProblem.from_frame(
+        pd.concat(frames), site="site", label="y", target="T", target_labels="oracle"
+    )
+    found = label_shift(problem.sources, problem.target.X)
+    assert found.trust < 0.3
+    assert prevalence_check(found).level != "problem"
+
+
+def test_levels_of_the_frequency():
+    def level(expected, mixed, trust):
+        return prevalence_check(LabelShift("ill", expected, mixed, 0.1, 0.3, trust)).level
+
+    assert level(0.2, 0.8, 0.0) == "ok"
+    assert level(0.2, 0.35, 0.5) == "caution"
+    assert level(0.2, 0.8, 0.5) == "problem"
+    assert level(0.1, 0.29, 1.0) == "caution"  # the sources have seen such frequencies
+
+
+def test_rare_classes_few_sites_and_heavy_tails_are_mentioned(sound):
+    risk, data = sound.risk_, sound.result_.context.data
+    assert enough_check(risk, data).level == "ok"
+    rare = tuple(np.where(np.arange(len(y)) < 1, "yes", "no") for y in data.y_validation)
+    check = enough_check(risk, replace(data, y_validation=rare))
+    assert check.level == "caution"
+    assert "'yes' has only 6 rows" in check.finding
+    tail = np.full(len(risk.influence), 1e-6)
+    tail[0] = 1.0
+    assert "few large losses" in enough_check(replace(risk, influence=tail), data).finding
+    giant = np.where(np.arange(len(data.train_sites)) % 20 > 0, "A", data.train_sites)
+    assert "mostly one of that site" in enough_check(
+        risk, replace(data, train_sites=giant)
+    ).finding  # fmt: skip
+
+
+def test_verdict_of_a_sound_search(sound):
+    verdict = sound.verdict_
+    assert verdict.trust in (Trust.TRUST, Trust.WITH_CARE)
+    assert {check.level for check in verdict.reasons} <= {"caution"}
