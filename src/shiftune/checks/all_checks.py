@@ -18,8 +18,7 @@ from shiftune.problem import ShiftProblem, pooled
 from shiftune.ratio.overlap import is_doubtful, uncovered_shares
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.result import SearchResult
-from shiftune.stability import LabelStability, label_stability
-from shiftune.stability.label_shift import label_shift
+from shiftune.stability import LabelStability, label_shift, label_stability
 
 
 def run_checks(result: SearchResult) -> Checks:

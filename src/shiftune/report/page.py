@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from shiftune.atomic_write import atomic_write
-from shiftune.checks import Check
+from shiftune.checks import Check, judgement
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import TEMPLATES, charts_of, specification
@@ -112,6 +112,7 @@ def page(
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
             most_shifted=list(result.shifts.index[:3]),
             checks=checks,
+            verdict=judgement(checks),
             label_gain=_label_gain(result),
             settings={
                 **(_own_settings(result) if settings is None else settings),

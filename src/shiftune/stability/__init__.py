@@ -1,5 +1,6 @@
-"""Test whether the same inputs have the same labels at every site."""
+"""What sites have in common: p(y|x), or the frequencies of the classes."""
 
+from shiftune.stability.label_shift import LabelShift, label_shift
 from shiftune.stability.labels import LabelStability, NotTested, label_stability
 
-__all__ = ["LabelStability", "NotTested", "label_stability"]
+__all__ = ["LabelShift", "LabelStability", "NotTested", "label_shift", "label_stability"]
