@@ -139,7 +139,7 @@ def test_missing_ids():
     df = visits({"B": [4] * 9, "C": [4] * 9})
     df.loc[:2, "patient"] = None
     p = problem(df)
-    assert "3 labelled row(s) without a group id: each is a group of its own" in p.notes
+    assert "3 labelled rows without a group id: each is a group of its own" in p.notes
     assert len(np.unique(p.sources[0].groups)) == 9 + 3
     with pytest.raises(DataError, match="the ids of groups, 'patient', are empty in all rows"):
         problem(df.assign(patient=None))
@@ -148,11 +148,11 @@ def test_missing_ids():
 def test_notes():
     p = problem(visits({"B": [4] * 9, "C": [4] * 12}, prefix=False))
     assert "the 84 rows of the sources form 12 groups, which are never divided" in p.notes
-    assert any(note.startswith("9 group(s) occur at several sources") for note in p.notes)
+    assert any(note.startswith("9 groups at several sources") for note in p.notes)
     assert any(note.startswith("fewer than 10 groups at 'B'") for note in p.notes)
     df = visits({"B": [4] * 12})
     df.loc[df.index[-1], "patient"] = "B3"
-    assert any("1 group(s) of the target 'A' also occur" in note for note in problem(df).notes)
+    assert any("1 group of the target 'A' also at sources" in note for note in problem(df).notes)
 
 
 def test_groups_of_one_row_change_nothing():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shiftune.errors import DataError
 from shiftune.problem.site import Site
-from shiftune.wording import listed
+from shiftune.wording import count, listed
 
 Codes = NDArray[np.intp]
 
@@ -40,8 +40,8 @@ def group_codes(
     --------
     >>> codes, notes = group_codes({"B": (["u", "v", "u"], 3), "C": ([None, "v"], 2)}, ["B", "C"])
     >>> {site: own.tolist() for site, own in codes.items()}, notes
-    ({'B': [0, 1, 0], 'C': [2, 1]}, ['1 labelled row(s) without a group id: each
-    is a group of its own'])
+    ({'B': [0, 1, 0], 'C': [2, 1]}, ['1 labelled row without a group id: each is a
+    group of its own'])
     """
     if all(ids is None for ids, _ in given.values()):
         return {}, []
@@ -64,7 +64,7 @@ def group_codes(
     if len(np.unique(of_labelled)) == len(of_labelled):
         return {}, ["every labelled row has a group of its own, so groups change nothing"]
     empty = sum(int(texts[site].isna().sum()) for site in labelled)
-    notes = [f"{empty} labelled row(s) without a group id: each is a group of its own"]
+    notes = [f"{count(empty, 'labelled row')} without a group id: each is a group of its own"]
     return by_site, notes[: bool(empty)]
 
 
@@ -85,13 +85,12 @@ def about_groups(sources: Sequence[Site], target: Site) -> list[str]:
     notes = [f"the {rows} rows of the sources form {len(ids)} groups, which are never divided"]
     if shared := int((sites > 1).sum()):
         notes.append(
-            f"{shared} group(s) occur at several sources, and are in the same part of the split at "
-            "all of them; if ids are numbered anew at every site, make them different: B-1 "
-            "instead of 1"
+            f"{count(shared, 'group')} at several sources: in the same part of the split at all of "
+            "them; if ids are numbered anew at every site, make them different: B-1 instead of 1"
         )
     if known := len(np.intersect1d(ids, of_target)):
         notes.append(
-            f"{known} group(s) of the target {target.name!r} also occur at sources, where the "
+            f"{count(known, 'group')} of the target {target.name!r} also at sources, where the "
             "final model learns from them; the estimated risk is that of new groups"
         )
     pairs = zip(sources, codes, strict=True)
