@@ -13,7 +13,7 @@ from shiftune.errors import StorageError
 from shiftune.resuming import check_format
 
 # Number of the form of settings.json, best.json and update.json.
-FORMAT = 1
+FORMAT = 2
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

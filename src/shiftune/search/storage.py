@@ -33,7 +33,7 @@ MARK = "shiftune_mark"
 # What the name of the folder of answers adds to that of the journal.
 ANSWERS = ".answers"
 # Number of the form in which trials are recorded.
-FORMAT = 1
+FORMAT = 2
 JOURNAL_BEGINS = b'{"op_code"'
 # Loggers of Optuna's storages, which announce every new study.
 ANNOUNCING = (
