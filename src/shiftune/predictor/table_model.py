@@ -146,9 +146,9 @@ class TableModel:
         ]
 
 
-def prediction_of(predictor: Any, X: pd.DataFrame, method: str) -> NDArray[Any]:
-    """Return predictions or probabilities, also for no rows."""
-    if len(X):
+def prediction_of(predictor: Any, X: Any, method: str) -> NDArray[Any]:
+    """Return predictions or probabilities, also for no rows, which scikit-learn refuses."""
+    if np.shape(X)[:1] != (0,):
         return np.asarray(getattr(predictor, method)(X))
     classes = getattr(predictor, "classes_", np.empty(0))
     return np.empty((0, len(classes))) if method == "predict_proba" else np.asarray(classes[:0])

@@ -131,7 +131,9 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
         _check_same_names(frame.columns, site, frames[first].columns, first)
     if arrays:
         return dict(arrays)
-    return dict(_same_kinds({site: X[list(frames[first].columns)] for site, X in frames.items()}))
+    return dict(
+        _same_kinds({site: X.reindex(columns=frames[first].columns) for site, X in frames.items()})
+    )
 
 
 def _check_same_names(columns: pd.Index, site: str, expected: pd.Index, first: str) -> None:
@@ -177,7 +179,7 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
         raise DataError(f"site {site!r} has no feature columns; at least one is needed")
     frame = X.infer_objects().copy()
     plain = plain_numbers(frame)
-    if np.isinf(frame[[name for name in frame.columns if name in plain]].to_numpy(float)).any():
+    if np.isinf(frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)).any():
         plain = set()  # check column by column, to name it
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]

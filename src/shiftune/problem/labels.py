@@ -48,6 +48,11 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
         )
     if values.dtype.kind == "O" and len(values) and types.infer_dtype(values) != "string":
         kinds = sorted({type(value).__name__ for value in values})
+        if len(kinds) == 1:
+            raise DataError(
+                f"site {site!r}: the label {label!r} holds values of type {kinds[0]}; labels are "
+                "numbers, text or booleans"
+            )
         raise DataError(
             f"site {site!r}: the label {label!r} mixes {' and '.join(kinds)}; "
             "convert it to one type, for example with y.astype(str)"

@@ -90,14 +90,21 @@ def split_frame(
             f"column {taken[0]!r} is the site, the label or the group, so it cannot be a feature"
         )
     ids = None if group is None else df[group]
-    X, y, groups = df[chosen], df[label], site_names(df[site], f"the site column {site!r}")
+    # Not df[chosen]: names may be True and False.
+    X, y, groups = (
+        df.reindex(columns=chosen),
+        df[label],
+        site_names(df[site], f"the site column {site!r}"),
+    )
     if isinstance(target, pd.DataFrame):
         check_unique(target.columns, "the target's table")
         for name in chosen:
             check_choice(name, target.columns, "column of the target", DataError)
         inside = np.zeros(len(df), dtype=bool)
         its_ids = None if group is None else target.get(group)
-        own = GivenSite(target_name, target[chosen], target.get(label), group=its_ids)
+        own = GivenSite(
+            target_name, target.reindex(columns=chosen), target.get(label), group=its_ids
+        )
     else:
         same = [v for v in df[site].unique() if type(v) is not str and v == target]  # 1 and 1.0
         wanted = str(same[0] if same else target)

@@ -133,6 +133,8 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
     """
     tables = [subsample(X, _MOST_ROWS) for X in (X_target, *X_sources)]
     Z_target, *Z_sources = RowEncoder().fit_transform(tables)
+    if Z_target.shape[1] == 0:  # nothing distinguishes the rows
+        return np.zeros(len(Z_sources))
     shares = []
     for Z in Z_sources:
         k = min(_NEIGHBOURS, len(Z) - 1)

@@ -29,7 +29,7 @@ def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.f
     names = [name for name, kind in kinds.items() if kind != "category"]
     found, plain = np.empty((len(X), len(names))), plain_numbers(X)
     at_once = [c for c, name in enumerate(names) if name in plain and kinds[name] == "number"]
-    found[:, at_once] = X[[names[c] for c in at_once]].to_numpy(dtype=float)
+    found[:, at_once] = X.reindex(columns=[names[c] for c in at_once]).to_numpy(dtype=float)
     for c in sorted(set(range(len(names))) - set(at_once)):
         column = X[names[c]]
         if kinds[names[c]] == "date":

@@ -22,6 +22,7 @@ from shiftune.metrics.thresholds import ChosenThreshold, threshold_for
 from shiftune.names import Task
 from shiftune.predictor.conformal import class_sets, interval_around
 from shiftune.predictor.ensemble import ensemble_of
+from shiftune.predictor.table_model import prediction_of
 from shiftune.problem import pooled
 from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
@@ -83,13 +84,13 @@ class RefittedModel:
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with what the search hands over."""
         self._check_fitted()
-        return np.asarray(self.predictor_.predict(X))
+        return prediction_of(self.predictor_, X, "predict")
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities with what the search hands over."""
         self._check_fitted()
-        return np.asarray(self.predictor_.predict_proba(X))
+        return prediction_of(self.predictor_, X, "predict_proba")
 
 
 class FittedSearch(RefittedModel):

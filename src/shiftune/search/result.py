@@ -45,6 +45,7 @@ from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.unused_families import notes_on_unused
 from shiftune.search.updating import Updated, Updater
+from shiftune.wording import number
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -158,8 +159,9 @@ class SearchResult:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on families that have no part in the result."""
-        return notes_on_unused(self.families, finished_trials(self.study))
+        """Notes on families that have no part in the result, and on an interval without width."""
+        unused = notes_on_unused(self.families, finished_trials(self.study))
+        return (*unused, *_about_width(self.risk))
 
     @cached_property
     def members(self) -> pd.DataFrame:
@@ -310,3 +312,14 @@ class SearchResult:
         )  # one of the convenience methods that import from a lower layer
 
         return run_checks(self)
+
+
+def _about_width(risk: RiskEstimate) -> tuple[str, ...]:
+    """Explain an interval without width: it does not mean that the risk is known."""
+    if risk.stderr > 0:
+        return ()
+    if risk.n.max() == 1:
+        why = "no source has more than one row that evaluates the trials"
+    else:
+        why = f"the losses of the {risk.n.sum()} rows that evaluate it are all {number(risk.value)}"
+    return (f"the interval has no width, although the risk is not known exactly: {why}",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -268,7 +269,7 @@ def _warn_of_few_groups(few: Site) -> None:
 
 
 def _in_another_order(one: pd.Index, other: pd.Index) -> bool:
-    return not one.equals(other) and one.sort_values().equals(other.sort_values())
+    return not one.equals(other) and Counter(one) == Counter(other)
 
 
 def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:

@@ -45,19 +45,19 @@ class Schema:
     @property
     def categories(self) -> list[str]:
         """Names of the category columns."""
-        return [name for name, kind in self.kinds.items() if kind == "category"]
+        return [str(name) for name, kind in self.kinds.items() if kind == "category"]
 
     @property
     def numbers(self) -> list[str]:
         """Names of the other columns: numbers, and dates as days."""
-        return [name for name, kind in self.kinds.items() if kind != "category"]
+        return [str(name) for name, kind in self.kinds.items() if kind != "category"]
 
     def read(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return these columns of any table that has them, as floats and text.
 
         Numbers are floats (text among them is missing), dates are days since 1970. Categories are
         text; codes lose their leading zeros, which `pandas.read_csv` drops. A stored model can
-        therefore read the user's next file directly.
+        therefore read the user's next file directly. Names become text.
         """
         if not isinstance(table, pd.DataFrame):
             raise DataError(
@@ -67,7 +67,7 @@ class Schema:
         if lacking := [name for name in self.kinds if name not in table.columns]:
             raise DataError(f"the table lacks the column(s) {lacking}, which the model reads")
         return pd.DataFrame(
-            {name: self._read(table[name], self.kinds[name]) for name in self.kinds}
+            {str(name): self._read(table[name], kind) for name, kind in self.kinds.items()}
         )
 
     def _read(self, column: pd.Series, kind: ColumnKind) -> pd.Series:

@@ -1,0 +1,124 @@
+"""Tables that are legal and odd: they work, or the error names what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+
+from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.errors import ProblemError, SearchWarning
+
+
+def sites(n: int = 20) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4 * n)
+    return pd.DataFrame(
+        {
+            "site": np.repeat(list("ABCD"), n),
+            "x": x,
+            "z": rng.normal(size=4 * n),
+            "y": x + rng.normal(size=4 * n),
+        }
+    )
+
+
+def problem_of(df: pd.DataFrame, **options) -> ShiftProblem:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ShiftProblem.from_frame(df, site="site", label="y", target="A", **options)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"x": 1.0, "z": 2.0},
+        {"x": 2**60 + np.arange(80), "z": 1.0},  # equal as floats
+    ],
+    ids=["constant", "beyond 2^53"],
+)
+@pytest.mark.parametrize("ratio", ["logistic", "ulsif"])
+def test_columns_without_differences(columns, ratio):
+    """Nothing distinguishes the rows, so every source covers the target."""
+    found = problem_of(sites().assign(**columns)).diagnose(ratio)
+    assert (found["uncovered"] == 0).all()
+    np.testing.assert_allclose(found["mean_weight"], 1, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "names", [{"x": True}, {"x": True, "z": False}, {"x": 1}, {"x": 7, "z": 3}]
+)
+def test_columns_with_names_that_are_no_text(names):
+    df = sites()
+    new = df.rename(columns=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected, found = (
+            ShiftSearch("linear", n_trials=1).fit(problem_of(each)) for each in (df, new)
+        )
+    assert found.risk_.value == pytest.approx(expected.risk_.value)
+    rows = new.drop(columns=["site", "y"])
+    np.testing.assert_allclose(found.predict(rows), expected.predict(df[["x", "z"]]))
+
+
+def test_an_index_of_mixed_types():
+    search = ShiftSearch(Ridge(), spaces.ridge(), n_trials=1).fit(problem_of(sites()))
+    X, y = sites()[["x", "z"]][:3], sites()["y"][:3]
+    X.index = pd.Index([None, "a", 1], dtype=object)
+    with pytest.raises(ProblemError, match="same index in another order"):
+        search.update(X, y.set_axis(pd.Index([1, None, "a"], dtype=object)))
+    assert search.update(X, y.set_axis(X.index)).labels_ == 3
+
+
+@pytest.mark.parametrize("rows", ["ABCDEBCDE", "AABBCCDDE", "AAAAABCDE", "ABBBCCDDE"])
+@pytest.mark.parametrize("risk", ["adjusted", "naive", "variance_reduced"])
+def test_nine_rows_in_five_sites(rows, risk):
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"site": list(rows), "x": rng.normal(size=9), "y": rng.normal(size=9)})
+    search = ShiftSearch(Ridge(), spaces.ridge(), n_trials=1, risk=risk)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with suppress(ProblemError):
+            assert search.fit(problem_of(df, target_labels="use")).checks()
+
+
+def test_labels_of_one_unusable_kind():
+    dates = [dt.date(2024, 1, 1)] * 80
+    with pytest.raises(ProblemError, match="holds values of type date; labels are numbers"):
+        problem_of(sites().assign(y=pd.Series(dates, dtype=object)))
+    mixed = [1.5, "a"] * 40
+    with pytest.raises(ProblemError, match="mixes float and str"):
+        problem_of(sites().assign(y=pd.Series(mixed, dtype=object)))
+
+
+@pytest.mark.parametrize(
+    ("df", "options", "why"),
+    [
+        (sites(4).drop(columns="z"), {"risk": "naive"}, "no source has more than one row"),
+        (
+            sites().assign(x=np.sign(sites()["x"]), y=np.where(sites()["x"] > 0, "a", "b")),
+            {"loss": "zero_one"},
+            "are all 0",
+        ),
+    ],
+)
+def test_an_interval_without_width_is_explained(df, options, why):
+    model = "logistic" if options.get("loss") else "ridge"
+    with pytest.warns(SearchWarning, match=f"the interval has no width.*{why}"):
+        ShiftSearch(model, n_trials=1, **options).fit(problem_of(df))
+
+
+def test_no_rows_to_predict():
+    df = sites()
+    search = ShiftSearch("linear", n_trials=1).fit(problem_of(df))
+    assert search.predict(df[["x", "z"]][:0]).shape == (0,)
+    classes = ShiftSearch("logistic", n_trials=1).fit(
+        problem_of(df.assign(y=np.where(df["y"] > 0, "a", "b")))
+    )
+    assert classes.predict(df[["x", "z"]][:0]).shape == (0,)
+    assert classes.predict_proba(df[["x", "z"]][:0]).shape == (0, 2)
