@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,12 @@ from typer.testing import CliRunner
 from shiftune import load_model
 from shiftune.atomic_write import atomic_write
 from shiftune.cli import app
+from shiftune.cli.contradictions import check_rows
 from shiftune.cli.folder import ResultFolder
+from shiftune.errors import ProblemError
+from shiftune.problem.site import Site
 from shiftune.search.journal_lock import only_search
+from shiftune.tables import Schema
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
 
@@ -376,6 +381,53 @@ def test_an_update_waits_for_no_search(wards_run, run):
         assert "another search is using the journal" in flat(
             run("update", "cost", "labels.csv", code=2)
         )
+    run("update", "cost", "labels.csv")
+
+
+@pytest.fixture
+def plan(wards_run):
+    """Ten rows of the table with their labels, as a filled-in plan has them."""
+    return wards().drop(columns="ill").assign(row=range(240)).iloc[80:90]
+
+
+def test_rows_that_were_moved(plan, run):
+    plan.assign(row=plan["row"] + 1).drop(columns="case").to_csv("labels.csv", index=False)
+    output = flat(run("update", "cost", "labels.csv", code=2))
+    first, second = wards()["age"][80:82]
+    assert f"labelled rows of labels.csv contradict the table: row 81 has age {first}" in output
+    assert f"there, and age {second:g}" in output
+    assert "; row 82 has" in output
+    assert "Put each label beside its row; if they are right, leave 'age' and 'bmi' out" in output
+    ours = plan["age"].where(plan["row"] != 84, 99.5)
+    plan.assign(age=ours, ward="D").to_csv("labels.csv", index=False)
+    output = flat(run("update", "cost", "labels.csv", code=2))
+    assert f"case {plan['case'][80]!r} has ward 'D' there, and ward 'C' in" in output
+    plan.assign(age=ours)[["case", "age", "cost"]].to_csv("labels.csv", index=False)
+    output = flat(run("update", "cost", "labels.csv", code=2))
+    assert "1 labelled row of labels.csv contradicts the table" in output
+
+
+def test_other_dates_are_named_as_dates():
+    """The file's format decides nothing: a date that cannot be read contradicts nothing."""
+    seen = pd.to_datetime("2024-01-01") + pd.to_timedelta(range(10), "D")
+    job = SimpleNamespace(
+        options=SimpleNamespace(site="ward", data="t.csv"),
+        table=SimpleNamespace(
+            schema=Schema({"seen": "date"}),
+            problem=SimpleNamespace(target=Site("C", pd.DataFrame({"seen": seen}), None)),
+        ),
+    )
+    check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02", "3.1.24"]}), ["a", "b"], [1, 2], job)
+    with pytest.raises(ProblemError, match="a has seen 2024-01-02 there, and seen 2024-01-04 in"):
+        check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02"]}), ["a"], [3], job)
+
+
+def test_rows_that_were_only_written_differently(plan, run):
+    """Rounded numbers and empty cells; where there is no label, nothing is compared."""
+    plan["age"] = plan["age"].round().where(plan["row"] != 84)
+    plan["bmi"] = plan["bmi"].where(plan["row"] != 85, 99.5)
+    plan["cost"] = plan["cost"].where(plan["row"] != 85)
+    plan.assign(ward=" c ").to_csv("labels.csv", index=False, sep=";", decimal=",")
     run("update", "cost", "labels.csv")
 
 

@@ -75,10 +75,10 @@ def test_counts(found):
 def test_how_many_labels_are_enough(found):
     worth = found.label_worth([10, 20])
     assert found.labels_for(loss=float(worth["risk"][10])) in (5, 10)
-    assert found.labels_for(width=2 * float(worth["half_width"][20])) in (10, 20)
+    assert found.labels_for(half_width=float(worth["half_width"][20])) in (10, 20)
     assert found.labels_for(loss=0.0) is None
     assert found.labels_for(loss=9.0) == 0
-    with pytest.raises(ProblemError, match="width of the interval, the loss, or both"):
+    with pytest.raises(ProblemError, match="half width of the interval, the loss, or both"):
         found.labels_for()
 
 

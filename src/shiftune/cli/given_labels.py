@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from shiftune.cli.contradictions import check_rows
 from shiftune.cli.job import TuneJob
 from shiftune.cli.predictions import ROW, free_name
 from shiftune.errors import DataError
@@ -30,7 +31,7 @@ def read_given(path: Path, job: TuneJob) -> dict[int, Any]:
     """Return the labels in a file, by position among the target's rows.
 
     Rows are found by the identifiers of the run's table that the file has, or by the number of the
-    row in the data file. Empty cells are left out.
+    row in the data file; other columns must not contradict those rows. Empty cells are left out.
     """
     label = job.options.label
     table = read_file(path, f"the label {label!r} and a column that identifies rows")
@@ -44,12 +45,13 @@ def read_given(path: Path, job: TuneJob) -> dict[int, Any]:
     if not len(known):
         raise DataError(f"no row of {path} has a label in {label!r}; fill some in")
     names, keys, positions = _matched(path, table, known, job)
+    whats = [_named(names, key) for key in keys]
+    check_rows(path, table.iloc[known], whats, positions, job)
     values = read_as_written(path, [label])[label].iloc[known]
     given: dict[int, Any] = {}
-    for key, position, text, value in zip(
-        keys, positions, values.astype(str).str.strip(), table[label].iloc[known], strict=True
+    for what, position, text, value in zip(
+        whats, positions, values.astype(str).str.strip(), table[label].iloc[known], strict=True
     ):
-        what = _named(names, key)
         found = _number(value, what, path) if _quantity(job) else _class(text, what, path, job)
         if given.setdefault(position, found) != found:
             raise DataError(

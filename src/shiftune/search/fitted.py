@@ -271,10 +271,10 @@ class FittedSearch(RefittedModel):
         return label_worth(self._result(), counts, level=level)
 
     def labels_for(
-        self, *, width: float | None = None, loss: float | None = None, level: float = 0.95
+        self, *, half_width: float | None = None, loss: float | None = None, level: float = 0.95
     ) -> int | None:
         """Return how many labels are expected to be enough; see `shiftune.search.label_worth`."""
-        return labels_for(self._result(), width=width, loss=loss, level=level)
+        return labels_for(self._result(), half_width=half_width, loss=loss, level=level)
 
     def checks(self) -> Checks:
         """Check what can make the result worthless; see `shiftune.checks.run_checks`.

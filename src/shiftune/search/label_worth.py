@@ -80,7 +80,7 @@ def label_worth(
 def labels_for(
     result: SearchResult,
     *,
-    width: float | None = None,
+    half_width: float | None = None,
     loss: float | None = None,
     level: float = 0.95,
 ) -> int | None:
@@ -89,18 +89,18 @@ def labels_for(
     Parameters
     ----------
     result : SearchResult
-    width : float, optional
-        Wanted width of the risk's interval, from end to end.
+    half_width : float, optional
+        Wanted half width of the risk's interval, as in the table of `label_worth`.
     loss : float, optional
         Wanted loss at the target.
     level : float
         Of the interval.
     """
-    if width is None and loss is None:
-        raise SettingsError("give the width of the interval, the loss, or both")
+    if half_width is None and loss is None:
+        raise SettingsError("give the half width of the interval, the loss, or both")
     for m in (0, *(m for m in LADDER if m <= len(result.problem.target))):
         found = label_worth(result, m, level=level).loc[m]
-        narrow = width is None or 2 * found["half_width"] <= width
+        narrow = half_width is None or found["half_width"] <= half_width
         if narrow and (loss is None or found["risk"] <= loss):
             return m
     return None
