@@ -20,19 +20,15 @@ from shiftune.errors import SettingsError
 from shiftune.risk.theory import variance_of_unbiased
 
 METHODS = ("unbiased", "variance_reduced")
-# One process makes the study that most tests read.
-pytestmark = pytest.mark.xdist_group("regret")
-
-
 # In one worker: the study need not be made by each.
 once = pytest.mark.xdist_group("regret study")
 
 
 @pytest.fixture(scope="module")
 def study() -> pd.DataFrame:
-    known = regret_study(range(40), ns=(100, 3000), Bs=(5, 10))
+    known = regret_study(range(20), ns=(100, 3000), Bs=(5, 10))
     estimated = regret_study(
-        range(20), ns=(3000,), Bs=(5, 10), methods=METHODS[1:], ratios=("logistic",)
+        range(5), ns=(3000,), Bs=(5, 10), methods=METHODS[1:], ratios=("logistic",)
     )
     return pd.concat([known, estimated], ignore_index=True)
 
@@ -159,7 +155,7 @@ def test_bounds_hold_at_the_promised_rate(study):
     assert (exact["holds"] >= exact["promised"]).all()
     assert found["holds"].between(found["low"], found["high"]).all()
     assert set(found.loc[found["ratio"] == "logistic", "claim"]) == {"plug-in"}
-    assert (exact["runs"] == 40).all()
+    assert (exact["runs"] == 20).all()
 
 
 def test_lemma_b_fails_where_sites_hardly_overlap():
@@ -168,7 +164,7 @@ def test_lemma_b_fails_where_sites_hardly_overlap():
     The theorem survives by its slack; the plug-in bound, whose variance is then far too small,
     does not. These are unguarded estimates: `Guard` is there because of them.
     """
-    runs = regret_study(range(60), ns=(100,), Bs=(10,), c=5.0, methods=METHODS[1:])
+    runs = regret_study(range(40), ns=(100,), Bs=(10,), c=5.0, methods=METHODS[1:])
     found = coverage(runs).query("delta == 0.1").set_index("claim")
     assert found.loc["lemma B", "high"] < 0.9
     assert found.loc["plug-in", "high"] < 0.9

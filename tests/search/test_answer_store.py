@@ -208,11 +208,10 @@ def test_a_search_keeps_answers(problem, journal, plan):
         )
 
 
-@pytest.mark.parametrize(
-    "options", [{"n_jobs": 2}, {"executor": lambda: ThreadPoolExecutor(2)}], ids=["loky", "threads"]
-)
-def test_answers_travel_from_workers(problem, options):
-    ours, plain = (make(**each).fit(problem) for each in (options, {}))
+def test_answers_travel_from_workers(problem):
+    """Processes are below: `test_missing_ones_are_computed_again`."""
+    threads = {"executor": lambda: ThreadPoolExecutor(2)}
+    ours, plain = (make(**each).fit(problem) for each in (threads, {}))
     for number in range(4):
         same(ours.answers_.get(number), plain.answers_.get(number))
 
@@ -252,8 +251,11 @@ def derived(trial):
     return {"alpha": 2 * trial.suggest_float("half", 1e-3, 1e3, log=True)}
 
 
-@pytest.mark.parametrize("space", [ALPHA, derived], ids=["mapping", "function"])
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("space", "n_jobs"),
+    [(ALPHA, 1), (derived, 1), (derived, 2)],
+    ids=["mapping", "function", "two"],
+)
 def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
     search = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
     before, risk = search._answers(range(4)), search.trials_["risk"]
@@ -264,7 +266,9 @@ def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
     after = search._answers(range(4))
     if n_jobs == 1:
         assert Counted.fits == 2 * 3  # one with both sources, one without each
+    plain = make(space=space).fit(problem)
     for number in range(4):
+        same(before[number], plain.answers_.get(number))
         same(before[number], after[number])
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     Counted.fits = 0

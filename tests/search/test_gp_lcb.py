@@ -286,15 +286,15 @@ def best_after(sampler: BaseSampler, space: Space, objective: Objective, n: int)
 
 @pytest.mark.parametrize(("space", "objective"), [(SQUARE, bowl), (MIXED, mixed_bowl)])
 def test_it_is_no_random_search(space: Space, objective: Objective) -> None:
-    # Chance of 11 wins in 12 for two equal samplers: 0.3 %.
+    # Chance of 8 wins in 8 for two equal samplers: 0.4 %.
     pairs = [
         (
             best_after(GPLCBSampler(seed=seed), space, objective, 25),
             best_after(optuna.samplers.RandomSampler(seed=seed), space, objective, 25),
         )
-        for seed in range(12)
+        for seed in range(8)
     ]
-    assert sum(ours < random for ours, random in pairs) >= 11
+    assert all(ours < random for ours, random in pairs)
     assert np.median([ours for ours, _ in pairs]) < 0.3 * np.median([r for _, r in pairs])
 
 

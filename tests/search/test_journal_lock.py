@@ -69,8 +69,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
-@pytest.mark.parametrize("record", [3, 20])
-@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(("record", "moved"), [(3, False), (20, True)])
 def test_a_writer_that_was_killed(problem, folder, record, moved):
     code = subprocess.run([sys.executable, "-c", KILLED, str(record)], check=False).returncode
     assert code == -signal.SIGKILL

@@ -683,7 +683,7 @@ DRIVER = textwrap.dedent(
 
     if __name__ == "__main__":
         search = ShiftSearch(
-            Slow(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=14,
+            Slow(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=9,
             risk="variance_reduced", ratio="ulsif", storage=sys.argv[1], n_jobs=int(sys.argv[2]),
             progress=False,
         )
@@ -704,19 +704,10 @@ class TestKilled:
         return command, journal
 
     def finished(self, journal):
-        if not journal.exists():
-            return 0
-        storage = optuna.storages.JournalStorage(
-            optuna.storages.journal.JournalFileBackend(str(journal))
-        )
-        names = optuna.get_all_study_names(storage)
-        if not names:
-            return 0
-        study = optuna.load_study(study_name=names[0], storage=storage)
-        return len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
+        return journal.read_text().count("datetime_complete") if journal.exists() else 0
 
     @pytest.mark.parametrize("jobs", [1, 2])
-    def test_sigkill_and_resume(self, tmp_path, jobs, monkeypatch):
+    def test_sigkill_and_resume(self, toy, tmp_path, jobs, monkeypatch):
         command, journal = self.start(tmp_path, jobs)
         monkeypatch.setenv("GATE", str(tmp_path))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -730,13 +721,13 @@ class TestKilled:
         (tmp_path / "open").touch()
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         table = pd.read_json(io.StringIO(done.stdout.splitlines()[0]))
-        assert len(table) == 14
+        assert len(table) == 9
         assert (table["state"] == "COMPLETE").all()
         # The same trials as without the interruption.
-        fresh = [*command[:2], str(tmp_path / "fresh.journal"), str(jobs)]
-        whole = subprocess.run(fresh, check=True, capture_output=True, text=True)
-        wanted = pd.read_json(io.StringIO(whole.stdout.splitlines()[0]))
-        np.testing.assert_allclose(table["param_alpha"], wanted["param_alpha"])
+        settings = {"risk": "variance_reduced", "sampler": "gp_lcb", "n_trials": 9}
+        two = TWO_THREADS if jobs == 2 else {}
+        whole = make(Ridge(), ALPHA, **settings, **two).fit(toy.problem)
+        np.testing.assert_allclose(table["param_alpha"], whole.trials_["param_alpha"])
 
 
 class TestProgress:
@@ -787,14 +778,15 @@ class Mortal(Constant):
 @pytest.mark.xdist_group("search")
 class TestWorkers:
     def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
-        space = {"sleeps": CategoricalDistribution([False, True])}
-        search = make(Sleepy(), space, risk="variance_reduced", n_trials=4, trial_timeout=5.0).fit(
+        def space(trial):
+            return {"sleeps": trial.number == 0}
+
+        search = make(Sleepy(), space, risk="variance_reduced", n_trials=2, trial_timeout=5.0).fit(
             toy.problem
         )
-        slow = search.trials_["param_sleeps"].astype(bool)
-        assert 0 < slow.sum() < 4
-        assert search.trials_[slow]["failure"].str.contains("longer than").all()
-        assert (search.trials_[~slow]["state"] == "COMPLETE").all()
+        slow, other = search.trials_.to_dict("records")
+        assert "longer than" in slow["failure"]
+        assert other["state"] == "COMPLETE"
 
     def test_a_killed_worker_costs_nothing_but_time(self, toy, tmp_path):
         """A worker of the pool is killed in the middle; the trials are the same as ever."""

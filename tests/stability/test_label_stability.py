@@ -24,12 +24,12 @@ def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
 
 
 def test_level_under_covariate_shift():
-    """15 runs at 5 %: more than 4 have a probability of 0.001. benchmarks/stability.py has more."""
-    found = [label_stability(sites(np.random.default_rng(run), k=3, n=80)) for run in range(15)]
-    assert sum(test.p_value < 0.05 for test in found) <= 4
-    assert sum(bool(test.moved()) for test in found) <= 4
+    """10 runs at 5 %: more than 3 have a probability of 0.001. benchmarks/stability.py has more."""
+    found = [label_stability(sites(np.random.default_rng(run), k=3, n=80)) for run in range(10)]
+    assert sum(test.p_value < 0.05 for test in found) <= 3
+    assert sum(bool(test.moved()) for test in found) <= 3
     # Not a test that never rejects: p values are spread out.
-    assert sum(test.p_value < 0.8 for test in found) >= 4
+    assert sum(test.p_value < 0.8 for test in found) >= 3
 
 
 @pytest.mark.parametrize(

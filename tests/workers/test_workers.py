@@ -205,13 +205,12 @@ def test_workers_share_the_cores(n_jobs, monkeypatch):
 
 
 @pytest.mark.skipif(joblib.cpu_count() < 2, reason="there is nothing to limit")
-@pytest.mark.parametrize("model_n_jobs", [None, -1])
-def test_lightgbm_keeps_to_its_share(model_n_jobs):
+def test_lightgbm_keeps_to_its_share():
     pytest.importorskip("lightgbm")
-    n_jobs = joblib.cpu_count()
-    with Workers(tasks.lightgbm_threads, None, n_jobs=n_jobs) as workers:
-        workers.submit(0, model_n_jobs)
-        assert workers.result(0) == 0
+    with Workers(tasks.lightgbm_threads, None, n_jobs=joblib.cpu_count()) as workers:
+        for key, of_the_model in enumerate([None, -1]):
+            workers.submit(key, of_the_model)
+        assert [workers.result(0), workers.result(1)] == [0, 0]
 
 
 # --- errors ----------------------------------------------------------------------------------
