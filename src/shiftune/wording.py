@@ -73,6 +73,17 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
     return f"{middle} ({low} to {high})"
 
 
+def figures_or_unknown(value: float, low: float | None, high: float | None) -> list[str]:
+    """Write an estimate and its interval with the same decimals; "?" where one is unknown.
+
+    >>> figures_or_unknown(0.24671, None, None)
+    ['0.2467', '?', '?']
+    """
+    if low is None or high is None:
+        return [number(value, 4), "?", "?"]
+    return figures(value, low, high)
+
+
 def lower_by(gain: float, interval: tuple[float, float]) -> str:
     """Write how far a loss is lower, or higher where the gain is below 0.
 

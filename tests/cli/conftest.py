@@ -27,9 +27,11 @@ def visits() -> pd.DataFrame:
 def folder(tmp_path, monkeypatch):
     """A working folder, and a report that notes what it was given."""
 
-    def save_report(result, path, *, settings=None):
+    def save_report(result, path, *, settings=None, updates=()):
         assert result.risk
-        path.write_text("\n".join(f"{name}: {text}" for name, text in settings.items()))
+        lines = [f"{name}: {text}" for name, text in settings.items()]
+        lines += [f"update {each['number']}, current: {each['current']}" for each in updates]
+        path.write_text("\n".join(lines))
 
     monkeypatch.setattr(shiftune.report, "save_report", save_report, raising=False)
     monkeypatch.chdir(tmp_path)

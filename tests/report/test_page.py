@@ -149,6 +149,27 @@ class TestContent:
         assert "with 80 rows and 20 labels?" in text
         assert "collect some labels" not in text
 
+    def test_updates(self, outline, hostile_search):
+        """Records as `shiftune update` keeps them."""
+        assert "Updates with labels" not in outline.text
+        target = hostile_search.problem_.target.name
+        one = {"value": 5.0, "low": 3.0, "high": 7.0}
+        record = {
+            "number": 1,
+            "labels": 10,
+            "before": one,
+            "after": one | {"value": 4.0},
+            "gain": {"value": 1.0, "low": None, "high": None},
+            "shift": [{"class": None, "scale": "value", "mean": 1.25}],
+            "first_estimate": one | {"mean_loss": one | {"value": 6.0}, "agrees": True},
+            "of_trials": 2,
+            "current": False,
+        }
+        text = Outline(page(hostile_search.result_, updates=[record])).text
+        assert "1 10 5.0 (3.0 to 7.0) 4.0 (3.0 to 7.0) 1 (? to ?) earlier, 2 trials" in text
+        assert f"Effect of {target}: predictions of {target} are raised by 1.25" in text
+        assert "rows 6.0 (3.0 to 7.0): the labels agree with it." in text
+
     def test_density_ratios_in_words(self, weighted_search):
         text = Outline(page(weighted_search.result_)).text
         assert "Each labelled row is weighted by how typical it is" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from importlib.util import find_spec
@@ -19,7 +20,9 @@ from shiftune.cli.option_fields import Role, named
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.records import estimate_record, records, risk_record, verdict_record
+from shiftune.cli.states import MODEL, Updates
 from shiftune.cli.stored_model import table_model
+from shiftune.cli.update_record import effect_record
 from shiftune.errors import StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
@@ -28,13 +31,7 @@ from shiftune.search.records import finished_trials
 from shiftune.search.storage import ANSWERS, trials_in
 
 JOURNAL = "study.journal"
-SETTINGS, BEST, TRIALS, REPORT, MODEL = (
-    "settings.json",
-    "best.json",
-    "trials.csv",
-    "report.html",
-    "model",
-)
+SETTINGS, BEST, TRIALS, REPORT = "settings.json", "best.json", "trials.csv", "report.html"
 OUT = "give another folder with --out"
 ELSEWHERE = "give another folder with --out, or the same settings to continue"
 
@@ -132,6 +129,11 @@ class ResultFolder:
             return None
         return read_json(self.path / BEST, {"trials", "final", "risk", "params", "model_file"})
 
+    @property
+    def updates(self) -> Updates:
+        """Updates of the result by labels."""
+        return Updates(self.path, self.best())
+
     def finished(self) -> int:
         """Number of finished trials in the journal."""
         return len(trials_in(self.journal))
@@ -159,11 +161,20 @@ class ResultFolder:
             model = save_model(stored, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:
                 predictions(done, search, labelled).to_csv(part, index=False)
+        best = self._best(done, model.name)
         if self.can_report():
-            self.write_report(done)
+            self.write_report(done, Updates(self.path, best).records)
+        with writing_to(self.path, OUT):
+            write_json(self.path / BEST, best)
+        return best
+
+    @staticmethod
+    def _best(done: TuneJob, model_file: str) -> dict[str, Any]:
+        """Return the content of `BEST` for a fitted search."""
+        search, updated = done.search, done.search.result_.updated
         worth, gain = search.result_.worth_of_labels, search.result_.choice.gain
         sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
-        best = {
+        return {
             "format": FORMAT,
             "target": done.table.problem.target.name,
             "models": done.options.model,
@@ -183,24 +194,23 @@ class ResultFolder:
             "metrics": records(search.metrics_),
             "site_metrics": records(search.site_metrics_),
             "target_labels_used": int(done.table.target_labelled.sum()),
+            "update": updated
+            and effect_record(updated, search.predictor_, done.table.problem.target.X),
             "label_worth": None if worth is None else records(worth),
             "update_obstacle": search.result_.updater.obstacle,
-            "model_file": model.name,
+            "model_file": model_file,
         }
-        with writing_to(self.path, OUT):
-            write_json(self.path / BEST, best)
-        return best
 
     @staticmethod
     def can_report() -> bool:
         """Whether the packages that a report needs are installed."""
         return all(find_spec(package) for package in ("jinja2", "plotly"))
 
-    def write_report(self, done: TuneJob) -> Path:
-        """Write the report of a fitted search."""
+    def write_report(self, done: TuneJob, updates: Sequence[Mapping[str, Any]]) -> Path:
+        """Write the report of a fitted search, and of updates of its model."""
         path = self.path / REPORT
         with writing_to(self.path, OUT), atomic_write(path) as part:
-            done.search.report(part, settings=self.provenance(done))
+            done.search.report(part, settings=self.provenance(done), updates=updates)
         return path
 
     def provenance(self, done: TuneJob) -> dict[str, str]:

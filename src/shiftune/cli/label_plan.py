@@ -54,11 +54,10 @@ def label_plan(
     from shiftune.cli.json_files import writing_to
     from shiftune.cli.reopening import completed, reopened
     from shiftune.cli.screen import notes_for_warnings, screen, show_note
-    from shiftune.cli.states import Updates
     from shiftune.tables import separator_of
 
-    updates = Updates(ResultFolder(folder))
-    obstacle = completed(updates.folder).get("update_obstacle")
+    result = ResultFolder(folder)
+    obstacle = completed(result).get("update_obstacle")
     path = out or Path(f"{folder.resolve().name}-labels.csv")
     if path.suffix.lower() != ".csv":
         raise SettingsError(f"--out must be a CSV file, which ends in .csv, got {path}")
@@ -67,8 +66,8 @@ def label_plan(
             f"{path} exists, and may have labels in it; give another file with --out"
         )
     with notes_for_warnings():
-        job = reopened(updates.folder, data)
-        plan = _plan(job, updates, n, seed)
+        job = reopened(result, data)
+        plan = _plan(job, result.updates, n, seed)
     with writing_to(path.parent, "give another file with --out"), atomic_write(path) as part:
         plan.to_csv(part, index=False, sep=separator_of(job.options.data))
     console = screen()

@@ -13,7 +13,7 @@ import pandas as pd
 from shiftune.cli.folder import ResultFolder
 from shiftune.cli.job import TuneJob, prepare_job
 from shiftune.cli.predictions import PREDICTIONS, predictions
-from shiftune.cli.states import LABELS, Updates
+from shiftune.cli.states import LABELS
 from shiftune.errors import DataError, DataWarning, StorageError
 from shiftune.models import load_model
 from shiftune.models.storing import PICKLED
@@ -55,7 +55,7 @@ def completed(folder: ResultFolder) -> dict[str, Any]:
 def model_in_use(folder: Path) -> TableModel:
     """Return the model of a result that predicts: the last update of it, if there is one."""
     result = ResultFolder(folder)
-    updates = Updates(result)
+    updates = result.updates
     path = folder / completed(result)["model_file"]
     if updates.finished:
         last = updates.record(max(updates.finished))

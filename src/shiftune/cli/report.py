@@ -19,11 +19,12 @@ def report(folder: Run, data: MovedTable = None) -> None:
       shiftune report data-A-logistic
 
     The table is read and the model is fitted again; no trial is added. After Ctrl-C, this gives
-    the result of the trials so far.
+    the result of the trials so far. Updates by [bold]shiftune update[/] are shown.
     """
     from shiftune.cli.folder import REPORT, ResultFolder
     from shiftune.cli.reopening import reopened
-    from shiftune.cli.screen import notes_for_warnings
+    from shiftune.cli.screen import notes_for_warnings, screen
+    from shiftune.cli.update_screen import show_updates
 
     if not ResultFolder.can_report():
         raise MissingPackageError(NO_REPORT)
@@ -35,4 +36,6 @@ def report(folder: Run, data: MovedTable = None) -> None:
     with notes_for_warnings():
         again.search.set_params(progress=False).fit(again.table.problem)
         result.write(again)
+    if states := result.updates.records:
+        show_updates(screen(), result.path, states, ())
     typer.echo(f"Written to {result.path / REPORT}")

@@ -21,6 +21,7 @@ from shiftune.tables import SiteTable
 from shiftune.wording import (
     count,
     figures,
+    figures_or_unknown,
     listed,
     loss_in_words,
     lower_by,
@@ -187,6 +188,8 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
 
 def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show the best trial, its risk by source, and the names of the files."""
+    from shiftune.report.update_words import update_facts
+
     risk = best["risk"]
     loss = loss_in_words(best["loss"])
     params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
@@ -196,6 +199,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
         (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
         (f"{percent(risk['level'])} interval", f"{low} to {high}"),
         ("Risk estimator", risk["method"]),
+        *update_facts(best.get("update"), best["target"]),
     )
     console.print()
     console.print(grid)
@@ -350,13 +354,6 @@ def show_models(console: Console) -> None:
             style="dim",
         )
     )
-
-
-def figures_or_unknown(value: float, low: float | None, high: float | None) -> list[str]:
-    """Write an estimate and its interval with the same decimals; "?" where one is unknown."""
-    if low is None or high is None:
-        return [number(value, 4), "?", "?"]
-    return figures(value, low, high)
 
 
 def _with_error(value: float | None, error: float | None) -> tuple[str, str]:

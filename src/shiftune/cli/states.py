@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from shiftune.atomic_write import atomic_write
-from shiftune.cli.folder import BEST, MODEL, ResultFolder
 from shiftune.cli.given_labels import read_given
 from shiftune.cli.job import TuneJob
 from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
@@ -18,7 +19,7 @@ from shiftune.cli.predictions import PREDICTIONS
 from shiftune.models import save_model
 from shiftune.predictor.table_model import TableModel
 
-UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
+UPDATES, LABELS, UPDATE, MODEL = "updates", "labels.csv", "update.json", "model"
 NEEDED = {"number", "labels", "before", "after", "gain", "of_trials", "of_result"}
 
 
@@ -30,13 +31,15 @@ class Updates:
 
     Parameters
     ----------
-    folder : ResultFolder
-        Its own files are never changed.
+    folder : Path
+        Of the result, whose own files are never changed.
+    best : mapping or None
+        Content of best.json, which changes with the model; None where there is none.
     """
 
-    def __init__(self, folder: ResultFolder) -> None:
-        self.folder = folder
-        self.path = folder.path / UPDATES
+    def __init__(self, folder: Path, best: Mapping[str, Any] | None) -> None:
+        self.path = folder / UPDATES
+        self.best = best
 
     @property
     def numbers(self) -> list[int]:
@@ -73,12 +76,17 @@ class Updates:
     def record(self, number: int) -> dict[str, Any]:
         """Return the content of `UPDATE`; `current` is whether it updates the present model."""
         found = read_json(self.state(number) / UPDATE, NEEDED)
-        return found | {"current": found["of_result"] == self.fingerprint()}
+        return found | {"current": found["of_result"] == self.fingerprint}
 
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Contents of `UPDATE` of the finished states."""
+        return [self.record(number) for number in self.finished]
+
+    @property
     def fingerprint(self) -> str:
-        """Return a hash of best.json, which changes with the model; empty where there is none."""
-        path = self.folder.path / BEST
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+        """Hash of best.json."""
+        return hashlib.sha256(json.dumps(self.best).encode()).hexdigest()
 
     def write(
         self,
@@ -102,7 +110,7 @@ class Updates:
                 "format": FORMAT,
                 "number": number,
                 **record,
-                "of_result": self.fingerprint(),
+                "of_result": self.fingerprint,
                 "model_file": file.name,
             }
             write_json(state / UPDATE, content)

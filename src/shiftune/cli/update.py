@@ -15,8 +15,8 @@ from shiftune.cli.run_arguments import MovedTable, Run
 from shiftune.errors import DataError, DataWarning, SettingsError
 
 if TYPE_CHECKING:
+    from shiftune.cli.folder import ResultFolder
     from shiftune.cli.job import TuneJob
-    from shiftune.cli.states import Updates
 
 
 @command()
@@ -52,47 +52,47 @@ def update(
     of DIR stay as they are.
     """
     from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.states import Updates
 
-    updates = Updates(ResultFolder(folder))
-    updates.folder.settings()  # an error where this is no folder of a result
+    result = ResultFolder(folder)
+    result.settings()  # an error where this is no folder of a result
     if labels is None:
-        _list(updates, as_json)
+        _list(result, as_json)
         return
     from shiftune.cli.screen import notes_for_warnings, screen
     from shiftune.cli.update_screen import show_update
     from shiftune.search.storage import only_search_of
 
-    with notes_for_warnings(), only_search_of(updates.folder.journal):
-        record = _updated(updates, labels, data)
+    with notes_for_warnings(), only_search_of(result.journal):
+        record = _updated(result, labels, data)
+    state = result.updates.state(record["number"])
     if as_json:
-        found = {"folder": str(updates.state(record["number"])), **record}
+        found = {"folder": str(state), **record}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        show_update(screen(), record, updates.state(record["number"]))
+        show_update(screen(), record, state)
 
 
-def _list(updates: Updates, as_json: bool) -> None:
+def _list(result: ResultFolder, as_json: bool) -> None:
     from shiftune.cli.screen import screen
     from shiftune.cli.update_screen import show_updates
 
-    states = [updates.record(number) for number in updates.finished]
+    updates = result.updates
     if as_json:
-        found = {"updates": states, "unfinished": updates.unfinished}
+        found = {"updates": updates.records, "unfinished": updates.unfinished}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        show_updates(screen(), updates.folder.path, states, updates.unfinished)
+        show_updates(screen(), result.path, updates.records, updates.unfinished)
 
 
-def _updated(updates: Updates, path: Path, data: Path | None) -> dict[str, Any]:
+def _updated(result: ResultFolder, path: Path, data: Path | None) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
     from shiftune.cli.given_labels import in_words, read_given
     from shiftune.cli.reopening import completed, reopened
 
-    best = completed(updates.folder)
+    best, updates = completed(result), result.updates
     if obstacle := best.get("update_obstacle"):
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
-    job = reopened(updates.folder, data)
+    job = reopened(result, data)
     last = max(updates.finished, default=None)
     earlier = updates.labels(job)
     given = _without_known(read_given(path, job), job, path)
@@ -108,11 +108,11 @@ def _updated(updates: Updates, path: Path, data: Path | None) -> dict[str, Any]:
         words = f"{updates.state(number)} was not finished, and is written again"
         warnings.warn(words, DataWarning, stacklevel=2)
     counts = {"new_labels": len(new), "replaced_labels": len(replaced)}
-    return _written(updates, job, best, dict(sorted((earlier | given).items())), counts)
+    return _written(result, job, best, dict(sorted((earlier | given).items())), counts)
 
 
 def _written(
-    updates: Updates,
+    result: ResultFolder,
     job: TuneJob,
     best: dict[str, Any],
     labels: dict[int, Any],
@@ -134,7 +134,7 @@ def _written(
     kind = float if problem.task == "regression" else problem.classes.dtype
     positions, y = np.array(list(labels)), np.array(list(labels.values()), dtype=kind)
     job.search.reopen(problem)
-    model = handed_over(updates.folder, best, job)
+    model = handed_over(result, best, job)
     X = rows_of(problem.target.X, positions)
     groups = None if problem.target.groups is None else problem.target.groups[positions]
     updated = update_predictor(job.search.result_, model, X, y, groups)
@@ -148,7 +148,7 @@ def _written(
         **update_record(job, model, updated, X, y, groups),
         "of_trials": best["trials"],
     }
-    return updates.write(
+    return result.updates.write(
         table_model(job, updated.predictor_, scores),
         job.identifiers.iloc[positions].assign(**rows),
         predictions(job, updated.predictor_, used),

@@ -1,4 +1,4 @@
-"""What labels have changed, as update.json holds it."""
+"""What labels have changed, as update.json and best.json hold it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,26 @@ from shiftune.search.updating import Updated
 Floats = NDArray[np.float64]
 
 
+def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, Any]:
+    """Return risks, the gain, and the site's effect.
+
+    Parameters
+    ----------
+    updated : Updated
+    predictor : fitted `UpdatedRegressor` or `UpdatedClassifier`
+        What predicts.
+    X : rows of the target
+    """
+    return {
+        "labels": updated.labels_,
+        "before": risk_record(updated.before_),
+        "after": risk_record(updated.risk_),
+        "gain": estimate_record(updated.gain_),
+        "effect": records(_first_terms(updated.effect_)),
+        "shift": _shift(predictor, X),
+    }
+
+
 def update_record(
     job: TuneJob,
     model: Any,
@@ -27,7 +47,7 @@ def update_record(
     y: NDArray[Any],
     groups: NDArray[np.intp] | None = None,
 ) -> dict[str, Any]:
-    """Return risks, the gain, the site's effect, and the first estimate beside the labels.
+    """Return what has changed, and the first estimate beside the labels.
 
     Parameters
     ----------
@@ -43,13 +63,8 @@ def update_record(
         "target": job.table.problem.target.name,
         "label": job.options.label,
         "loss": result.loss.name,
-        "labels": updated.labels_,
+        **effect_record(updated, updated.predictor_, target),
         "labels_of_tune": updated.labels_ - len(y),
-        "before": risk_record(updated.before_),
-        "after": risk_record(updated.risk_),
-        "gain": estimate_record(updated.gain_),
-        "effect": records(_first_terms(updated.effect_)),
-        "shift": _shift(updated, target),
         "first_estimate": _compared(result.risk, _losses(job, model, X, y), groups),
     }
 
@@ -61,9 +76,9 @@ def _first_terms(effect: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _shift(updated: Updated, X: Features) -> list[dict[str, Any]]:
+def _shift(after: Any, X: Features) -> list[dict[str, Any]]:
     """Return how far the effect moves the target's predictions: values, or log odds by class."""
-    after, before = updated.predictor_, updated.predictor_.predictor_
+    before = after.predictor_
     if not hasattr(after, "classes_"):
         moved = after.predict(X) - np.asarray(before.predict(X)).reshape(-1)
         return [{"class": None, "scale": "value", "mean": float(moved.mean())}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from shiftune.cli.screen import figures_or_unknown, grid_of, labelled_facts, show_note
-from shiftune.wording import count, listed, loss_in_words, number
-
-# Classes whose odds are shown.
-MOST_CLASSES = 4
+from shiftune.cli.screen import grid_of, labelled_facts, show_note
+from shiftune.report.update_words import (
+    effect_in_words,
+    estimate_in_words,
+    first_in_words,
+    model_in_words,
+)
+from shiftune.wording import loss_in_words, number
 
 
 def show_update(console: Console, record: Mapping[str, Any], state: Path) -> None:
@@ -25,10 +27,10 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
         labels.append(f"{record['labels_of_tune']} of them used in tune")
     facts: list[tuple[str, str | Text]] = [
         (f"Labels of {target}", ", ".join([str(record["labels"]), *labels])),
-        (f"Expected {loss} without labels", _interval(record["before"])),
-        (f"Expected {loss} with labels", Text(_interval(record["after"]), style="bold")),
-        ("Gain", _interval(record["gain"])),
-        (f"Effect of {target}", effect_in_words(record)),
+        (f"Expected {loss} without labels", estimate_in_words(record["before"])),
+        (f"Expected {loss} with labels", Text(estimate_in_words(record["after"]), style="bold")),
+        ("Gain", estimate_in_words(record["gain"])),
+        (f"Effect of {target}", effect_in_words(record, target)),
         ("First estimate", first_in_words(record)),
     ]
     console.print(labelled_facts(*facts))
@@ -55,16 +57,13 @@ def show_updates(
             ("model", "left"),
         )
         for state in states:
-            model = (
-                "present" if state["current"] else f"earlier, {count(state['of_trials'], 'trial')}"
-            )
             grid.add_row(
                 str(state["number"]),
                 str(state["labels"]),
                 number(state["before"]["value"], 4),
                 number(state["after"]["value"], 4),
-                _interval(state["gain"]),
-                Text(model, style="" if state["current"] else "dim"),
+                estimate_in_words(state["gain"]),
+                Text(model_in_words(state), style="" if state["current"] else "dim"),
             )
         console.print(grid)
         if not states[-1]["current"]:
@@ -76,46 +75,3 @@ def show_updates(
             )
     for each in unfinished:
         show_note(console, f"update {each} was not finished; the next update replaces it")
-
-
-def effect_in_words(record: Mapping[str, Any]) -> str:
-    """Describe how the effect moves the target's predictions."""
-    target, shift = record["target"], record["shift"]
-    if not any(each["mean"] for each in shift):
-        return (
-            f"none: that of {count(record['labels'], 'label')} would not have helped the sources "
-            "reliably, so the predictions stay as they are"
-        )
-    if shift[0]["class"] is None:
-        by = shift[0]["mean"]
-        way = "raised" if by > 0 else "lowered"
-        return f"predictions of {target} are {way} by {number(abs(by))} on average"
-    if len(shift) == 2:
-        name, by = shift[1]["class"], shift[1]["mean"]
-        return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"
-    shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:MOST_CLASSES]
-    odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in shown), quoted=False)
-    return f"the odds at {target} are {odds} what the models expect"
-
-
-def _odds(by: float) -> str:
-    return f"{number(math.exp(by))} times (log odds {by:+.2f})"
-
-
-def first_in_words(record: Mapping[str, Any]) -> str:
-    """Describe whether the labels agree with the estimate that was made without them."""
-    first = record["first_estimate"]
-    own = first["mean_loss"]
-    text = f"{_interval(first)}; mean at the labelled rows {_interval(own)}: "
-    if first["agrees"] is None:
-        one = "a single label" if record["labels"] == 1 else "labels of a single group"
-        return f"{text}{one} cannot confirm it"
-    if first["agrees"]:
-        return text + "the labels agree with it"
-    lower = own["value"] < first["value"]
-    return text + f"the labels contradict it, it was too {'high' if lower else 'low'}"
-
-
-def _interval(record: Mapping[str, Any]) -> str:
-    value, low, high = figures_or_unknown(record["value"], record["low"], record["high"])
-    return f"{value} ({low} to {high})"

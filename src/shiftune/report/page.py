@@ -27,6 +27,12 @@ from shiftune.report.explanations import (
 )
 from shiftune.report.figures.canvas import plotly
 from shiftune.report.parameters import in_words, parameters
+from shiftune.report.update_words import (
+    effect_in_words,
+    estimate_in_words,
+    first_in_words,
+    model_in_words,
+)
 from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
 from shiftune.search.records import model_name
 from shiftune.search.result import SearchResult
@@ -50,6 +56,7 @@ def save_report(
     path: str | os.PathLike[str],
     *,
     settings: Mapping[str, str] | None = None,
+    updates: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write the report of a search: one HTML file that needs no network to be read.
 
@@ -65,11 +72,13 @@ def save_report(
         Names and texts that a reader needs to repeat the search: the command, the data file.
         Default: the search's own parameters. The current versions are added where they are not
         among them.
+    updates : records of updates, optional
+        Contents of the files update.json that `shiftune update` writes.
     """
     where = Path(path)
     if where.is_dir():
         raise StorageError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
-    text = page(result, result.checks, settings)
+    text = page(result, result.checks, settings, updates)
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(where) as part:
@@ -85,6 +94,7 @@ def page(
     result: SearchResult,
     checks: Sequence[Check] = (),
     settings: Mapping[str, str] | None = None,
+    updates: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the report as text; see `save_report`."""
     plotly()
@@ -114,6 +124,7 @@ def page(
             checks=checks,
             verdict=judgement(checks),
             label_gain=_label_gain(result),
+            updates=[_update(record, result.target) for record in updates],
             settings={
                 **(_own_settings(result) if settings is None else settings),
                 "versions": (settings or {}).get("versions") or versions_in_words(),
@@ -239,6 +250,19 @@ def _ties(result: SearchResult) -> dict[str, Any]:
 def _label_gain(result: SearchResult) -> str:
     worth = result.worth_of_labels
     return "" if worth is None else worth_in_words(worth, result.target)
+
+
+def _update(record: Mapping[str, Any], target: str) -> dict[str, str]:
+    return {
+        "number": str(record["number"]),
+        "labels": str(record["labels"]),
+        "before": estimate_in_words(record["before"]),
+        "after": estimate_in_words(record["after"]),
+        "gain": estimate_in_words(record["gain"]),
+        "model": model_in_words(record),
+        "effect": effect_in_words(record, target),
+        "first": first_in_words(record),
+    }
 
 
 def _own_settings(result: SearchResult) -> dict[str, str]:

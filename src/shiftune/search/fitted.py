@@ -348,12 +348,16 @@ class FittedSearch(RefittedModel):
         return parameter_slice(self._result(), name)
 
     def report(
-        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, str] | None = None,
+        updates: Sequence[Mapping[str, Any]] = (),
     ) -> Path:
         """Write the result as one HTML file; see `shiftune.report.save_report`."""
         from shiftune.report import save_report
 
-        return save_report(self._result(), path, settings=settings)
+        return save_report(self._result(), path, settings=settings, updates=updates)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
