@@ -81,14 +81,15 @@ def moments(part: float, of_one_row: float, **how: bool) -> Rule:
     return rule
 
 
-def with_sites(part: float, of_one_row: float, sites: float) -> Rule:
-    """Mean of what is seen and of a prior that counts as so many sites, with few sources."""
+def with_sites(of_one_row: float, sites: float, everywhere: bool = False) -> Rule:
+    """Mean of max(S^2 - v, S^2 / 2) and of a prior that counts as so many sites."""
 
     def rule(p: pd.DataFrame) -> Ends:
-        seen = (p["large"] - 1) * p["stretch"] * _seen(p, part)
-        dof = p["large"] - 1 + sites
-        between = (seen + sites * of_one_row * p["one_row"]) / dof
-        return _with_few_sources(p, _interval(p, between, dof))
+        own = p["large"] - 1
+        seen = p["stretch"] * _seen(p, 1 / 2)
+        between = (own * seen + sites * of_one_row * p["one_row"]) / (own + sites)
+        ends = _interval(p, between, p["sources"] - 1 + sites)
+        return ends if everywhere else _with_few_sources(p, ends)
 
     return rule
 
@@ -124,7 +125,8 @@ def fit_prior(p: pd.DataFrame) -> tuple[float, float]:
     for mean in np.log(RATIOS[::2]):
         for sd in SPREADS:
             prior = np.exp(-(((np.log(RATIOS) - mean) / sd) ** 2) / 2)
-            found = float(np.sum(np.log(own @ (prior / prior.sum())) / count))
+            likely = np.maximum(own @ (prior / prior.sum()), 1e-300)
+            found = float(np.sum(np.log(likely) / count))
             best = max(best, (found, float(mean), float(sd)))
     return best[1:]
 
@@ -187,27 +189,31 @@ def _ends(p: pd.DataFrame, half: pd.Series | np.ndarray, log: bool = False) -> E
 
 def _with_few_sources(p: pd.DataFrame, ends: Ends) -> Ends:
     few = p["sources"] < MANY
-    low, high = RULES[PACKAGE](p)
+    low, high = RULES[BEFORE](p)
     return ends[0].where(few, low), ends[1].where(few, high)
 
 
-OLD, PACKAGE = "Paule and Mandel", "S^2/2 and V/200"
+OLD, BEFORE, PACKAGE = "Paule and Mandel", "S^2/2 and V/200", "V/30 as 1 site, few sources"
 RULES: dict[str, Rule] = {
     OLD: paule_mandel,
     "0": moments(0, 0),
     "V/200": moments(0, 1 / 200),
-    "S^2/4 and V/200": moments(1 / 4, 1 / 200),
     "S^2/2": moments(1 / 2, 0),
-    PACKAGE: moments(1 / 2, 1 / 200),
+    BEFORE: moments(1 / 2, 1 / 200),
     "S^2/2 and V/100": moments(1 / 2, 1 / 100),
     "3 S^2/4 and V/200": moments(3 / 4, 1 / 200),
     "S^2": moments(1, 0),
-    f"{PACKAGE}, unseen": moments(1 / 2, 1 / 200, unseen=True),
     "S^2/2, k - 1": moments(1 / 2, 0, whole=True),
+    f"{BEFORE}, unseen": moments(1 / 2, 1 / 200, unseen=True),
     "S^2/2, k - 1, unseen": moments(1 / 2, 0, whole=True, unseen=True),
-    f"{PACKAGE}, log scale": moments(1 / 2, 1 / 200, log=True),
-    "prior V/50 as 2 sites, few sources": with_sites(1 / 2, 1 / 50, 2),
-    "prior V/50 as 5 sites, few sources": with_sites(1 / 2, 1 / 50, 5),
-    "learnt prior, few sources": learnt(everywhere=False),
+    f"{BEFORE}, log scale": moments(1 / 2, 1 / 200, log=True),
     "learnt prior": learnt(everywhere=True),
+    "learnt prior, few sources": learnt(everywhere=False),
+    "V/100 as 1 site, few sources": with_sites(1 / 100, 1),
+    "V/50 as 1 site, few sources": with_sites(1 / 50, 1),
+    PACKAGE: with_sites(1 / 30, 1),
+    "V/20 as 1 site, few sources": with_sites(1 / 20, 1),
+    "V/50 as 2 sites, few sources": with_sites(1 / 50, 2),
+    "V/50 as 5 sites, few sources": with_sites(1 / 50, 5),
+    "V/30 as 1 site": with_sites(1 / 30, 1, everywhere=True),
 }

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.risk.packing import packed, unpacked
-from shiftune.risk.variance import pooled_variance, squares_by_source, variance_between
+from shiftune.risk.variance import (
+    degrees_between,
+    pooled_variance,
+    squares_by_source,
+    variance_between,
+)
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +80,7 @@ class NewSiteVariance:
         sites = self.between * float(self.leverage @ self.leverage + self.leverage.sum() ** 2)
         besides = float(self.extrapolation @ self.extrapolation) + self.noise * one_row
         total = rows + sites + besides
-        spread = rows**2 / rows_dof + sites**2 / max(k - 1, 1)
+        spread = rows**2 / rows_dof + sites**2 / degrees_between(k)
         return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0
 
     def minus(

@@ -9,10 +9,13 @@ Floats = NDArray[np.float64]
 
 # Fewest rows of a site from which the variance between sites is estimated, if others have them.
 FEWEST_ROWS = 5
-# Bounds of the variance between sites, from below: a part of the variance of the sites' estimates,
-# and of that of one row's loss. Chosen in `benchmarks/arena/intervals.py`.
+# Chosen in `benchmarks/arena/intervals.py`: the variance between sites is at least a part of the
+# variance of the sites' estimates, and of that of one row's loss. A few sites show too little, so
+# that with fewer than five a prior, also a part of one row's variance, counts as one site more.
 PART_OF_ESTIMATES = 1 / 2
 PART_OF_ONE_ROW = 1 / 200
+FEW_SITES = 5
+PRIOR_OF_ONE_ROW = 1 / 30
 
 
 def pooled_variance(
@@ -50,13 +53,17 @@ def variance_between(
 ) -> float:
     r"""Variance :math:`\tau^2` between the sites' true values.
 
-    .. math:: \tau^2 = \max\Big(s\, (S^2 - \bar v),\ s\, \tfrac{1}{2} S^2,\
-              \tfrac{1}{200} V\Big), \qquad v_j = \frac{\mathrm{Div}_j}{n_j - 1},
+    .. math:: \tau^2 = \max(T, \tfrac{1}{200} V), \qquad
+              T = s \max(S^2 - \bar v,\ \tfrac{1}{2} S^2), \qquad
+              v_j = \frac{\mathrm{Div}_j}{n_j - 1},
 
     with :math:`S^2` the variance of the sites' estimates, :math:`\bar v` the mean of their sampling
-    variances and V that of one row. The first of the three alone is below 0 for a third of real
+    variances and V that of one row. :math:`S^2 - \bar v` alone is below 0 for a third of real
     tables, where sites differ nevertheless: a few sites show little of their variance, and losses
-    are skewed, so sampling variances are overestimated as easily as underestimated.
+    are skewed, so sampling variances are overestimated as easily as underestimated. With fewer than
+    five sites what other tables show counts as one site more,
+
+    .. math:: \tau^2 = \frac{(k - 1)\, T + \tfrac{1}{30} V}{k} .
 
     Parameters
     ----------
@@ -72,8 +79,9 @@ def variance_between(
     Examples
     --------
     >>> float(variance_between(np.array([1.0, 3.0]), np.array([9.9, 9.9]), np.array([100, 100])))
-    1.9
-    >>> float(variance_between(np.array([1.0, 1.0]), np.array([9.9, 9.9]), np.array([100, 100])))
+    1.115
+    >>> ones = np.ones(5)
+    >>> float(variance_between(ones, 9.9 * ones, np.full(5, 100)))
     0.0495
     """
     large = (n if groups is None else groups) >= FEWEST_ROWS
@@ -82,4 +90,13 @@ def variance_between(
     seen = float(estimates.var(ddof=1)) if len(n) > 1 else 0.0
     chance = float(np.mean(divergences / np.maximum(n - 1, 1)))
     one_row = float(np.average(divergences, weights=n))
-    return max(stretch * max(seen - chance, PART_OF_ESTIMATES * seen), PART_OF_ONE_ROW * one_row)
+    seen = stretch * max(seen - chance, PART_OF_ESTIMATES * seen)
+    k = len(n)
+    if k < FEW_SITES:
+        return ((k - 1) * seen + PRIOR_OF_ONE_ROW * one_row) / k
+    return max(seen, PART_OF_ONE_ROW * one_row)
+
+
+def degrees_between(k: int) -> int:
+    """Degrees of freedom of the variance between k sites; the prior of a few counts as one."""
+    return k if k < FEW_SITES else k - 1

@@ -1,0 +1,222 @@
+"""Peers for the number: estimates of the loss at hidden targets, against the default's.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/number.py --losses FOLDER/losses \
+        --seeds 30 31 --out FOLDER/number
+
+reads the cells that ``benchmarks/arena losses`` has computed and estimates the loss at the target
+of what would be handed over (the chosen trial of each family, the ensemble with nested answers).
+The first seed decides, the others judge. The estimates are kept in ``number.csv`` and read from
+it if it is there; so are the rows of the ensembles of regression tables, in ``rows``, for NannyML,
+which has an environment of its own (`nannyml_dle.py` writes ``nannyml.csv``).
+
+All peers are given the answers of models that do not know the site, at validation rows:
+
+- *DLE*: boosted trees regress the loss on the columns and the answer; mean over the target's rows.
+- *CBPE*: probabilities of the classes, calibrated (isotonic, one class against the others); mean
+  of the expected loss over the target's rows.
+- *DoC*: mean loss plus the difference of the expected loss by the model's own probabilities
+  (*entropy*), or by a regression of the sites' losses on their mean confidence (*confidence*).
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from ensembles import Trials, cells_in, read
+from intervals import FAMILIES, handed_over
+from lightgbm import LGBMRegressor
+from regret import mean, resampled
+from sklearn.isotonic import IsotonicRegression
+from tqdm import tqdm
+
+from shiftune.evaluate.answers import Answers
+
+# Losses of classes are at most those of this chance (`cells.losses_of`).
+SMALLEST_CHANCE = 1e-3
+# Sites from which the slope of the loss on the confidence is estimated.
+FEWEST_SITES = 5
+DEFAULT = "default"
+CELL = ["dataset", "target", "seed", "kind", "family"]
+
+
+# ---------------------------------------------------------------- estimates
+
+
+def estimates(trials: Trials, answers: Answers, at_target: np.ndarray) -> dict[str, float]:
+    """Return all estimates of the loss at the target."""
+    unseen = trials.losses_of(replace(answers, unseen_share=1.0))
+    half = trials.losses_of(answers)
+    found = {
+        DEFAULT: trials.fitted.estimate(trials.by_site(half)).value,
+        "default, unseen only": trials.fitted.estimate(trials.by_site(unseen)).value,
+        "mean of the sites": float(trials.row_shares @ half),
+        "DLE": dle(trials, answers, unseen, at_target),
+        "DLE, half and half": dle(trials, answers, half, at_target),
+    }
+    if trials.classes is not None:
+        found["CBPE"] = cbpe(trials, answers.unseen, at_target)
+        own, there = (expected(P, P) for P in (answers.unseen, at_target))
+        found["DoC, entropy"] = float(
+            trials.row_shares @ unseen + there.mean() - trials.row_shares @ own
+        )
+        found["DoC, confidence"] = doc(trials, answers.unseen, unseen, at_target)
+    return found
+
+
+def dle(trials: Trials, answers: Answers, losses: np.ndarray, at_target: np.ndarray) -> float:
+    """Mean over the target's rows of a boosted regression of the loss."""
+    rows, there = (
+        np.column_stack([X, own])
+        for X, own in ((np.concatenate(trials.X), answers.unseen), (trials.X_target, at_target))
+    )
+    model = LGBMRegressor(n_jobs=1, verbose=-1, random_state=0).fit(rows, losses)
+    return float(model.predict(there).mean())
+
+
+def cbpe(trials: Trials, unseen: np.ndarray, at_target: np.ndarray) -> float:
+    """Mean expected loss at the target by probabilities calibrated on unseen sites."""
+    y, classes = np.concatenate(trials.y), trials.classes
+    calibrated = np.column_stack(
+        [
+            IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+            .fit(unseen[:, c], y == each)
+            .predict(at_target[:, c])
+            for c, each in enumerate(classes)
+        ]
+    )
+    total = calibrated.sum(axis=1, keepdims=True)
+    calibrated = np.where(total > 0, calibrated / np.maximum(total, 1e-12), at_target)
+    return float(expected(calibrated, at_target).mean())
+
+
+def doc(trials: Trials, unseen: np.ndarray, losses: np.ndarray, at_target: np.ndarray) -> float:
+    """Loss at the target's mean confidence, by a line through the sites' losses."""
+    if len(trials.y) < FEWEST_SITES:
+        return float(np.nan)
+    confidence = [own.mean() for own in trials.by_site(unseen.max(axis=1))]
+    means = [own.mean() for own in trials.by_site(losses)]
+    slope, at_zero = np.polyfit(confidence, means, 1, w=np.sqrt(trials.shares))
+    return float(at_zero + slope * at_target.max(axis=1).mean())
+
+
+def expected(chances: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """Return the expected log loss of answers (n, C) if classes have these chances, (n,)."""
+    return -np.sum(chances * np.log(np.clip(answers, SMALLEST_CHANCE, 1.0)), axis=1)
+
+
+def estimated(
+    files: dict[str, Path], dataset: str, target: int, seed: int, rows: Path
+) -> list[dict[str, object]]:
+    """Return the estimates for everything that one problem would hand over; keep NannyML's rows."""
+    warnings.simplefilter("ignore")
+    trials = read(files, dataset, target, seed).first(FAMILIES, 24)
+    found = []
+    for kind, family, answers, weights in handed_over(trials):
+        at_target = np.tensordot(weights, trials.target_answers, axes=1)
+        row = {"dataset": dataset, "target": target, "seed": seed, "kind": kind, "family": family}
+        row |= {"task": trials.task, "truth": trials.target_loss(weights)}
+        found.append(row | estimates(trials, answers, at_target))
+        if kind == "ensemble" and trials.classes is None:
+            np.savez_compressed(
+                rows / f"{dataset}-{target}-{seed}.npz",
+                X=np.concatenate(trials.X),
+                answers=answers.unseen,
+                y=np.concatenate(trials.y),
+                X_target=trials.X_target,
+                answers_target=at_target,
+            )
+    return found
+
+
+# ---------------------------------------------------------------- tables
+
+
+def with_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add means of the default and its peers; where a peer is not defined the others count."""
+    peers = (["DLE"], ["DLE, half and half"], ["CBPE"], ["DoC, entropy"], ["DLE", "CBPE"])
+    means = {
+        f"mean of default and {' and '.join(names)}": rows[[DEFAULT, *names]]
+        .mean(axis=1)
+        .where(rows[names].notna().any(axis=1))
+        for names in peers
+    }
+    return rows.assign(**means)
+
+
+def errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return |estimate - truth| / truth, means over the cells of a table, (tables, estimators)."""
+    known = [*CELL, "task", "truth"]
+    wide = with_means(rows).set_index(known)
+    truth = wide.index.get_level_values("truth").to_numpy()
+    error = wide.sub(truth, axis=0).abs().div(truth, axis=0)
+    return error.groupby(level="dataset").mean()
+
+
+def summary(found: pd.DataFrame) -> pd.DataFrame:
+    """Median and mean over tables, and the difference to the default's, with intervals."""
+    table = {}
+    for name in found:
+        own = found[[name, DEFAULT]].loc[:, lambda f: ~f.columns.duplicated()].dropna()
+        if own.empty:
+            continue
+        apart = mean(own[name] - own[DEFAULT])
+        drawn = resampled(len(own))
+        medians = np.median(own[name].to_numpy()[drawn], axis=1) - np.median(
+            own[DEFAULT].to_numpy()[drawn], axis=1
+        )
+        table[name] = {
+            "tables": len(own),
+            "median": own[name].median(),
+            "mean": own[name].mean(),
+            "default's": own[DEFAULT].mean(),
+            "mean less default's": apart.value,
+            "low": apart.low,
+            "high": apart.high,
+            "median less default's": own[name].median() - own[DEFAULT].median(),
+            "median low": np.quantile(medians, 0.05),
+            "median high": np.quantile(medians, 0.95),
+            "better on": (own[name] < own[DEFAULT]).mean(),
+        }
+    return pd.DataFrame(table).T
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--losses", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    file, kept, nannyml = (args.out / name for name in ("number.csv", "rows", "nannyml.csv"))
+    if not file.exists():
+        kept.mkdir(parents=True, exist_ok=True)
+        work = [
+            joblib.delayed(estimated)(files, *key, seed, kept)
+            for seed in args.seeds
+            for key, files in cells_in(args.losses, seed, FAMILIES, "real").items()
+        ]
+        done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
+        found = [row for cell in tqdm(done, total=len(work), unit="cell") for row in cell]
+        rows = pd.DataFrame(found).sort_values(CELL, kind="stable", ignore_index=True)
+        rows.to_csv(file, index=False, float_format="%.6g")
+    rows = pd.read_csv(file).fillna({"family": ""})
+    if nannyml.exists():
+        own = pd.read_csv(nannyml).assign(kind="ensemble")
+        rows = rows.merge(own, how="left", on=["dataset", "target", "seed", "kind"])
+    for (kind, seed), part in rows.groupby(["kind", "seed"]):
+        for task in ("all", *part["task"].unique()):
+            own = part if task == "all" else part[part["task"] == task]
+            print(f"{kind}, seed {seed}, {task}")
+            print(summary(errors(own)).round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
