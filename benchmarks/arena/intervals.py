@@ -292,9 +292,9 @@ def main() -> None:
         part = half[half["drawn"] == 0]
         print(f"seed {seed}, {part['dataset'].nunique()} tables")
         print(summary(part).round(3).to_string())
-        for count in FEW:
+        for count, drawn in half[half["drawn"] > 0].groupby("drawn"):
             print(f"{count} sources drawn")
-            print(summary(half[half["drawn"] == count]).round(3).to_string())
+            print(summary(drawn).round(3).to_string())
         print(groups(half).round(3).to_string())
         print(centres(both).round(3).to_string())
         if seed == args.seeds[0]:
