@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -12,10 +14,13 @@ from shiftune.metrics.calibration import log_odds, recalibrated
 from shiftune.metrics.decisions import net_benefit
 from shiftune.metrics.metric import Floats, Metric, of_rows
 from shiftune.metrics.new_site import NewSite
+from shiftune.metrics.per_site import SiteMetric
 from shiftune.metrics.tables import own_interval
 from shiftune.spelling import check_choice
 
 POINTS = 25
+# Intercept and slope of a site's line.
+LINE = (recalibrated("intercept", (1.0, 0.0), 0.0), recalibrated("slope", (0.0, 1.0), 1.0))
 # Predictions beyond these shares of the rows are left out of curves.
 OUTER = (0.01, 0.99)
 
@@ -23,7 +28,7 @@ OUTER = (0.01, 0.99)
 def check_two_classes(new_site: NewSite | None) -> NewSite:
     """Return the estimator, or refuse it where there are no probabilities of two classes."""
     if new_site is None:
-        raise SettingsError("the plan of fits kept no predictions, so there are no curves")
+        raise SettingsError("no predictions on validation rows were kept, so there are no curves")
     classes = new_site.predictions.classes
     if classes is None or len(classes) != 2 or new_site.predictions.votes:
         raise SettingsError(
@@ -55,20 +60,29 @@ def calibration_curve(new_site: NewSite, site: str | None = None) -> pd.DataFram
     names, p = new_site.predictions.names, np.concatenate(new_site.predictions.p)
     low, high = log_odds(np.quantile(p, OUTER))
     grid = np.linspace(low, high, POINTS)
-    number = None if site is None else names.index(check_choice(site, names, "source"))
-    rows = []
-    for at in grid:
-        metric = recalibrated("calibration", (1.0, float(at)), float(at))
-        if number is None:
-            found = new_site.estimate(metric)
-            rows.append((found.value, found.low, found.high))
-        else:
-            own = new_site.at_sites(metric)[number]
-            rows.append((own.value, *own_interval(metric, own, new_site.level)))
+    if site is None:
+        intercepts, slopes = (new_site.at_sites(metric) for metric in LINE)
+        found = [new_site.combined(LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
+        rows = [(each.value, each.low, each.high) for each in found]
+    else:
+        number = names.index(check_choice(site, names, "source"))
+        intercept, slope = ((new_site.at_source(metric, number),) for metric in LINE)
+        points = [_at(odds, intercept, slope)[0] for odds in grid]
+        rows = [(each.value, *own_interval(LINE[0], each, new_site.level)) for each in points]
     return pd.DataFrame(
         expit(np.array(rows)),
         columns=["observed", "low", "high"],
         index=pd.Index(expit(grid), name="predicted"),
+    )
+
+
+def _at(
+    odds: float, intercepts: tuple[SiteMetric, ...], slopes: tuple[SiteMetric, ...]
+) -> tuple[SiteMetric, ...]:
+    """Return the sites' lines at log odds of the predictions."""
+    return tuple(
+        replace(a, value=a.value + odds * b.value, influence=a.influence + odds * b.influence)
+        for a, b in zip(intercepts, slopes, strict=True)
     )
 
 

@@ -94,7 +94,10 @@ class NewSite:
         """Estimate one metric."""
         if reason := self.predictions.obstacle(metric):
             return NewSiteMetric(metric, np.nan, np.nan, np.nan, (), reason)
-        sites = self.at_sites(metric)
+        return self.combined(metric, self.at_sites(metric))
+
+    def combined(self, metric: Metric, sites: tuple[SiteMetric, ...]) -> NewSiteMetric:
+        """Estimate a metric from those of all sources."""
         note = _about_missing(sites)
         used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
         if len(used) < FEWEST_SITES:
@@ -108,11 +111,13 @@ class NewSite:
 
     def at_sites(self, metric: Metric) -> tuple[SiteMetric, ...]:
         """Compute a metric at every source."""
+        return tuple(self.at_source(metric, j) for j in range(len(self.predictions.names)))
+
+    def at_source(self, metric: Metric, j: int) -> SiteMetric:
+        """Compute a metric at the source with a number."""
         given = self.predictions
-        return tuple(
-            at_site(metric, name, y, p, None if given.groups is None else given.groups[j])
-            for j, (name, y, p) in enumerate(zip(given.names, given.y, given.p, strict=True))
-        )
+        groups = None if given.groups is None else given.groups[j]
+        return at_site(metric, given.names[j], given.y[j], given.p[j], groups)
 
     def on_scale(
         self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]

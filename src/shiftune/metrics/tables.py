@@ -16,7 +16,7 @@ from shiftune.metrics.scales import SCALES
 
 SEEN = "from models that have seen the sites, so probably too good"
 UPDATED = "without the update by labels of the target"
-NO_PREDICTIONS = "the plan of fits kept no predictions"
+NO_PREDICTIONS = "no predictions on validation rows were kept"
 
 
 class MetricTables(NamedTuple):
