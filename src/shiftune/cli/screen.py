@@ -20,7 +20,6 @@ from shiftune.ratio.overlap import is_doubtful
 from shiftune.tables import SiteTable
 from shiftune.wording import (
     count,
-    figures,
     figures_or_unknown,
     listed,
     loss_in_words,
@@ -249,8 +248,8 @@ def _show_metrics(console: Console, best: dict[str, Any]) -> None:
         if row["estimate"] is None:
             grid.add_row(metric_in_words(row["metric"]), "?", row["note"], "")
             continue
-        ends = row["estimate"], row["low"], row["high"], row["lowest"], row["highest"]
-        value, low, high, lowest, highest = figures(*ends)
+        value, low, high = figures_or_unknown(row["estimate"], row["low"], row["high"])
+        lowest, highest = (number(row[end], 3) for end in ("lowest", "highest"))
         of_sites = f"{lowest} ({row['lowest_site']}) to {highest} ({row['highest_site']})"
         grid.add_row(metric_in_words(row["metric"]), value, f"{low} to {high}", of_sites)
     console.print()
