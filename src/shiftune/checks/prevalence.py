@@ -8,7 +8,7 @@ from shiftune.stability.label_shift import LabelShift
 from shiftune.wording import percent
 
 # Differences from the expected frequency, as far as the sources speak for them.
-SMALL, LARGE = 0.05, 0.1
+SMALL, LARGE = 0.05, 0.07
 
 NAME = "frequency of the classes"
 
@@ -19,7 +19,7 @@ def prevalence_check(found: LabelShift) -> Check:
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
     model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
     the frequency is likely to be 5 percentage points higher than expected, as far as the sources
-    speak for it. A problem: 10 points, and at worst outside the range of the sources.
+    speak for it. A problem: 7 points, and at worst outside the range of the sources.
     """
     apart = found.likely - found.expected
     outside = not found.lowest <= found.mixed <= found.highest
