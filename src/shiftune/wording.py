@@ -24,7 +24,9 @@ def number(value: Any, digits: int = 3) -> str:
     """Write a number with a few digits; anything else as it is.
 
     >>> number(0.0123456), number(12345.6), number(50), number("auto"), number(3e-7)
-    ('0.0123', '12346', '50', 'auto', '3e-07')
+    ('0.0123', '12,346', '50', 'auto', '3e-07')
+    >>> number(4771514749.0)
+    '4.77 billion'
     >>> number(999.96)  # not 1e+03
     '1000'
     """
@@ -32,10 +34,28 @@ def number(value: Any, digits: int = 3) -> str:
         return str(value)
     if isinstance(value, int):
         return str(value)
-    text = f"{value:.{digits}g}"
+    unit, word = scaled(value)
+    text = f"{value / unit:.{digits}g}"
     if math.isfinite(value) and 10**digits <= abs(float(text)) < 10**9:
-        return f"{value:.0f}"
-    return text
+        text = f"{value:{_commas(value)}.0f}"
+    return f"{text} {word}".rstrip()
+
+
+def scaled(size: float) -> tuple[float, str]:
+    """Return the unit in which numbers of a size are read, and its word.
+
+    >>> scaled(4.77e9), scaled(1200.0)
+    ((1000000000.0, 'billion'), (1.0, ''))
+    """
+    for unit, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if unit <= abs(size) < 1e15:
+            return unit, word
+    return 1.0, ""
+
+
+def _commas(size: float) -> str:
+    """Return how thousands are marked: by commas from 10,000 on."""
+    return "," if abs(size) >= 10_000 else ""
 
 
 def figures(*values: float) -> list[str]:
@@ -43,8 +63,8 @@ def figures(*values: float) -> list[str]:
 
     >>> figures(0.24671, 0.20742, 0.28600)
     ['0.247', '0.207', '0.286']
-    >>> figures(1234.5, 1100.2, 1400.9)
-    ['1234', '1100', '1401']
+    >>> figures(12345.6, 11002.2, 14009.9), figures(4771514749, 4.1e9, 5.4e9)
+    (['12,346', '11,002', '14,010'], ['4.8 billion', '4.1 billion', '5.4 billion'])
     """
     return [written_like(value, (min(values), max(values))) for value in values]
 
@@ -58,9 +78,12 @@ def written_like(value: float, interval: tuple[float, float]) -> str:
     width, size = interval[1] - interval[0], max(abs(interval[0]), abs(interval[1]))
     if not math.isfinite(width) or width <= 0 or size < 1e-4:
         return f"{value:.3g}"
-    decimals = min(max(1 - math.floor(math.log10(width)), 0), 8)
-    text = f"{value:.{decimals}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    unit, word = scaled(size)
+    decimals = min(max(1 - math.floor(math.log10(width / unit)), 0), 8)
+    text = f"{value / unit:{_commas(size / unit)}.{decimals}f}"
+    if not text.strip("-0.,"):
+        text = text.removeprefix("-")
+    return f"{text} {word}".rstrip()
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:
@@ -68,9 +91,11 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
 
     >>> with_interval(0.24671, (0.20742, 0.28600))
     '0.247 (0.207 to 0.286)'
+    >>> with_interval(4771514749, (4.1e9, 5.4e9))
+    '4.8 billion (4.1 to 5.4)'
     """
     middle, low, high = figures(value, *interval)
-    return f"{middle} ({low} to {high})"
+    return f"{middle} ({low.partition(' ')[0]} to {high.partition(' ')[0]})"
 
 
 def figures_or_unknown(value: float, low: float | None, high: float | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The report in a real browser: charts are drawn, nothing complains, names are only names."""
+"""The report in a real browser: nothing complains, names are only names, it prints."""
 
 from __future__ import annotations
 
@@ -58,20 +58,11 @@ def dom(report, tmp_path_factory):
     return done.stdout
 
 
-def test_every_chart_is_drawn_for_the_screen_and_for_paper(dom):
-    charts = re.findall(r'<div class="chart([^"]*)" data-chart="([^"]+)"', dom)
-    assert [name for _, name in charts][:3] == ["forest", "weights", "shifts"]
-    assert all("drawn" in state for state, _ in charts)
-    drawn = dom.split("data-chart=")[1:]
-    assert all('<svg class="main-svg"' in part for part in drawn)
-    pictures = re.findall(r'<img data-print="[^"]+"[^>]*src="data:image/svg\+xml', dom)
-    assert len(pictures) == len(charts)
-    assert re.search(r'<html [^>]*class="[^"]*printable', dom)
-
-
 def test_hostile_names_are_text(dom):
-    outside_scripts = re.sub(r"<script.*?</script>", "", dom, flags=re.DOTALL)
-    assert dom.count("<script") == 3
+    # Attributes hold any sign as it is.
+    elements = re.sub(r' (data-tip|aria-label|title)="[^"]*"', "", dom)
+    outside_scripts = re.sub(r"<script>.*?</script>", "", elements, flags=re.DOTALL)
+    assert elements.count("<script") == 1
     assert "<script" not in outside_scripts
     assert "<img src=" not in outside_scripts
     assert not re.search(r"<[^>]* onerror=", outside_scripts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import sys
 from dataclasses import replace
@@ -32,6 +31,7 @@ class Outline(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.source = text
         self.elements, self.scripts, self.seen, self.inside = [], [], [], ""
         self.feed(text)
 
@@ -67,27 +67,23 @@ class TestOneFile:
             assert attributes.get("src") is None
         assert [tag for tag, _ in outline.elements].count("link") == 0
 
-    def test_plotly_is_there_once(self, outline):
-        assert sum("plotly.js v" in script[:300] for script in outline.scripts) == 1
+    def test_it_is_small(self, outline):
+        assert len(outline.source) < 400_000
 
     def test_only_our_scripts_may_run(self, outline):
         (policy,) = [a["content"] for tag, a in outline.elements if "http-equiv" in a]
         assert policy.startswith("default-src 'none'")
         allowed = set(re.findall(r"'(sha256-[^']+)'", policy))
-        data, *programs = outline.scripts
-        assert len(programs) == 2
-        digests = [hashlib.sha256(script.encode()).digest() for script in programs]
-        assert {"sha256-" + base64.b64encode(digest).decode() for digest in digests} == allowed
-        json.loads(data)
+        (program,) = outline.scripts
+        digest = hashlib.sha256(program.encode()).digest()
+        assert {"sha256-" + base64.b64encode(digest).decode()} == allowed
 
 
 class TestHostileNames:
     def test_no_element_comes_from_a_name(self, outline):
         tags = [tag for tag, _ in outline.elements]
-        assert tags.count("script") == 3
-        assert "a" not in tags
-        images = [attributes for tag, attributes in outline.elements if tag == "img"]
-        assert all("data-print" in attributes for attributes in images)
+        assert tags.count("script") == 1
+        assert not {"a", "img"} & set(tags)
         events = {name for _, a in outline.elements for name in a if name.startswith("on")}
         assert events == set()
 
@@ -95,17 +91,15 @@ class TestHostileNames:
         for site in (*hostile_search.problem_.names, hostile_search.problem_.target.name):
             assert site in outline.text
 
-    def test_labels_of_charts_are_escaped(self, outline):
-        charts = json.loads(outline.scripts[0])["charts"]
-        text = json.dumps(charts)
-        for allowed in ("<b>", "</b>", "<br>", "<extra></extra>"):
-            text = text.replace(allowed, "")
-        assert "<" not in text
-        assert "&lt;script&gt;" in text
+    def test_texts_of_charts_are_as_they_are_written(self, outline):
+        tips = [a["data-tip"] for _, a in outline.elements if "data-tip" in a]
+        assert any(tip.startswith("</script><img src=x onerror=alert(1)>\n") for tip in tips)
+        assert any("<script>alert(1)</script> at 2024" in tip for tip in tips)
+        assert "</script><img …" in outline.text  # on an axis, cut in its middle
 
     def test_checks_and_settings(self, hostile_search, checks):
         found = Outline(page(hostile_search.result_, checks, {"<b>command": "<script>alert(1)"}))
-        assert [tag for tag, _ in found.elements].count("script") == 3
+        assert [tag for tag, _ in found.elements].count("script") == 1
         assert "<b>command <script>alert(1)" in found.text
         assert "Overlap All is well." in found.text
         levels = [a["class"] for tag, a in found.elements if "level" in a.get("class", "")]

@@ -43,6 +43,8 @@ class ShiftProblem:
     task : {"classification", "regression"}
     notes : tuple of str
         Decisions made and oddities found while reading the data.
+    label : str
+        Name of the label's column; empty where it is unknown.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class ShiftProblem:
     oracle: Site | None = None
     task: Task = "regression"
     notes: tuple[str, ...] = field(default=())
+    label: str = ""
 
     def __post_init__(self) -> None:
         check_names(self.names, self.target.name)

@@ -50,6 +50,7 @@ class Parts(TypedDict):
     oracle: Site | None
     task: Task
     notes: tuple[str, ...]
+    label: str
 
 
 def read_sites(
@@ -59,7 +60,7 @@ def read_sites(
     labelled_target: tuple[Any, Any] | None = None,
     target_labels: TargetLabels = "hide",
     task: Task | None = None,
-    label: str = "y",
+    label: str = "",
 ) -> tuple[Parts, list[str]]:
     """Check all sites, give them the same columns, and decide the task.
 
@@ -79,12 +80,12 @@ def read_sites(
     elif target.y is not None and target_labels == "use":
         few = _labelled_rows(target)
     elif target.y is not None:
-        truth = as_labels(target.y, target.name, label)
+        truth = as_labels(target.y, target.name, label or "y")
 
     labelled = [*sources, *([] if few is None else [few])]
     given = (target, *labelled)
     tables = align({site.name: as_features(site.X, site.name) for site in given})
-    labels = {site.name: as_labels(site.y, site.name, label) for site in labelled}
+    labels = {site.name: as_labels(site.y, site.name, label or "y") for site in labelled}
     groups, more = group_codes(
         {site.name: (site.group, len(site.X)) for site in given}, [site.name for site in labelled]
     )
@@ -92,7 +93,7 @@ def read_sites(
     found = tuple(
         Site(s.name, tables[s.name], labels[s.name], s.rows, groups.get(s.name)) for s in sources
     )
-    decided, notes = _decide_task(labels, task, label)
+    decided, notes = _decide_task(labels, task, label or "y")
     if decided == "classification":
         _check_classes(found, labels.get(FEW))
     notes += _about_columns([X for name, X in tables.items() if name != FEW])
@@ -110,6 +111,7 @@ def read_sites(
         oracle=None if truth is None else Site(own.name, own.X, truth, own.rows, own.groups),
         task=decided,
         notes=(*loud, *notes),
+        label=label,
     )
     return parts, loud
 

@@ -1,14 +1,17 @@
-"""Charts of the report, as specifications that the page's script draws."""
+"""Charts of the report, drawn for the screen, for a phone and for paper."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from shiftune.report import figures
 from shiftune.report.figures.trials import parameter_names
+from shiftune.report.svg import picture
 from shiftune.search.result import SearchResult
+
+# Widths in pixels: of a page or a sheet of paper, of a phone, of a chart among others.
+WIDE, NARROW, SMALL = 820, 350, 290
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,21 @@ class Chart:
     id: str
     alt: str
     figure: Any
+
+    @property
+    def wide(self) -> str:
+        """SVG for a page."""
+        return picture(self.figure, WIDE, self.alt)
+
+    @property
+    def narrow(self) -> str:
+        """SVG for a phone."""
+        return picture(self.figure, NARROW, self.alt)
+
+    @property
+    def small(self) -> str:
+        """SVG for a place beside others."""
+        return picture(self.figure, SMALL, self.alt)
 
 
 def charts_of(result: SearchResult) -> list[Chart]:
@@ -56,36 +74,3 @@ def charts_of(result: SearchResult) -> list[Chart]:
         for position, name in enumerate(parameter_names(result.trials))
     ]
     return found
-
-
-def specification(figure: Any) -> dict[str, Any]:
-    """Return a figure as the page's script reads it."""
-    found: dict[str, Any] = json.loads(figure.to_json())
-    found["layout"].pop("template", None)  # the page has its own, one for each colour scheme
-    return found
-
-
-def _template(text: str, lines: str, background: str) -> dict[str, Any]:
-    in_cells = {"textfont": {"color": text}}
-    axis = {"gridcolor": lines, "linecolor": lines, "tickcolor": lines, "zerolinecolor": lines}
-    return {
-        "data": {"heatmap": [in_cells]},
-        "layout": {
-            "font": {"family": "system-ui, sans-serif", "size": 12, "color": text},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "hoverlabel": {
-                "bgcolor": background,
-                "bordercolor": lines,
-                "font": {"color": text, "family": "system-ui, sans-serif"},
-            },
-            "xaxis": axis,
-            "yaxis": axis,
-        },
-    }
-
-
-TEMPLATES = {
-    "light": _template("#24292f", "#dde1e6", "#ffffff"),
-    "dark": _template("#dfe3e8", "#3a414a", "#22272e"),
-}

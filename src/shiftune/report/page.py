@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -18,7 +17,7 @@ from shiftune.atomic_write import atomic_write
 from shiftune.checks import Check, judgement
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.provenance import versions_in_words
-from shiftune.report.charts import TEMPLATES, charts_of, specification
+from shiftune.report.charts import charts_of
 from shiftune.report.explanations import (
     assumptions,
     how_estimated,
@@ -100,7 +99,7 @@ def page(
     plotly()
     jinja2, markup = _jinja()
     charts = charts_of(result)
-    program, library = _resource("report.js"), _plotly_js()
+    program = _resource("report.js")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("shiftune.report"),
         autoescape=True,
@@ -108,10 +107,6 @@ def page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    specifications = {
-        "charts": {chart.id: specification(chart.figure) for chart in charts},
-        "templates": TEMPLATES,
-    }
     return str(
         environment.get_template("report.html.j2").render(
             **_asked(result),
@@ -133,9 +128,8 @@ def page(
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
             style=markup(_resource("report.css")),
             program=markup(program),
-            library=markup(library),
-            data=markup(_json_in_html(specifications)),
-            hashes=[_script_hash(library), _script_hash(program)],
+            hash=_script_hash(program),
+            drawn=markup,
         )
     )
 
@@ -294,18 +288,6 @@ def _jinja() -> tuple[Any, Any]:
 # ---------------------------------------------------------------- one file, without foreign code
 
 
-def _json_in_html(value: Any) -> str:
-    r"""Write JSON so that nothing in it can end the element that holds it.
-
-    >>> _json_in_html({"site": "</script>"})
-    '{"site": "\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(value)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
 def _script_hash(script: str) -> str:
     """Return the script's hash for the page's security policy, which allows no other script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -314,11 +296,3 @@ def _script_hash(script: str) -> str:
 def _resource(name: str) -> str:
     """Return a file that lies beside the page's template."""
     return (files("shiftune.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _plotly_js() -> str:
-    """Return the library that draws the charts."""
-    from plotly.offline import get_plotlyjs
-
-    # As a browser reads it: the hash is that of the text with line ends made one.
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")

@@ -163,7 +163,7 @@ def site_table(
         ),
         target_labels="use",
         task=decided,
-        label=str(label),
+        label=label or "",
     )
     parts["notes"] = (*notes, *parts["notes"])
     schema = Schema(

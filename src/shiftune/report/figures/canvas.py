@@ -19,6 +19,8 @@ BLUE, GREY, RED = "#3b82d0", "#858b93", "#d1493f"
 
 # Users' names go into the data and not into a template, where %{...} has a meaning.
 HOVER = "%{customdata}<extra></extra>"
+# Opacity of cells whose value is 0, and 1.
+HEAT = (0.05, 0.8)
 ROW = 26  # height of a site's row in pixels
 
 

@@ -14,6 +14,7 @@ from shiftune.ratio.overlap import is_doubtful
 from shiftune.report.figures.canvas import (
     BLUE,
     GREY,
+    HEAT,
     HOVER,
     RED,
     ROW,
@@ -204,7 +205,7 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
         z=grid.to_numpy(),
         zmin=0,
         zmax=1,
-        colorscale=[[0, "rgba(59,130,208,0.05)"], [1, "rgba(59,130,208,0.8)"]],
+        colorscale=[[end, f"rgba(59,130,208,{opacity})"] for end, opacity in enumerate(HEAT)],
         xgap=2,
         ygap=2,
         showscale=False,
@@ -219,6 +220,7 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
         tickvals=list(range(len(across))),
         ticktext=across,
         tickangle=-60 if max(map(len, across)) > 3 else 0,
+        range=[-0.5, len(across) - 0.5],
         showgrid=False,
     )
     figure.update_yaxes(range=[-0.5, len(grid) - 0.5])

@@ -100,9 +100,7 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
         figure.update_layout(yaxis2={"overlaying": "y", "range": [-0.03, 1], "visible": False})
     figure.update_xaxes(title="trial")
     log = _needs_log_scale(good["risk"])
-    figure.update_yaxes(
-        title="estimated target risk", type="log" if log else "linear", selector={"anchor": "x"}
-    )
+    figure.layout.yaxis.update(title="estimated target risk", type="log" if log else "linear")
     return figure
 
 

@@ -1,43 +1,20 @@
 (() => {
   "use strict";
-  const { charts, templates } = JSON.parse(document.getElementById("data").textContent);
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const mouse = window.matchMedia("(hover: hover)");
-  const config = {
-    responsive: true,
-    displayModeBar: false,
-  };
-  const copy = (value) => JSON.parse(JSON.stringify(value));
+  // What a mark of a chart stands for, beside the pointer or the finger.
+  const tip = document.getElementById("tip");
 
-  // A finger that drags wants to scroll the page, so only a mouse may zoom.
-  function layoutOf(id, theme) {
-    const layout = { ...copy(charts[id].layout), template: templates[theme] };
-    layout.dragmode = mouse.matches ? "zoom" : false;
-    return layout;
+  function show(event) {
+    const mark = event.target.closest?.("[data-tip]");
+    tip.hidden = !mark;
+    if (!mark) return;
+    tip.textContent = mark.dataset.tip;
+    const right = document.documentElement.clientWidth - tip.offsetWidth - 8;
+    const below = event.clientY + tip.offsetHeight + 24 < window.innerHeight;
+    tip.style.left = `${Math.max(8, Math.min(event.clientX + 12, right))}px`;
+    tip.style.top = `${event.clientY + (below ? 16 : -tip.offsetHeight - 8)}px`;
   }
 
-  function draw() {
-    const theme = dark.matches ? "dark" : "light";
-    for (const place of document.querySelectorAll("[data-chart]")) {
-      const id = place.dataset.chart;
-      if (!place.classList.contains("drawn")) place.replaceChildren();
-      Plotly.react(place, copy(charts[id].data), layoutOf(id, theme), config);
-      place.classList.add("drawn");
-    }
-  }
-
-  // Paper is white and of another width: it gets pictures of its own.
-  async function preparePrint() {
-    for (const image of document.querySelectorAll("img[data-print]")) {
-      const id = image.dataset.print;
-      const size = { width: Number(image.dataset.width), height: charts[id].layout.height };
-      const layout = { ...layoutOf(id, "light"), ...size };
-      image.src = await Plotly.toImage({ data: copy(charts[id].data), layout }, { format: "svg", ...size });
-    }
-    document.documentElement.classList.add("printable");
-  }
-
-  draw();
-  dark.addEventListener("change", draw);
-  preparePrint();
+  document.addEventListener("pointermove", show);
+  document.addEventListener("pointerdown", show);
+  document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 })();
