@@ -64,7 +64,8 @@ def test_a_site_with_other_labels_is_named(settings, rng):
     between = settings.get("risk", "adjusted") in ("adjusted", "random_effects")
     assert checks["same labels"].level == ("caution" if between else "problem")
     assert "labels at 'C' lie 1." in checks["same labels"].finding
-    assert checks["risks agree"].level != "ok"
+    assert "disagree about the risk" in checks["risks agree"].finding
+    assert (checks["risks agree"].level == "ok") == between
 
 
 def test_an_oracle_assumes_nothing(rng):

@@ -31,8 +31,9 @@ def labels_check(
     """Check whether p(y|x) differs between the labelled sites.
 
     A caution: it does (5 % level) and a model that knows the site makes at least 1 % less squared
-    error (Brier score), or no site can be compared with others. A problem: at least 10 %, and
-    the interval of the risk does not include differences between sites.
+    error (Brier score), or no site can be compared with others. A problem: at least 10 %. Where
+    the interval of the risk includes differences between sites, the first is in order and the
+    second a caution.
 
     Parameters
     ----------
@@ -56,7 +57,8 @@ def labels_check(
     }
     if found.p_value >= SIGNIFICANT or found.gain < SMALL_GAIN:
         return Check(NAME, Level.OK, _small(found, moved), NOTHING_TO_DO, figures)
-    level = Level.PROBLEM if found.gain >= LARGE_GAIN and not included else Level.CAUTION
+    levels = (Level.OK, Level.CAUTION) if included else (Level.CAUTION, Level.PROBLEM)
+    level = levels[found.gain >= LARGE_GAIN]
     advice = _advice(found, moved, target, included=included)
     return Check(NAME, level, _large(found, moved), advice, figures)
 
