@@ -19,6 +19,7 @@ ORDER = [
     "entry",
     "level",
     "names",
+    "extras",
     "wording",
     "spelling",
     "resuming",

@@ -253,10 +253,10 @@ def test_packages_that_are_not_there(table, visits, tune, monkeypatch):
     visits.to_parquet("visits.parquet")
     monkeypatch.setattr("shiftune.models.by_name.import_module", missing)
     message = flat(tune("visits.csv", model="lightgbm", code=2))
-    assert "pip install 'shiftune[lightgbm]'" in message
+    assert "pip install '.[lightgbm]'" in message
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     message = flat(tune("visits.parquet", code=2))
-    assert "pip install 'shiftune[parquet]'" in message
+    assert "pip install '.[parquet]'" in message
 
 
 def test_a_model_that_skops_cannot_store(table, tune, monkeypatch):

@@ -28,6 +28,7 @@ OTHERS = {
     "keep": ["a", "b"],
     "drop": ["c"],
     "identifiers": ["d"],
+    "date_format": "%d/%m/%Y",
     "drop_unlabelled": True,
     "use_target_labels": True,
     "space": {"alpha": {"low": 1, "high": 2}},
@@ -43,7 +44,7 @@ OTHERS = {
 
 def test_every_field_is_saved_and_read_back():
     unsaved = set(named(TuneOptions, Role.RUN))
-    assert unsaved == {"data", "trials", "out", "jobs", "as_json"}
+    assert unsaved == {"data", "trials", "timeout", "out", "jobs", "as_json"}
     assert OTHERS.keys() == {each.name for each in fields(TuneOptions)} - unsaved
     for name, value in OTHERS.items():
         options = replace(BASE, **{name: value})
@@ -103,3 +104,41 @@ def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
         assert path.read_bytes() == before
         path.write_text(good)
     tune("visits.csv", "--out", "run", trials=3)
+
+
+def test_a_time_limit(visits, tune, folder):
+    """The first trial is always run; the same command continues."""
+    visits.to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", "--timeout", 1e-9)
+    best = json.loads((folder / "run" / "best.json").read_text())
+    assert best["trials"] == 1
+    tune("visits.csv", "--out", "run")
+    assert json.loads((folder / "run" / "best.json").read_text())["trials"] == 2
+
+
+def test_a_date_format(visits, tune, folder, run):
+    visits["seen"] = [f"{1 + i % 12:02}/{1 + i % 9:02}/2024" for i in range(len(visits))]
+    visits.to_csv("visits.csv", index=False)
+    args = ["--site", "ward", "--target", "A", "--label", "cost", "--json"]
+    columns = json.loads(run("diagnose", "visits.csv", *args).stdout)["columns"]
+    (remark,) = (each["remark"] for each in columns if each["column"] == "seen")
+    assert "month/day/year; day/month/year would fit as well" in remark
+    format_given = ["--date-format", "%d/%m/%Y"]
+    columns = json.loads(run("diagnose", "visits.csv", *args, *format_given).stdout)["columns"]
+    (remark,) = (each["remark"] for each in columns if each["column"] == "seen")
+    assert "dates (day/month/year; month/day/year would fit" in remark
+
+
+def test_several_files(visits, tune, folder, run):
+    (folder / "data").mkdir()
+    for ward, rows in visits.groupby("ward"):
+        rows.to_csv(folder / "data" / f"{ward}.csv", index=False)
+    tune("data/*.csv")
+    whole = folder / "whole.csv"
+    visits.to_csv(whole, index=False)
+    tune(whole, "--out", "whole")
+    found, expected = (
+        json.loads((folder / name / "best.json").read_text()) for name in ("data-A-ridge", "whole")
+    )
+    assert found["risk"] == expected["risk"]
+    run("report", "data-A-ridge")

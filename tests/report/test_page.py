@@ -252,7 +252,7 @@ class TestSaving:
         for name in [n for n in sys.modules if n.split(".")[0] == package]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ProblemError, match=re.escape("pip install 'shiftune[report]'")):
+        with pytest.raises(ProblemError, match=re.escape("pip install '.[report]'")):
             save_report(hostile_search.result_, tmp_path / "report.html")
         assert list(tmp_path.iterdir()) == []
 

@@ -187,9 +187,9 @@ def test_an_empty_column(dtype):
 
 
 def test_a_code_for_missing_is_asked_about():
-    values = [str(i % 9) for i in range(77)] + ["."] * 23
+    values = [str(i % 9) for i in range(77)] + ["x"] * 23
     assert read(values).remark == (
-        "77 % numeric; the rest is '.'. Is that a code for missing? Read as categories"
+        "77 % numeric; the rest is 'x'. Is that a code for missing? Read as categories"
     )
 
 

@@ -201,4 +201,4 @@ def _plain(text: str, classes: Any) -> str:
     if classes.dtype.kind in "iuf":
         value = pd.to_numeric(text, errors="coerce")
         return text if pd.isna(value) else repr(float(value))
-    return text
+    return text.casefold()

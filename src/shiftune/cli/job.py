@@ -76,6 +76,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         final=options.final,
         metrics=options.metric or None,
         n_trials=options.trials,
+        timeout=options.timeout,
         n_jobs=options.jobs,
         storage=storage,
         random_state=options.seed,

@@ -87,7 +87,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or .jsonl.",
+        help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or .jsonl. A "
+        "quoted pattern, 'data/*.csv', stands for several files.",
         show_default=False,
     ),
     Role.RUN,  # the fingerprint of what it holds is compared, not its path
@@ -117,6 +118,16 @@ Group = Annotated[
         metavar="COLUMN",
         help="Rows with the same value belong together, such as visits of a patient: never divided "
         "between training and validation, and counted as one in intervals. Not used by the model.",
+        rich_help_panel=READING,
+        show_default=False,
+    ),
+    Role.DATA,
+]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMAT",
+        help="Format of dates written as text, such as %d/%m/%Y; default: inferred.",
         rich_help_panel=READING,
         show_default=False,
     ),
@@ -176,6 +187,7 @@ class DiagnoseOptions:
     keep: Keep = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     identifiers: Identifiers = field(default_factory=list)
+    date_format: DateFormat = None
     ratio: Ratio = "logistic"
     seed: Seed = 0
     as_json: Json = False
@@ -211,6 +223,17 @@ class TuneOptions:
         typer.Option(metavar="N", min=1, help="Number of trials, those of earlier runs included."),
         Role.RUN,
     ] = 50
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="Begin no trial after this time; the same command continues.",
+            rich_help_panel=RUNNING,
+            show_default=False,
+        ),
+        Role.RUN,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(
@@ -235,6 +258,7 @@ class TuneOptions:
     keep: Keep = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     identifiers: Identifiers = field(default_factory=list)
+    date_format: DateFormat = None
     drop_unlabelled: Annotated[
         bool,
         typer.Option(

@@ -18,6 +18,7 @@ from shiftune.errors import DataError, DataWarning, StorageError
 from shiftune.models import load_model
 from shiftune.models.storing import PICKLED
 from shiftune.predictor.table_model import TableModel
+from shiftune.tables import files_at
 
 # Relative difference of predictions up to which two models are the same: other machines and
 # versions of libraries sum in another order.
@@ -28,8 +29,10 @@ def reopened(folder: ResultFolder, moved: Path | None) -> TuneJob:
     """Read the table of a result again; another table is refused."""
     settings = folder.settings()
     table = moved or Path(settings["file"])
-    if not table.exists():
-        raise DataError(f"there is no file {table}; if the table was moved, give --data FILE")
+    try:
+        files_at(table)
+    except StorageError as error:
+        raise DataError(f"{error}; if the table was moved, give --data FILE") from error
     job = prepare_job(folder.options(table), folder.journal)
     if settings["data"] != job.fingerprint:
         raise DataError(

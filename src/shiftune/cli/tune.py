@@ -14,6 +14,7 @@ from shiftune.cli.app import command, command_line
 from shiftune.cli.option_fields import taking
 from shiftune.cli.options import RISKS, TuneOptions
 from shiftune.errors import ProblemError, StorageError
+from shiftune.extras import how_to_install
 
 if TYPE_CHECKING:
     from shiftune.cli.folder import ResultFolder
@@ -71,11 +72,13 @@ def tune(options: TuneOptions) -> None:
     _show(folder, best, job)
 
 
-NO_REPORT = "no report, because packages are missing: pip install 'shiftune[report]'"
+NO_REPORT = f"no report, because packages are missing: {how_to_install('report')}"
 
 
 def _default_folder(options: TuneOptions) -> Path:
-    stem = options.data.name.split(".", maxsplit=1)[0]
+    pattern = any(sign in options.data.name for sign in "*?[")
+    name = options.data.resolve().parent.name if pattern else options.data.name
+    stem = name.split(".", maxsplit=1)[0]
     models = "-".join(sorted(options.model)) or "auto"
     return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.target}-{models}"))
 

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from shiftune import names
 from shiftune.errors import MissingPackageError, SettingsError
+from shiftune.extras import how_to_install
 from shiftune.models import spaces
 from shiftune.models.numbered_classes import NumberedClasses
 from shiftune.models.preparation import preparation
@@ -335,8 +336,7 @@ def _class_of(name: str, model: KnownModel, task: Task) -> Any:
         module = import_module(model.module)
     except ImportError as error:
         raise MissingPackageError(
-            f"the model {name!r} needs the package {model.module}: "
-            f"pip install 'shiftune[{model.module}]'"
+            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
         ) from error
     return getattr(module, model.regressor if task == "regression" else model.classifier)
 

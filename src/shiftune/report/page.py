@@ -16,6 +16,7 @@ import numpy as np
 from shiftune.atomic_write import atomic_write
 from shiftune.checks import Check, judgement
 from shiftune.errors import MissingPackageError, StorageError
+from shiftune.extras import how_to_install
 from shiftune.provenance import versions_in_words
 from shiftune.report.charts import charts_of
 from shiftune.report.explanations import (
@@ -279,9 +280,7 @@ def _jinja() -> tuple[Any, Any]:
         import jinja2
         from markupsafe import Markup
     except ImportError as error:
-        raise MissingPackageError(
-            "the report needs Jinja2; pip install 'shiftune[report]'"
-        ) from error
+        raise MissingPackageError(f"the report needs Jinja2; {how_to_install('report')}") from error
     return jinja2, Markup
 
 

@@ -97,7 +97,7 @@ class FittedSearch(RefittedModel):
     """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
 
     Reports and figures belong to lower layers, so they are imported when they are called. The
-    figures need Plotly (``pip install 'shiftune[report]'``).
+    figures need Plotly (the extra ``report``).
     """
 
     result_: SearchResult

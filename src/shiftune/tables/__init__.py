@@ -3,7 +3,7 @@
 Messages name the options of the command line, which uses this package.
 """
 
-from shiftune.tables.files import TableFile, read_as_written, read_file, separator_of
+from shiftune.tables.files import TableFile, files_at, read_as_written, read_file, separator_of
 from shiftune.tables.schema import Schema
 from shiftune.tables.site_table import SiteTable, site_table
 
@@ -11,6 +11,7 @@ __all__ = [
     "Schema",
     "SiteTable",
     "TableFile",
+    "files_at",
     "read_as_written",
     "read_file",
     "separator_of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,10 @@ from pandas.api import types
 from shiftune.errors import DataError
 from shiftune.problem.columns import ColumnKind, kind_of
 from shiftune.tables.codes import first_code
-from shiftune.tables.dates import find_format, format_in_words, parse_dates
+from shiftune.tables.dates import DateFormats, find_format, format_in_words, parse_dates
 from shiftune.tables.identifiers import ROW_SHARE, may_name_cases, names_rows
+from shiftune.tables.numbers import MISSING_CODES, MISSING_TEXTS, PLAIN, NumberFormats
+from shiftune.wording import listed
 
 # A text column is read as numbers or dates if at most this share of its values is neither.
 MOST_STRANGE = 0.1
@@ -77,7 +80,13 @@ class ReadColumn:
         return replace(self, used=False, identifier=identifier, remark=f"left out: {why}")
 
 
-def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = False) -> ReadColumn:
+def read_column(
+    column: pd.Series,
+    inside: NDArray[np.bool_],
+    *,
+    keep: bool = False,
+    date_format: str | None = None,
+) -> ReadColumn:
     """Decide what a column of the whole table holds, and whether a model should see it.
 
     Parameters
@@ -87,6 +96,8 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
         Which rows are the target's.
     keep : bool
         Use it in any case.
+    date_format : str, optional
+        Format of `pandas.to_datetime` to try first.
 
     Examples
     --------
@@ -95,7 +106,7 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
     >>> found.kind, found.remark
     ('number', "3 values are not numbers ('unknown') and count as missing")
     """
-    found = typed(column)
+    found = typed(column, date_format)
     if keep:
         return found
     if why := _useless(found, inside):
@@ -107,8 +118,15 @@ def read_column(column: pd.Series, inside: NDArray[np.bool_], *, keep: bool = Fa
     return _of_cases(found) if may_name_cases(found.series, found.kind, found.distinct) else found
 
 
-def typed(column: pd.Series) -> ReadColumn:
-    """Return a column with its kind; text that is nearly all numbers or dates is converted."""
+def typed(column: pd.Series, date_format: str | None = None) -> ReadColumn:
+    """Return a column with its kind; text that is nearly all numbers or dates is converted.
+
+    Parameters
+    ----------
+    column : Series
+    date_format : str, optional
+        Format of `pandas.to_datetime` to try first.
+    """
     try:
         distinct = int(column.nunique())
     except TypeError as error:
@@ -116,51 +134,97 @@ def typed(column: pd.Series) -> ReadColumn:
             f"column {column.name!r} holds lists or other nested values; features are numbers, "
             "text, booleans or dates: leave it out"
         ) from error
-    found = ReadColumn(column, kind_of(column), distinct)
     given = column.dropna()
+    if types.is_object_dtype(column) and len(given):
+        column = _of_one_type(column, given)
+    found = ReadColumn(column, kind_of(column), distinct)
     is_text = types.is_object_dtype(column) or types.is_string_dtype(column)
-    if is_text and len(given) and types.infer_dtype(given) == "string":
-        return _as_dates(found, given) or _as_numbers(found, given)
-    return found
+    if not is_text or given.empty or types.infer_dtype(column.dropna()) != "string":
+        return found
+    text = column.dropna().astype(object).str.strip()
+    missing = text.isin(MISSING_TEXTS | MISSING_CODES)
+    given, codes = text[~missing], text[missing]
+    if given.empty:
+        return found
+    return _as_dates(found, given, codes, date_format) or _as_numbers(found, given, codes)
 
 
-def _as_dates(text: ReadColumn, given: pd.Series) -> ReadColumn | None:
-    date_format = find_format(given, MOST_STRANGE)
-    if date_format is None:
+def _of_one_type(column: pd.Series, given: pd.Series) -> pd.Series:
+    """Return cells of a spreadsheet or of JSON as dates, or as text if any of them is text."""
+    kind = types.infer_dtype(given)
+    if kind in ("date", "datetime", "datetime64"):
+        return pd.to_datetime(column, utc=True).dt.tz_localize(None)
+    if any(isinstance(value, str) for value in given):
+        return column.where(column.isna(), column.map(str))
+    return column
+
+
+def _as_dates(
+    text: ReadColumn, given: pd.Series, codes: pd.Series, preferred: str | None
+) -> ReadColumn | None:
+    expected = find_format(given, MOST_STRANGE, preferred)
+    if expected is None:
         return None
-    dates = parse_dates(text.series, date_format)
-    remark = f"dates ({format_in_words(date_format)})"
-    strange = text.series[dates.isna() & text.series.notna()]
-    if about := _count_as_missing(strange, "date"):
-        remark += f"; {about}"
+    formats = DateFormats(expected)
+    formats.add(given)
+    if formats.strange.total > MOST_STRANGE * len(given):
+        return None
+    dates = formats.read(given).reindex(text.series.index)
+    others = [format_in_words(each) for each in formats.others]
+    also = f", also {listed(others, quoted=False)}" if others else ""
+    remarks = [f"dates ({format_in_words(expected)}{also}{_also_possible(given, expected)})"]
+    strange = given[dates[given.index].isna()]
+    remarks += [_about_codes(codes), _count_as_missing(strange, "date")]
     return ReadColumn(
         dates,
         "date",
         int(dates.nunique()),
-        remark=remark,
-        date_format=date_format,
+        remark="; ".join(filter(None, remarks)),
+        date_format=expected,
         missing_texts=tuple(strange.unique()),
     )
 
 
-def _as_numbers(text: ReadColumn, given: pd.Series) -> ReadColumn:
+def _also_possible(given: pd.Series, expected: str) -> str:
+    """Point out that day and month may be the other way round."""
+    swapped = {"%m": "%d", "%d": "%m"}
+    other = "".join(swapped.get(part, part) for part in re.split("(%[dm])", expected))
+    if "/" not in expected or parse_dates(given, other).isna().any():
+        return ""
+    return f"; {format_in_words(other)} would fit as well: --date-format {shlex.quote(other)}"
+
+
+def _as_numbers(text: ReadColumn, given: pd.Series, codes: pd.Series) -> ReadColumn:
     """Read text as numbers if nearly all of it is numeric; 007 is a code, not a number."""
-    numbers = pd.to_numeric(text.series, errors="coerce").astype(float)
-    strange = text.series[numbers.isna() & text.series.notna()]
+    formats = NumberFormats()
+    formats.add(given)
+    written = formats.decided()
+    numbers = written.read(given).reindex(text.series.index)
+    strange = given[numbers[given.index].isna()]
     share = len(strange) / len(given)
     if share > MOST_STRANGE or strange.nunique() > MOST_STRANGE_TEXTS:
         return replace(text, remark=_about_text(text.distinct, strange, share))
     if code := first_code(given):
         remark = f"codes with leading zeros ({code!r}): read as categories"
         return replace(text, remark=_with_many(remark, text.distinct))
-    remark = _count_as_missing(strange, "number") or "numbers written as text"
+    example = next(iter(formats.odd.texts), "")
+    how = "" if written == PLAIN else f"numbers with {written.words} ({example!r})"
+    remarks = [how, _about_codes(codes), _count_as_missing(strange, "number")]
     return ReadColumn(
         numbers,
         "number",
         int(numbers.nunique()),
-        remark=remark,
+        remark="; ".join(filter(None, remarks)) or "numbers written as text",
         missing_texts=tuple(strange.unique()),
     )
+
+
+def _about_codes(codes: pd.Series) -> str:
+    """Name texts such as "." that stand for missing values."""
+    if codes.empty:
+        return ""
+    rows = "1 row" if len(codes) == 1 else f"{len(codes)} rows"
+    return f"{listed(map(str, codes.unique()))} in {rows} counts as missing"
 
 
 def _about_text(distinct: int, strange: pd.Series, share: float) -> str:

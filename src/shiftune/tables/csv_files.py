@@ -18,6 +18,8 @@ from shiftune.tables.codes import are_whole, has_codes
 
 SEPARATORS = (",", ";", "\t", "|")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# Lines among which the names of the columns are looked for.
+ROWS_LOOKED_AT = 20
 # Rows that are in memory at a time where a file is read in parts.
 ROWS_AT_ONCE = 100_000
 
@@ -67,6 +69,24 @@ def _lines(path: Path, encoding: str, **options: Any) -> Any:
         quoting=csv.QUOTE_NONE,
         encoding=encoding,
         **options,
+    )
+
+
+def check_header(path: Path, form: CsvForm) -> None:
+    """Refuse a file whose first line is a title, and name the line with the columns' names."""
+    options: dict[str, Any] = {"nrows": ROWS_LOOKED_AT, "na_filter": False}
+    found = _lines(path, form.encoding, skip_blank_lines=False, **options)
+    lines = list(map(str, found[0]))
+    separator = max(SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
+    rows = [next(csv.reader([line], delimiter=separator), []) for line in lines]
+    given = [sum(field.strip() != "" for field in row) for row in rows]
+    most = max(given)
+    if most < 2 or given[0] > most / 2 or given.count(most) < 3:
+        return
+    names = next(place for place, n in enumerate(given) if n == most)
+    raise StorageError(
+        f"{path} begins with {lines[0].strip(separator)!r}, and line {names + 1} looks like the "
+        "names of the columns; remove the lines above it"
     )
 
 

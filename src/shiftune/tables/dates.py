@@ -13,16 +13,22 @@ FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/
 LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 
 
-def find_format(given: pd.Series, most_strange: float) -> str | None:
-    """Return the first format that fits all but a share of the texts; None if none does.
+def find_format(given: pd.Series, most_strange: float, preferred: str | None = None) -> str | None:
+    """Return the first format that fits all but a share of the texts.
+
+    If none does, the first that fits most of them, since others may be clear in themselves
+    (`DateFormats`); None if few are dates.
 
     >>> find_format(pd.Series(["31/12/2024", "1/2/2025"]), 0.1)
     '%d/%m/%Y'
     """
-    if not given.iloc[:20].str.match(LIKE_A_DATE).all():
+    if preferred is None and given.str.match(LIKE_A_DATE).mean() < 1 - most_strange:
         return None
-    fitting = (f for f in FORMATS if parse_dates(given, f).isna().mean() <= most_strange)
-    return next(fitting, None)
+    formats = dict.fromkeys([preferred, *FORMATS] if preferred else FORMATS)
+    unread = {each: float(parse_dates(given, each).isna().mean()) for each in formats}
+    fitting = (each for each in formats if unread[each] <= most_strange)
+    best = next(fitting, None) or min(formats, key=lambda each: unread[each])
+    return best if unread[best] < 1 else None
 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
@@ -103,7 +109,9 @@ class DateFormats:
 
 
 def _parsed(text: pd.Series, date_format: str) -> pd.Series:
-    return parse_dates(text.where(text.str.match(LIKE_A_DATE)), date_format)
+    if date_format == "ISO8601":  # which a year alone would fit
+        text = text.where(text.str.match(LIKE_A_DATE))
+    return parse_dates(text, date_format)
 
 
 def format_in_words(date_format: str) -> str:

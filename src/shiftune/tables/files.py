@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,12 +14,14 @@ import pandas as pd
 from pandas.api import types
 
 from shiftune.errors import MissingPackageError, StorageError
+from shiftune.extras import how_to_install
 from shiftune.spelling import alike
 from shiftune.tables.codes import are_whole
 from shiftune.tables.csv_files import (
     ROWS_AT_ONCE,
     SEPARATORS,
     CsvForm,
+    check_header,
     explained,
     first_line,
     form_of,
@@ -27,7 +31,10 @@ from shiftune.tables.csv_files import (
 
 
 def _json_lines(path: Path, **options: Any) -> Any:
-    return pd.read_json(path, lines=True, dtype=False, convert_dates=False, **options)
+    with warnings.catch_warnings():
+        # Versions of pandas from 3.1 on do not need convert_dates any more, and warn of it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return pd.read_json(path, lines=True, dtype=False, convert_dates=False, **options)
 
 
 def _excel(path: Path) -> pd.DataFrame:
@@ -51,10 +58,22 @@ def read_file(path: Path, needed: str = "a table with a site column") -> pd.Data
     all others are CSV, compressed with the endings .gz, .bz2, .xz, .zip and .zst. The separator of
     CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
     neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
-    zero (007) are text.
+    zero (007) are text. A pattern (data/*.csv) stands for all files that match it, in the order of
+    their names.
     """
-    _check_file(path)
-    table = _typed(path) if _reader(path) else _csv(path)
+    files = files_at(path)
+    tables = {file: _read_one(file) for file in files}
+    first = tables[files[0]]
+    for file, table in tables.items():
+        if set(table) != set(first):
+            lacking, more = (
+                list(a.columns.difference(b.columns)) for a, b in ((first, table), (table, first))
+            )
+            raise StorageError(
+                f"{file} has other columns than {files[0]}: it lacks {lacking or 'none'} and has "
+                f"{more or 'none'} in addition; give all files the same columns"
+            )
+    table = first if len(files) == 1 else pd.concat(tables.values(), ignore_index=True)
     if table.shape[1] < 2:
         raise StorageError(
             f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
@@ -73,13 +92,26 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
     numbers from files with types stay whole, also if some are missing or stored as floats.
     """
-    parts = list(TableFile(path).parts(columns))
+    parts = [part for file in files_at(path) for part in TableFile(file).parts(columns)]
     return pd.concat(parts, ignore_index=True)[[*columns]]
 
 
 def separator_of(path: Path) -> str:
     """Return the separator of a CSV file; a comma for files of other kinds."""
-    return "," if _reader(path) else form_of(path).separator
+    file = files_at(path)[0]
+    return "," if _reader(file) else form_of(file).separator
+
+
+def files_at(path: Path) -> list[Path]:
+    """Return the files that match a path or a pattern such as data/*.csv, at least one."""
+    found = [path]
+    if not path.exists() and glob.has_magic(str(path)):
+        found = sorted(Path(name) for name in glob.glob(str(path)))
+        if not found:
+            raise StorageError(f"no file matches {path}")
+    for file in found:
+        _check_file(file)
+    return found
 
 
 class TableFile:
@@ -193,6 +225,10 @@ def _reader(path: Path) -> Callable[..., pd.DataFrame] | None:
     return next((reader for endings, reader in READERS.items() if ending in endings), None)
 
 
+def _read_one(path: Path) -> pd.DataFrame:
+    return _typed(path) if _reader(path) else _csv(path)
+
+
 def _typed(path: Path) -> pd.DataFrame:
     reader = _reader(path)
     assert reader is not None  # asked before
@@ -204,7 +240,9 @@ def _typed(path: Path) -> pd.DataFrame:
 
 def _csv(path: Path) -> pd.DataFrame:
     with explained(path):
-        return read_typed(path, form_of(path)).rename(columns=str)
+        form = form_of(path)
+        check_header(path, form)
+        return read_typed(path, form).rename(columns=str)
 
 
 def _whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
@@ -221,7 +259,7 @@ def _opened(path: Path) -> Iterator[None]:
     except ImportError as error:
         package = "pyarrow" if extra == "parquet" else getattr(error, "name", None) or "openpyxl"
         raise MissingPackageError(
-            f"reading {path} needs {package}: pip install 'shiftune[{extra}]', or give a CSV file"
+            f"reading {path} needs {package}: {how_to_install(extra)}, or give a CSV file"
         ) from error
     except StorageError:
         raise

@@ -19,6 +19,7 @@ from shiftune.tables.codes import has_codes, without_zeros
 from shiftune.tables.columns import ReadColumn, read_column, typed
 from shiftune.tables.labels import lacking_classes, read_labels
 from shiftune.tables.schema import Schema
+from shiftune.tables.spellings import in_one_spelling, without_spaces
 from shiftune.wording import listed
 
 # Density ratio, training and validation need a row each.
@@ -79,6 +80,7 @@ def site_table(
     identifiers: Collection[str] = (),
     drop_unlabelled: bool = False,
     use_target_labels: bool = False,
+    date_format: str | None = None,
 ) -> SiteTable:
     """Type the columns of a table and read it as a problem.
 
@@ -104,6 +106,8 @@ def site_table(
     use_target_labels : bool
         Use the labels of the target's rows, which become the problem's `labelled_target` and stay
         among the rows of the target. Otherwise these labels are set aside.
+    date_format : str, optional
+        Format of `pandas.to_datetime` to try first on columns of text.
 
     Examples
     --------
@@ -119,9 +123,11 @@ def site_table(
     df = df.rename(columns=str)
     check_roles(df, site, label, *keep, *drop, *identifiers, group=group)
     _check_options({"site": site, "label": label, "group": group}, keep, drop, identifiers)
+    df, notes = _tidied(df, site, label)
     groups = site_names(df[site], f"the site column {site!r}")
     target = _target_name(target, groups)
-    rows, notes = _usable_rows(df, groups, target, site, label, drop_unlabelled)
+    rows, more = _usable_rows(df, groups, target, site, label, drop_unlabelled)
+    notes += more
     df, groups = df.iloc[rows], groups[rows]
     inside = groups == target
     labels, decided = pd.Series(0.0, df.index), task or "regression"  # overlap needs no labels
@@ -134,7 +140,7 @@ def site_table(
     columns = {
         name: _left_out(df[name], roles[name])
         if name in roles
-        else read_column(df[name], inside, keep=name in keep)
+        else read_column(df[name], inside, keep=name in keep, date_format=date_format)
         for name in df.columns
         if name not in (site, label)
     }
@@ -172,6 +178,17 @@ def site_table(
         {name: list(each.missing_texts) for name, each in used.items() if each.missing_texts},
     )
     return SiteTable(ShiftProblem(**parts), _overview(columns), schema)
+
+
+def _tidied(df: pd.DataFrame, site: str, label: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """Join spellings of one site, or of one class, that differ by spaces or capitals."""
+    sites, notes = without_spaces(df[site], f"the site column {site!r}")
+    if label is None:
+        return df.assign(**{site: sites}), notes
+    what = f"the label {label!r}"
+    labels, more = without_spaces(df[label], what)
+    labels, spelled = in_one_spelling(labels, what)
+    return df.assign(**{site: sites, label: labels}), [*notes, *more, *spelled]
 
 
 def _check_options(

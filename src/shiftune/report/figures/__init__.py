@@ -1,4 +1,4 @@
-"""Figures of a result, with Plotly (``pip install 'shiftune[report]'``).
+"""Figures of a result, with Plotly (the extra ``report``).
 
 Every name that comes from the user's file is escaped: Plotly reads labels as HTML.
 """

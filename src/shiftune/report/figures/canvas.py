@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shiftune.errors import MissingPackageError
+from shiftune.extras import how_to_install
 from shiftune.wording import number, shortened
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def plotly() -> Any:
     try:
         import plotly.graph_objects as go
     except ImportError as error:
-        raise MissingPackageError("figures need Plotly; pip install 'shiftune[report]'") from error
+        raise MissingPackageError(f"figures need Plotly; {how_to_install('report')}") from error
     return go
 
 
