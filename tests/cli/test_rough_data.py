@@ -33,7 +33,8 @@ def test_text_in_a_numeric_column(visits, noted, folder):
     assert columns["bmi"]["kind"] == "number"
     assert columns["bmi"]["missing"] == 3 / 240
     assert (
-        "3 values are not numbers ('?', 'unknown') and count as missing" in columns["bmi"]["remark"]
+        "'?' in 2 rows counts as missing; 1 value is not a number ('unknown')"
+        in columns["bmi"]["remark"]
     )
     raw = pd.read_csv("rough.csv")
     assert len(load_model(folder / "run" / "model.skops").predict(raw)) == 240

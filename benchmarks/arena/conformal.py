@@ -1,0 +1,85 @@
+"""Intervals and sets that hold at a new site: their coverage at hidden targets.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/conformal.py --losses FOLDER/losses --seed 31 \
+        --out conformal.csv
+
+reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
+by the package's own code, and calibrates intervals (sets of classes) on the rows of the sources,
+each answered by members trained without the row's site. Rows of the target, whose labels nobody
+has seen, show the coverage. For comparison: the quantile of all rows together, as if each row were
+drawn by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from ensembles import cells_in, read
+from tqdm import tqdm
+from updates import FAMILIES, ensemble_effects
+
+from shiftune.effects.scale import from_scale
+from shiftune.predictor.conformal import SiteScores, class_sets, row_scores
+
+LEVELS = (0.5, 0.8, 0.9)
+
+
+def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
+    """Score one problem at every level that its number of sites allows."""
+    warnings.simplefilter("ignore")
+    trials, effects, at_target = ensemble_effects(read(files, dataset, target, seed))
+    sites = [row_scores(s.y, from_scale(s.scaled), trials.classes) for s in effects.sources]
+    new = row_scores(trials.y_target, at_target, trials.classes)
+    if trials.classes is not None:  # the likeliest class is always in the set
+        new[at_target.argmax(axis=1) == np.searchsorted(trials.classes, trials.y_target)] = 0.0
+    scores, pooled = SiteScores.of(sites), np.concatenate(sites)
+    rows = []
+    for level in LEVELS:
+        if level > scores.highest_level:
+            continue
+        q, q_pooled = scores.quantile(level), float(np.quantile(pooled, level))
+        row = {"dataset": dataset, "target": target, "sites": len(sites), "level": level}
+        row |= {"classes": trials.classes is not None, "rows": len(new)}
+        row |= {"covered": np.mean(new <= q), "covered_pooled": np.mean(new <= q_pooled)}
+        if trials.classes is None:
+            row["size"] = q / float(np.mean(new))
+        else:
+            row["size"] = class_sets(at_target, q).sum(axis=1).mean()
+        rows.append(row)
+    return rows
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean coverage by data set, then over data sets, with its standard error."""
+    by_set = rows.groupby(["classes", "level", "dataset"])[["covered", "covered_pooled"]].mean()
+    found = by_set.groupby(["classes", "level"]).agg(["mean", "sem", "min"])
+    found["datasets"] = by_set.groupby(["classes", "level"]).size()
+    found["targets"] = rows.groupby(["classes", "level"]).size()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--losses", type=Path, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    cells = cells_in(args.losses, args.seed, FAMILIES, "real")
+    work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in cells.items()]
+    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
+    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
+    rows = rows.sort_values(["dataset", "target", "level"], ignore_index=True)
+    rows.to_csv(args.out, index=False, float_format="%.6g")
+    print(summary(rows).round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
