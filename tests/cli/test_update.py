@@ -360,7 +360,7 @@ def test_mistakes_in_rows(jobs, change, message):
     [
         ({"case": "1234567"}, "has no row with case '1234567', which labels.csv names"),
         ({"case": wards()["case"][3]}, "is of site 'A', not of 'C'; only labels of 'C' update"),
-        ({"ill": "Yes"}, "which is none of the classes 'no' and 'yes'; did you mean 'yes'?"),
+        ({"ill": "yess"}, "which is none of the classes 'no' and 'yes'; did you mean 'yes'?"),
         (
             {"ill": "17"},
             "which is none of the classes 'no' and 'yes'; correct it, or leave it empty",
