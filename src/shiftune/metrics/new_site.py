@@ -123,13 +123,17 @@ class NewSite:
         self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]
     ) -> Estimate:
         """Estimate a metric on its scale from the sites that have a value."""
-        rows = values_of_rows(metric, sites)
+        estimator, rows = self._estimator(tuple(used)), values_of_rows(metric, sites)
+        unknown = at_the_bound(metric, sites)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            risk = self._estimator(tuple(used)).estimate(rows, names=[s.site for s in sites])
+            values = [a + b for a, b in zip(rows, unknown, strict=True)]
+            risk = estimator.estimate(values, names=[site.site for site in sites])
         if self.predictions.groups is not None:
             risk = by_group(risk, [self.predictions.groups[j] for j in used])
-        return Estimate(risk.value, risk.variance, risk.dof)
+        # What is unknown counts in the variance only; the estimate is linear in the values.
+        moved = float(estimator.coefficients_ @ np.concatenate(unknown))
+        return Estimate(risk.value - moved, risk.variance, risk.dof)
 
     def _estimator(self, used: tuple[int, ...]) -> RegressionAdjusted:
         if used not in self._fitted:
@@ -141,21 +145,35 @@ class NewSite:
 
 def values_of_rows(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
     """Values on the metric's scale whose mean over a site's rows is its metric, k arrays (n_j,)."""
-    scale = SCALES[metric.scale]
+    scale, (_, inside) = SCALES[metric.scale], _inside(metric, sites)
+    return [
+        np.asarray(scale.to(kept) + scale.slope(kept) * site.influence)
+        for site, kept in zip(sites, inside, strict=True)
+    ]
+
+
+def at_the_bound(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
+    """Values with the variance of shares of 0 or 1, where no row differs from the others."""
+    given, inside = _inside(metric, sites)
+    return [
+        np.sqrt(AT_THE_BOUND * site.n) * _signs(site.n) if value != kept else np.zeros(site.n)
+        for site, value, kept in zip(sites, given, inside, strict=True)
+    ]
+
+
+def _inside(metric: Metric, sites: Sequence[SiteMetric]) -> tuple[Floats, Floats]:
+    """Return the metrics of the sites as they are, and kept away from the scale's bounds."""
     values = np.array([site.value for site in sites])
-    inside = scale.inside(values, np.array([site.resolution for site in sites]))
-    found = []
-    for site, value, kept in zip(sites, values, inside, strict=True):
-        moved = scale.slope(kept) * site.influence
-        if value != kept:  # no row differs from the others, but half a row more would
-            moved = np.sqrt(AT_THE_BOUND * site.n) * _halves(site.n)
-        found.append(np.asarray(scale.to(kept) + moved))
-    return found
+    resolution = np.array([site.resolution for site in sites])
+    return values, SCALES[metric.scale].inside(values, resolution)
 
 
-def _halves(n: int) -> Floats:
-    """Return +1 for the first half and -1 for the second, centred, with a mean square of 1."""
-    signs = np.where(np.arange(n) < n / 2, 1.0, -1.0)
+def _signs(n: int) -> Floats:
+    """Return +1 and -1 at random, centred, with a mean square of 1.
+
+    At random, since adjacent rows may belong together, and the order of rows may have a meaning.
+    """
+    signs = np.where(np.random.default_rng(0).permutation(n) < n / 2, 1.0, -1.0)
     return np.asarray((signs - signs.mean()) / signs.std())
 
 
