@@ -109,6 +109,16 @@ def test_shares_of_one_at_all_sites_have_an_interval(rng):
     assert 0.5 < found.low < 0.99 < found.value < found.high < 1
 
 
+def test_the_order_of_rows_does_not_move_shares_of_one(rng):
+    """Rows are often sorted: what is unknown of such a share must not look like their effect."""
+    y = [rng.integers(0, 2, 80) for _ in range(3)]
+    given = predictions(y, [0.01 + 0.98 * own for own in y], classes=CLASSES)
+    for X in given.X:
+        X.sort(axis=0)
+    new_site = NewSite(given, rng.normal(2, 1, (200, 2)))
+    assert new_site.estimate(METRICS["accuracy"]).value == pytest.approx(1 - 0.5 / 80)
+
+
 def test_what_a_metric_needs(rng):
     given = of_classes(rng)
     votes = predictions(given.y, [1.0 * (p > 0.5) for p in given.p], classes=CLASSES, votes=True)
