@@ -32,7 +32,7 @@ test: $(READY)
 OLDEST := .venv-oldest
 test-oldest: $(OLDEST)/.ready
 	$(ONE_THREAD) $(OLDEST)/bin/python $(PYTEST) -W default tests/problem tests/tables tests/ratio tests/risk \
-		tests/models tests/evaluate tests/cli/test_identifiers.py tests/cli/test_target_labels.py \
+		tests/models tests/evaluate tests/metrics tests/cli/test_identifiers.py tests/cli/test_target_labels.py \
 		tests/search/test_search.py tests/report/test_page.py
 
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
