@@ -13,6 +13,7 @@ from scipy import sparse
 
 from shiftune.errors import DataError
 from shiftune.problem.site import Features
+from shiftune.spelling import alike
 
 ColumnKind = Literal["number", "category", "date"]
 
@@ -57,6 +58,46 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
     return np.where(np.isnat(values), np.nan, days)
 
 
+def as_pandas(table: Any) -> Any:
+    """Return a table or a column of polars, pyarrow and the like as one of pandas.
+
+    Whatever has no `to_pandas` stays as it is.
+    """
+    convert = getattr(table, "to_pandas", None)
+    return table if convert is None else convert()
+
+
+def rows_like(X: Any, known: Features) -> Any:
+    """Return new rows with the columns of known ones, in their order.
+
+    Columns of a table are found by name, and others left out; those of an array by place.
+
+    >>> known = pd.DataFrame({"age": [40], "dose": [2.0]})
+    >>> rows_like(pd.DataFrame({"id": [7], "dose": [1.5], "age": [51]}), known).values.tolist()
+    [[51.0, 1.5]]
+    >>> rows_like(pd.DataFrame({"dose": [1.5], "Age": [51]}), known)
+    Traceback (most recent call last):
+    shiftune.errors.DataError: the rows lack the column 'age'; did you mean 'Age'?
+    """
+    X = as_pandas(X)
+    if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
+        check_unique(X.columns, "the rows")
+        for name in known.columns:
+            if name not in X.columns:
+                near = alike(str(name), map(str, X.columns))
+                advice = f"did you mean {near[0]!r}?" if near else "the model was trained with it"
+                raise DataError(f"the rows lack the column {name!r}; {advice}")
+        return X.reindex(columns=known.columns)
+    shape = np.shape(X)
+    if len(shape) == 2 and shape[1] != known.shape[1]:
+        raise DataError(
+            f"the rows have {shape[1]} columns, but the model was trained with {known.shape[1]}"
+        )
+    if isinstance(known, pd.DataFrame) and len(shape) == 2:
+        return pd.DataFrame(X, columns=known.columns).infer_objects()
+    return X
+
+
 def as_features(X: Any, site: str) -> Features:
     """Return a copy of a site's rows: a data frame or a float array of shape (n, d).
 
@@ -68,6 +109,7 @@ def as_features(X: Any, site: str) -> Features:
     dtype('int64')
     """
     refuse_sparse(X, f"site {site!r}")
+    X = as_pandas(X)
     if isinstance(X, pd.DataFrame):
         frame = X
     else:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
-from shiftune.problem.columns import check_unique, refuse_sparse
+from shiftune.problem.columns import as_pandas, check_unique, refuse_sparse
 from shiftune.problem.reading import GivenSite
 from shiftune.problem.site import rows_of
 from shiftune.spelling import check_choice
@@ -43,6 +43,7 @@ def split_by_site(
     [[0, 2], [1]]
     """
     refuse_sparse(X, "X")
+    X, y, groups, group = map(as_pandas, (X, y, groups, group))
     if y is None or groups is None:
         raise SettingsError("y and groups are needed, one entry per row of X")
     where = np.asarray(groups)
@@ -76,6 +77,7 @@ def split_frame(
     group: Hashable | None,
 ) -> tuple[list[GivenSite], GivenSite, list[str]]:
     """Return the sources, the target and notes; see `ShiftProblem.from_frame`."""
+    df, target = as_pandas(df), as_pandas(target)
     if not isinstance(df, pd.DataFrame):
         raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
     if missing_labels not in ("error", "drop"):

@@ -1,20 +1,61 @@
-"""What scikit-learn asks of a search as an estimator: tags, copies and pickles."""
+"""What scikit-learn and its users ask of a search: tags, copies and pickles, scores, names."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any, Self
 
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
+from shiftune.evaluate.fitting import losses_of
+from shiftune.problem import ShiftProblem
+from shiftune.problem.columns import as_pandas, rows_like
+from shiftune.problem.labels import as_labels
+from shiftune.search.cv_results import cv_results
 from shiftune.search.families import given_models
+from shiftune.search.result import SearchResult
 
 
 class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A search as scikit-learn's functions see it."""
 
     estimator: Any
+    predictor_: Any
+    problem_: ShiftProblem
+    result_: SearchResult
+
+    @property
+    def best_score_(self) -> float:
+        """Negated estimate of the risk of `predictor_` at the target."""
+        return -self.result_.risk.value
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Trials as a dict of arrays; see `shiftune.search.cv_results`."""
+        return cv_results(self.result_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return int(self.problem_.target.X.shape[1])
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the columns, where all of them are text."""
+        X = self.problem_.target.X
+        if not isinstance(X, pd.DataFrame) or not all(isinstance(n, str) for n in X.columns):
+            raise AttributeError("the rows have no names of columns")
+        return np.asarray(X.columns, dtype=object)
+
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
+        labels = as_labels(as_pandas(y), "X")
+        rows = rows_like(X, self.problem_.target.X)
+        return -float(losses_of(self.predictor_, rows, labels, self.result_.loss).mean())
 
     def __sklearn_tags__(self) -> Any:
         """A search for a classifier is a classifier; with names the task is known after `fit`."""

@@ -23,7 +23,8 @@ from shiftune.names import Task
 from shiftune.predictor.conformal import class_sets, interval_around
 from shiftune.predictor.ensemble import ensemble_of
 from shiftune.predictor.table_model import prediction_of
-from shiftune.problem import pooled
+from shiftune.problem import ShiftProblem, pooled
+from shiftune.problem.columns import rows_like
 from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
@@ -58,6 +59,7 @@ class RefittedModel:
 
     estimator: Any
     predictor_: Any
+    problem_: ShiftProblem
     trials_: pd.DataFrame
 
     def _check_fitted(self) -> None:
@@ -82,15 +84,16 @@ class RefittedModel:
 
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with what the search hands over."""
+        """Predict with what the search hands over; columns of a table are found by name."""
         self._check_fitted()
-        return prediction_of(self.predictor_, X, "predict")
+        return prediction_of(self.predictor_, rows_like(X, self.problem_.target.X), "predict")
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities with what the search hands over."""
         self._check_fitted()
-        return prediction_of(self.predictor_, X, "predict_proba")
+        rows = rows_like(X, self.problem_.target.X)
+        return prediction_of(self.predictor_, rows, "predict_proba")
 
 
 class FittedSearch(RefittedModel):

@@ -20,8 +20,7 @@ from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.predictor.choice import Choice, choose
-from shiftune.predictor.single import best_alone
+from shiftune.predictor.choice import Choice
 from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
@@ -32,6 +31,7 @@ from shiftune.search.estimator import SearchEstimator
 from shiftune.search.families import check_given, family_of, given_models
 from shiftune.search.family_weights import FamilyWeights
 from shiftune.search.fitted import FittedSearch, NotFitted
+from shiftune.search.handed_over import handed_over
 from shiftune.search.identity import identity
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
@@ -140,6 +140,10 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     predictor_ : estimator
         What `predict` uses, fitted on all rows of all sources: an `EnsembleRegressor`, an
         `EnsembleClassifier`, or one model.
+    best_score_ : float
+        Negated value of `risk_`; `score` has the same scale.
+    cv_results_ : dict of arrays
+        `trials_` with scikit-learn's names; every source is a split.
     members_ : DataFrame
         Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
     gain_ : Estimate or None
@@ -392,9 +396,5 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         best = best_trial(trials, risks)
         if best is None:
             raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
-        context = self.context_
-        data, loss, answers = context.data, self.loss_, self._answers(candidates(trials))
-        alone = best_alone(best, risks, answers, data, loss, context.estimate, context.compared_by)
-        if final_for(self) == "best" or len(answers) < 2:
-            return alone
-        return choose(alone, answers, data, loss, context.risk, context.estimate)
+        answers = self._answers(candidates(trials))
+        return handed_over(self.context_, best, risks, answers, final_for(self))

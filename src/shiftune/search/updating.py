@@ -24,6 +24,7 @@ from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsErro
 from shiftune.evaluate.answers import Answers
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
+from shiftune.problem.columns import rows_like
 from shiftune.problem.groups import groups_of
 from shiftune.problem.site import rows_of, stacked
 from shiftune.risk.few_labels import combined, shared_alike
@@ -60,6 +61,8 @@ class Updated:
         deviation between sites.
     labels_ : int
         Number of labelled rows.
+    problem_ : ShiftProblem
+        Of the search.
     """
 
     predictor_: Any
@@ -67,6 +70,7 @@ class Updated:
     before_: RiskEstimate
     effect_: pd.DataFrame
     labels_: int
+    problem_: ShiftProblem
 
     def __repr__(self) -> str:
         """Return number of labels and risk in a line."""
@@ -84,11 +88,11 @@ class Updated:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the updated predictor."""
-        return np.asarray(self.predictor_.predict(X))
+        return np.asarray(self.predictor_.predict(rows_like(X, self.problem_.target.X)))
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict probabilities with the updated predictor."""
-        return np.asarray(self.predictor_.predict_proba(X))
+        return np.asarray(self.predictor_.predict_proba(rows_like(X, self.problem_.target.X)))
 
 
 class Updater:
@@ -195,6 +199,7 @@ class Updater:
             shared_alike(before, after),
             _table(effects, update),
             len(few),
+            self.result.problem,
         )
 
 
