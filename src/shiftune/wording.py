@@ -25,8 +25,8 @@ def number(value: Any, digits: int = 3) -> str:
 
     >>> number(0.0123456), number(12345.6), number(50), number("auto"), number(3e-7)
     ('0.0123', '12,346', '50', 'auto', '3e-07')
-    >>> number(4771514749.0)
-    '4.77 billion'
+    >>> number(4771514749.0), number(686576730.0, 2)
+    ('4.77 billion', '687 million')
     >>> number(999.96)  # not 1e+03
     '1000'
     """
@@ -37,7 +37,7 @@ def number(value: Any, digits: int = 3) -> str:
     unit, word = scaled(value)
     text = f"{value / unit:.{digits}g}"
     if math.isfinite(value) and 10**digits <= abs(float(text)) < 10**9:
-        text = f"{value:{_commas(value)}.0f}"
+        text = f"{value / unit:{_commas(value / unit)}.0f}"
     return f"{text} {word}".rstrip()
 
 
@@ -107,6 +107,16 @@ def figures_or_unknown(value: float, low: float | None, high: float | None) -> l
     if low is None or high is None:
         return [number(value, 4), "?", "?"]
     return figures(value, low, high)
+
+
+def from_to(low: str, high: str) -> str:
+    """Write the ends of an interval, with their unit once.
+
+    >>> from_to("0.7 billion", "3.8 billion"), from_to("0.54", "0.70")
+    ('0.7 to 3.8 billion', '0.54 to 0.70')
+    """
+    first, _, unit = low.partition(" ")
+    return f"{first if high.endswith(f' {unit}') else low} to {high}"
 
 
 def lower_by(gain: float, interval: tuple[float, float]) -> str:

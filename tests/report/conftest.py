@@ -56,6 +56,6 @@ def weighted_search() -> ShiftSearch:
 @pytest.fixture
 def checks() -> list[SimpleNamespace]:
     return [
-        SimpleNamespace(name="Overlap", level="ok", finding="All is well.", advice=""),
-        SimpleNamespace(name=IMAGE, level="problem", finding=SCRIPT, advice=IMAGE),
+        SimpleNamespace(name="Overlap", level="ok", finding="All is well.", advice="", figures={}),
+        SimpleNamespace(name=IMAGE, level="problem", finding=SCRIPT, advice=IMAGE, figures={}),
     ]

@@ -128,7 +128,7 @@ class TestOfASearch:
         )
         figure = figures.shifts(table)
         (cells,) = figure.data
-        down, across = (10, 4) if sites == 4 else (30, 10)
+        down, across = (10, 4) if sites == 4 else (24, 10)
         assert np.shape(cells.z) == (down, across)
         assert cells.text[down - 1][0] == "1"  # the top left cell
         assert figure.layout.yaxis.ticktext[-1] == ("column 0" if sites == 4 else "site 0")

@@ -11,7 +11,7 @@ from shiftune.checks.check import NOTHING_TO_DO, SIGNIFICANT, Check, chance
 from shiftune.level import Level
 from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity_of
 from shiftune.risk.result import RiskEstimate
-from shiftune.wording import percent
+from shiftune.wording import number, percent
 
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
 # 327: 25 % is low, 50 % moderate, 75 % high.
@@ -40,9 +40,9 @@ def agreement_check(risk: RiskEstimate) -> Check:
     return replace(
         check,
         level=Level.PROBLEM if check.level is Level.PROBLEM else Level.CAUTION,
-        finding=f"{check.finding} But the labelled rows of {target!r} itself give {own:.4g} and "
-        f"the sources {by_sources:.4g}: sampling error and site-to-site variation do not explain "
-        f"the difference ({chance(p_value)}).",
+        finding=f"{check.finding} But the labelled rows of {target!r} itself give "
+        f"{number(own, 4)} and the sources {number(by_sources, 4)}: sampling error and "
+        f"site-to-site variation do not explain the difference ({chance(p_value)}).",
         advice=f"{target!r} is unlike the sources. Trust its own labels and add more; the sources "
         "help little.",
         figures=figures,
@@ -106,8 +106,9 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
         return Check(
             NAME,
             Level.OK,
-            f"{finding} The risk varies from site to site by about {figures['tau']:.4g} (standard "
-            "deviation); the interval includes this variation.",
+            f"{finding} The risk varies from site to site by about "
+            f"{number(figures['tau'], 4)} (standard deviation); the interval includes this "
+            "variation.",
             "Target labels narrow the interval, and so does a column that explains the "
             "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
             figures,
@@ -121,8 +122,8 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
     return Check(
         NAME,
         Level.PROBLEM if found.i_squared >= HIGH else Level.CAUTION,
-        f"{finding} By their differences, the risk at a new site may lie anywhere from {low:.4g} "
-        f"to {high:.4g}.",
+        f"{finding} By their differences, the risk at a new site may lie anywhere from "
+        f"{number(low, 4)} to {number(high, 4)}.",
         "Use that range instead of the interval of the risk. Either similar cases have different "
         f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
         "disagree.",

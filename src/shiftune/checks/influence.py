@@ -13,7 +13,7 @@ from shiftune.level import Level
 from shiftune.risk.influence import ALL, leave_one_source_out, without_source
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.comparison import paired_difference, winner
-from shiftune.wording import listed, percent
+from shiftune.wording import listed, number, percent
 
 # Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
 # sources, one with a share of 79 %; of three or more, one with some 80 %.)
@@ -107,12 +107,12 @@ def _about_estimate(risk: RiskEstimate, table: pd.DataFrame, *, outside: bool) -
     farthest = str(table["change"].abs().idxmax())
     value = float(table["without"].to_dict()[farthest])
     text = (
-        f"Without {farthest!r}, the most influential source, the risk would be {value:.4g} "
-        f"instead of {risk.value:.4g}"
+        f"Without {farthest!r}, the most influential source, the risk would be "
+        f"{number(value, 4)} instead of {number(risk.value, 4)}"
     )
     if outside:
         low, high = risk.interval()
-        text += f", outside its 95 % interval ({low:.4g} to {high:.4g})"
+        text += f", outside its 95 % interval ({number(low, 4)} to {number(high, 4)})"
     return text
 
 

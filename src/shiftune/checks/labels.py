@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
 from shiftune.level import Level
-from shiftune.wording import listed, percent
+from shiftune.wording import listed, number, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,4 +143,4 @@ def _difference(sites: pd.DataFrame, name: str) -> str:
         more = "more" if row["shift"] > 0 else "less"
         return f"label {row['class']} is {points:.0f} percentage points {more} frequent at {name!r}"
     where = "above" if row["shift"] > 0 else "below"
-    return f"labels at {name!r} lie {abs(row['shift']):.3g} {where} those of other sites"
+    return f"labels at {name!r} lie {number(abs(row['shift']))} {where} those of other sites"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from shiftune.errors import SettingsError
+from shiftune.metrics.curves import calibration_curve, check_two_classes, decision_curve
 from shiftune.report import figures
 from shiftune.report.figures.trials import parameter_names
 from shiftune.report.svg import picture
@@ -39,7 +41,7 @@ class Chart:
 
 
 def charts_of(result: SearchResult) -> list[Chart]:
-    """Return the charts of a result; with few trials there are no importances."""
+    """Return the charts of a result, as far as there is something to show."""
     found = [
         Chart(
             "forest",
@@ -62,6 +64,7 @@ def charts_of(result: SearchResult) -> list[Chart]:
             figures.history(result.trials, chosen=result.chosen),
         ),
     ]
+    found += _of_probabilities(result)
     if result.importances:
         drawn = figures.importances(result.importances)
         found.append(Chart("importances", "Importance of the parameters.", drawn))
@@ -74,3 +77,25 @@ def charts_of(result: SearchResult) -> list[Chart]:
         for position, name in enumerate(parameter_names(result.trials))
     ]
     return found
+
+
+def _of_probabilities(result: SearchResult) -> list[Chart]:
+    """Return the curves of probabilities; none for other answers than those of two classes."""
+    try:
+        new_site = check_two_classes(result.new_site)
+    except SettingsError:
+        return []
+    curve = calibration_curve(new_site)
+    sites = {name: calibration_curve(new_site, name) for name in new_site.predictions.names}
+    return [
+        Chart(
+            "calibration",
+            f"Observed shares at {result.target} by predicted probability, with an interval.",
+            figures.calibration(curve, sites),
+        ),
+        Chart(
+            "decision",
+            f"Net benefit at {result.target} by threshold, with an interval.",
+            figures.decision(decision_curve(new_site)),
+        ),
+    ]

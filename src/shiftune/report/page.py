@@ -1,4 +1,4 @@
-"""Report as one HTML file: the question, the answer and how reliable it is."""
+"""Report as one HTML file: the answer and how far to trust it, then all that is behind it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from shiftune.atomic_write import atomic_write
-from shiftune.checks import Check, judgement
+from shiftune.checks import Check
+from shiftune.checks.check import NOTHING_TO_DO
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.extras import how_to_install
+from shiftune.level import Level
 from shiftune.provenance import versions_in_words
+from shiftune.report.brief import brief
 from shiftune.report.charts import charts_of
-from shiftune.report.explanations import (
-    assumptions,
-    how_estimated,
-    update_in_words,
-    worth_in_words,
-)
+from shiftune.report.explanations import assumptions, how_estimated, update_in_words
 from shiftune.report.figures.canvas import plotly
+from shiftune.report.figures.sites import MOST_SITES
 from shiftune.report.parameters import in_words, parameters
 from shiftune.report.update_words import (
     effect_in_words,
@@ -33,7 +30,7 @@ from shiftune.report.update_words import (
     first_in_words,
     model_in_words,
 )
-from shiftune.search.comparison import default_rival, naive_rival, tied_rivals
+from shiftune.search.comparison import tied_rivals
 from shiftune.search.records import model_name
 from shiftune.search.result import SearchResult
 from shiftune.wording import (
@@ -42,6 +39,7 @@ from shiftune.wording import (
     listed,
     loss_in_words,
     lower_by,
+    metric_in_words,
     number,
     percent,
     with_interval,
@@ -49,6 +47,7 @@ from shiftune.wording import (
 )
 
 MOST_TIED = 10
+SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
 
 
 def save_report(
@@ -110,17 +109,17 @@ def page(
     )
     return str(
         environment.get_template("report.html.j2").render(
+            brief=brief(result, checks),
             **_asked(result),
             **_answer(result),
-            **_sources(result),
+            **_sites(result),
             **_ties(result),
+            metrics=_metrics(result),
+            updates=[_update(record, result.target) for record in updates],
             charts={chart.id: chart for chart in charts},
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
             most_shifted=list(result.shifts.index[:3]),
-            checks=checks,
-            verdict=judgement(checks),
-            label_gain=_label_gain(result),
-            updates=[_update(record, result.target) for record in updates],
+            checks=sorted(checks, key=lambda check: SERIOUS_FIRST.index(check.level)),
             settings={
                 **(_own_settings(result) if settings is None else settings),
                 "versions": (settings or {}).get("versions") or versions_in_words(),
@@ -131,6 +130,7 @@ def page(
             program=markup(program),
             hash=_script_hash(program),
             drawn=markup,
+            nothing_to_do=NOTHING_TO_DO,
         )
     )
 
@@ -139,70 +139,74 @@ def page(
 
 
 def _asked(result: SearchResult) -> dict[str, Any]:
-    problem, few = result.problem, result.problem.labelled_target
     return {
         "target": result.target,
-        "target_rows": count(len(problem.target), "row"),
-        "source_count": count(len(problem.sources), "labelled site"),
-        "source_rows": count(sum(len(site) for site in problem.sources), "row"),
-        "labelled_rows": count(len(few), "label") if few else "",
-        "column_count": count(len(problem.columns), "column"),
-        "task": problem.task,
+        "labelled": result.problem.labelled_target is not None,
         "model": _models(result),
-        "several": len(result.families) > 1,
         "loss": loss_in_words(result.loss.name),
         "completed_count": len(result.risks),
         "completed_trials": count(len(result.risks), "trial"),
         "failed_trials": len(result.trials) - len(result.risks),
-        "notes": (*problem.notes, *result.notes),
+        "notes": (*result.problem.notes, *result.notes),
     }
 
 
 def _answer(result: SearchResult) -> dict[str, Any]:
-    risk = result.risk
-    value, low, high = figures(risk.value, *risk.interval())
-    members = result.members
-    alone = len(members) == 1
-    mean_loss = float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
+    risk, members = result.risk, result.members
     gain, updated = result.choice.gain, result.updated
     return {
         "members": [
             {
                 "trial": trial,
                 "model": row["model"],
-                "weight": f"{row['weight']:.0%}",
+                "weight": percent(row["weight"]),
                 "risk": number(row["risk"]),
                 "params": in_words(row["params"]),
             }
             for trial, row in zip(members.index, members.to_dict("records"), strict=True)
         ],
-        "handed_over": f"trial {result.chosen}" if alone else f"mean of {len(members)} trials",
         "ensemble_gain": None if gain is None else lower_by(gain.value, gain.interval()),
         "update": updated
         and update_in_words(updated, result.target, loss_in_words(result.loss.name)),
         "optimistic": len(result.risks) > 1 and result.choice.risk is result.risks[result.chosen],
-        "risk": with_interval(risk.value, risk.interval()),
-        "risk_value": value,
-        "risk_interval": f"{low} to {high}",
-        "method": risk.method.replace("_", " "),
         "fallback": risk.fallback,
         "coverage": None if risk.fallback or risk.coverage >= 0.9 else percent(risk.coverage),
-        "corrected": result.settings.risk.corrects,
         "how_estimated": how_estimated(result),
         "assumptions": assumptions(result),
-        "mean_loss": None if mean_loss != mean_loss else mean_loss,
-        "as_risk": lambda value: written_like(value, risk.interval()),
         "chosen": result.chosen,
-        "chosen_risk": result.choice.risk,
-        "parameters": parameters(result),
-        "default": default_rival(result),
+        "parameters": [each for each in parameters(result) if each.chosen],
         "default_failure": result.default.failure,
-        "naive": naive_rival(result),
         "with_interval": lambda estimate: with_interval(estimate.value, estimate.interval()),
     }
 
 
-def _sources(result: SearchResult) -> dict[str, Any]:
+def _metrics(result: SearchResult) -> list[dict[str, str]]:
+    rows = []
+    for name, row in result.metrics.table.iterrows():
+        found = {"name": metric_in_words(str(name)), "better": row["better"], "note": row["note"]}
+        if row["estimate"] == row["estimate"]:
+            ends = float(row["low"]), float(row["high"])
+            found["estimate"], found["low"], found["high"] = figures(float(row["estimate"]), *ends)
+            for end in ("lowest", "highest"):
+                found[end] = f"{written_like(float(row[end]), ends)} ({row[f'{end}_site']})"
+        rows.append(found)
+    return rows
+
+
+def _update(record: Mapping[str, Any], target: str) -> dict[str, str]:
+    return {
+        "number": str(record["number"]),
+        "labels": str(record["labels"]),
+        "before": estimate_in_words(record["before"]),
+        "after": estimate_in_words(record["after"]),
+        "gain": estimate_in_words(record["gain"]),
+        "model": model_in_words(record),
+        "effect": effect_in_words(record, target),
+        "first": first_in_words(record),
+    }
+
+
+def _sites(result: SearchResult) -> dict[str, Any]:
     estimated = result.risk.sources_with_intervals().to_dict("index")
     seen = result.overlap.table.to_dict("index")
     rows = []
@@ -228,7 +232,8 @@ def _sources(result: SearchResult) -> dict[str, Any]:
                 row["verdict"] = f"left out: {own['left_out']}"
         rows.append(row)
     return {
-        "sources": rows,
+        "sites": rows,
+        "most_sites": MOST_SITES,
         "any_left_out": any(row.get("out") for row in rows),
         "diagnosed_only": not result.overlap.used,
     }
@@ -239,24 +244,6 @@ def _ties(result: SearchResult) -> dict[str, Any]:
         "tied": tied_rivals(result, MOST_TIED),
         "tied_count": len(result.tied),
         "tied_trials": count(len(result.tied), "trial"),
-    }
-
-
-def _label_gain(result: SearchResult) -> str:
-    worth = result.worth_of_labels
-    return "" if worth is None else worth_in_words(worth, result.target)
-
-
-def _update(record: Mapping[str, Any], target: str) -> dict[str, str]:
-    return {
-        "number": str(record["number"]),
-        "labels": str(record["labels"]),
-        "before": estimate_in_words(record["before"]),
-        "after": estimate_in_words(record["after"]),
-        "gain": estimate_in_words(record["gain"]),
-        "model": model_in_words(record),
-        "effect": effect_in_words(record, target),
-        "first": first_in_words(record),
     }
 
 

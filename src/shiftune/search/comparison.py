@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.errors import ProblemError
+from shiftune.evaluate.answers import Answers
 from shiftune.risk.result import Estimate, RiskEstimate
 
 if TYPE_CHECKING:
@@ -104,6 +105,20 @@ def naive_rival(result: SearchResult) -> Rival | None:
     return _trial(
         result, int(trials.index[int(np.argmin(trials["mean_loss"]))]), result.choice.risk
     )
+
+
+def plain_promise(result: SearchResult) -> float:
+    """Mean loss of what is handed over on rows of known sites, as plain cross-validation has it.
+
+    NaN where it is unknown.
+    """
+    answers, data = result.choice.answers, result.context.data
+    if answers is None:
+        alone = len(result.choice.weights) == 1
+        return float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
+    y = np.concatenate(data.y_validation)
+    known = Answers(answers.known, answers.known)
+    return float(known.losses(y, result.loss, data.classes).mean())
 
 
 def tied_rivals(result: SearchResult, most: int) -> list[Rival]:

@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from shiftune.search.result import Overlap
 
 MOST_COLUMNS = 10
+MOST_SITES = 24
 MOST_SITES_ACROSS = 10
 SMALLEST_WEIGHT = 1e-3
 
 
-def forest(risk: RiskEstimate, level: float = 0.95) -> Figure:
+def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> Figure:
     """Plot every source's estimate of the target risk, and the combined estimate.
+
+    Of more than `most` sources, the lowest and highest estimates are shown.
 
     The area of a square is the source's share. Sources that were left out are grey, with arrows
     where they lie off the scale. The interval of a source is from Student's t with one degree of
@@ -51,7 +54,7 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Figure:
     ('all sources', '&lt;b&gt;', 'B')
     """
     interval = risk.interval(level)
-    table = risk.sources_with_intervals(level)[::-1]
+    table = _outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
     left, right = _forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
@@ -108,8 +111,10 @@ def forest(risk: RiskEstimate, level: float = 0.95) -> Figure:
     return figure
 
 
-def weights(overlap: Overlap) -> Figure:
+def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
     """Plot the distribution of every source's weights, and its effective share of rows.
+
+    Of more than `most` sources, those with the smallest and largest shares are shown.
 
     Boxes hold the middle half of a source's rows, whiskers 90 % of them; the diamond is the mean
     weight, which is 1 where source and target overlap and the ratio is right.
@@ -120,7 +125,7 @@ def weights(overlap: Overlap) -> Figure:
         ``search.result_.overlap``. Where the risk is estimated without weights, they are those of
         ``problem.diagnose()``.
     """
-    names = list(overlap.weights)[::-1]
+    names = list(_outermost(overlap.table, "ess_share", most).index)[::-1]
     spread = _weight_quantiles({name: overlap.weights[name] for name in names})
     table = overlap.table.loc[names]
     out = is_doubtful(table)
@@ -182,7 +187,7 @@ def weights(overlap: Overlap) -> Figure:
     return figure
 
 
-def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
+def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS, most_sites: int = MOST_SITES) -> Figure:
     """Plot the columns whose distribution differs most between the sources and the target.
 
     Parameters
@@ -191,8 +196,11 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
         Of `shiftune.ratio.column_shifts`; ``search.result_.shifts``.
     most : int
         Number of columns to show.
+    most_sites : int
+        Number of sites to show: those that differ most.
     """
-    shown = table.iloc[:most]
+    farthest = table.mean().nlargest(most_sites).index
+    shown = table.loc[:, table.columns.isin(farthest)].iloc[:most]
     # The longer list goes down the page; a phone has no room for 30 sites side by side.
     few = shown.shape[1] <= MOST_SITES_ACROSS
     grid = (shown if few else shown.T)[::-1]
@@ -225,6 +233,19 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
     )
     figure.update_yaxes(range=[-0.5, len(grid) - 0.5])
     return figure
+
+
+def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
+    """Return the rows with the lowest and highest values of a column, in their order.
+
+    >>> _outermost(pd.DataFrame({"x": [3, 1, 2, 4]}, index=list("abcd")), "x", 2).index.to_list()
+    ['b', 'd']
+    """
+    if len(table) <= most:
+        return table
+    ordered = table[column].sort_values(kind="stable").index
+    kept = {*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]}
+    return table[[name in kept for name in table.index]]
 
 
 def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
