@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.tables import read_as_written, read_file, site_table
+from shiftune.tables import Schema, read_as_written, read_file, site_table
 from shiftune.tables.columns import typed
+from shiftune.tables.new_rows import NewRows
+from shiftune.tables.profile import profile_of
 
 N = 60
 
@@ -191,3 +193,47 @@ def test_a_header_that_is_not_the_first_line(tmp_path, above):
     (tmp_path / "t.csv").write_text(above + wards().to_csv(index=False))
     with pytest.raises(ProblemError, match=r"line [24] looks like the names of the columns"):
         read_file(tmp_path / "t.csv")
+
+
+# ---------------------------------------------------------------- new rows
+
+
+def notes_on(trained, new):
+    """What is noted about a column of new rows, by a profile of training rows."""
+    column = typed(cycled(*trained))
+    schema = Schema(
+        {"x": column.kind},
+        {"x": column.date_format} if column.date_format else {},
+        {"x": column.number_format},
+        {"x": list(column.missing_texts)},
+    )
+    sites = [pd.DataFrame({"x": column.series})]
+    rows = NewRows(profile_of(sites, sites[0], schema))
+    rows.add(pd.DataFrame({"x": cycled(*new)}))
+    return " ".join(str(each) for each in rows.findings())
+
+
+@pytest.mark.parametrize(
+    ("trained", "new", "note"),
+    [
+        (["3,5", "4"], ["3,5", "4"], ""),
+        (["70 kg", "80 kg"], ["70 kg", "80 kg"], ""),
+        (["70 kg", "80 kg"], ["70 lb", "80 lb"], "numbers with 'lb'"),
+        (["$5", "$6"], ["5", "6"], ""),
+        (["1", "?"], ["1", "?"], ""),
+        ([*"12345678901234567890", "unk."], [*"12345678901234567890", "unk."], ""),
+        ([*"12345678901234567890", "unk."], [*"12345678901234567890", "x"], "no number ('x')"),
+        (["31.12.2024", "01.02.2024"], ["31.12.2024", "01.02.2024"], ""),
+        (["31/12/2024", "01/02/2024"], ["12/31/2024", "02/01/2024"], "written month/day/year"),
+        (["f", "m"], ["F", "m "], "is read as"),
+        (["f", "m"], ["f", "NA"], "50 % of the values are missing"),
+        (["NA", "m"], ["NA", "m"], ""),
+        (["1.234", "2.5"], ["1,234", "2,5"], "a decimal comma"),
+        (["1234", "5"], ["1,234", "5"], "separators of thousands"),
+        (["1.234", "5"], ["1,234", "5"], "a decimal comma"),  # by the range of training
+    ],
+)
+def test_new_rows(trained, new, note):
+    found = notes_on(trained, new)
+    assert note in found
+    assert bool(note) == bool(found)

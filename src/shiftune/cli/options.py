@@ -148,7 +148,7 @@ Seed = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="Random seed; the same seed gives the same result.",
+        help="Random seed; the same seed and --jobs give the same result.",
         rich_help_panel=SEARCHING,
     ),
 ]

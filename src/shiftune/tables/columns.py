@@ -46,6 +46,8 @@ class ReadColumn:
         What was noticed or done; empty if nothing.
     date_format : str
         Format of dates written as text; empty otherwise.
+    number_format : str
+        What is unusual about numbers written as text (`NumberFormat.words`).
     missing_texts : tuple of str
         Texts among numbers or dates that count as missing.
     """
@@ -58,6 +60,7 @@ class ReadColumn:
     identifier: bool = False
     remark: str = ""
     date_format: str = ""
+    number_format: str = ""
     missing_texts: tuple[str, ...] = ()
 
     @property
@@ -215,6 +218,7 @@ def _as_numbers(text: ReadColumn, given: pd.Series, codes: pd.Series) -> ReadCol
         "number",
         int(numbers.nunique()),
         remark="; ".join(filter(None, remarks)) or "numbers written as text",
+        number_format=written.words,
         missing_texts=tuple(strange.unique()),
     )
 

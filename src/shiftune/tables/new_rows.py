@@ -190,7 +190,8 @@ class _Numbers(_Column):
     def about(self, rows: int) -> Iterator[Finding]:
         yield from self.unreadable(self.formats.strange, "number")
         written = self.formats.decided()
-        if written != PLAIN and written != NumberFormat(self.formats.decimal):
+        usual = (PLAIN.words, NumberFormat(self.formats.decimal).words, self.profile.number_format)
+        if written.words not in usual:
             shown = next(iter(self.formats.odd.texts))
             text = f"numbers with {written.words} ({shown!r}), read as such"
             yield self.finding(text, serious=False)

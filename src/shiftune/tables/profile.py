@@ -24,6 +24,8 @@ class ColumnProfile:
     kind : {"number", "category", "date"}
     date_format : str
         Of dates written as text; empty otherwise.
+    number_format : str
+        What is unusual about numbers written as text; empty if nothing.
     missing_texts : list of str
         Texts that count as missing among numbers and dates.
     missing : (lowest, highest)
@@ -36,6 +38,7 @@ class ColumnProfile:
 
     kind: ColumnKind
     date_format: str = ""
+    number_format: str = ""
     missing_texts: list[str] = field(default_factory=list)
     missing: tuple[float, float] = (0.0, 1.0)
     low: float = np.nan
@@ -78,6 +81,7 @@ def profile_of(
             ColumnProfile(
                 kind,
                 schema.date_formats.get(name, ""),
+                schema.number_formats.get(name, ""),
                 list(schema.missing_texts.get(name, ())),
             ),
             [table[name] for table in tables],

@@ -24,6 +24,8 @@ class Schema:
     kinds : mapping from column names to "number", "category" or "date"
     date_formats : mapping from column names to formats of `pandas.to_datetime`
         For dates written as text; default ISO8601.
+    number_formats : mapping from column names to text
+        What is unusual about numbers written as text (`NumberFormat.words`).
     missing_texts : mapping from column names to lists of texts
         What counted as missing among numbers and dates.
 
@@ -40,6 +42,7 @@ class Schema:
 
     kinds: Mapping[str, ColumnKind]
     date_formats: Mapping[str, str] = field(default_factory=dict)
+    number_formats: Mapping[str, str] = field(default_factory=dict)
     missing_texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property

@@ -175,6 +175,7 @@ def site_table(
     schema = Schema(
         {name: column.kind for name, column in used.items()},
         {name: column.date_format for name, column in used.items() if column.date_format},
+        {name: column.number_format for name, column in used.items() if column.number_format},
         {name: list(each.missing_texts) for name, each in used.items() if each.missing_texts},
     )
     return SiteTable(ShiftProblem(**parts), _overview(columns), schema)
