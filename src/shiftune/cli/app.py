@@ -29,6 +29,13 @@ class Explaining(TyperGroup):
         except ProblemError as error:
             typer.echo(f"shiftune: {error}", err=True)
             raise typer.Exit(MISTAKE) from None
+        except BrokenPipeError:  # of shiftune ... | head, which Typer handles
+            raise
+        except OSError as error:  # a full disk, a folder that is gone: wherever that shows first
+            where = f": {error.filename}" if error.filename else ""
+            what = f"a file cannot be read or written ({error.strerror or error}{where})"
+            typer.echo(f"shiftune: {what}; put this right and run the same again", err=True)
+            raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             entry.print_stopped()
             raise typer.Exit(entry.STOPPED) from None

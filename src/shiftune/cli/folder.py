@@ -138,6 +138,16 @@ class ResultFolder:
         """Number of finished trials in the journal."""
         return len(trials_in(self.journal))
 
+    def lost(self) -> str:
+        """Words about trials of the result that the journal has no more; empty if it has all."""
+        best, left = self.best(), self.finished()
+        if best is None or best["trials"] <= left:
+            return ""
+        return (
+            f"{self.journal} holds {left} of the {best['trials']} trials of this result, because "
+            "it was deleted, cut or damaged"
+        )
+
     def discard(self) -> None:
         """Remove the files of a first run that failed."""
         with suppress(OSError):

@@ -29,9 +29,8 @@ def report(folder: Run, data: MovedTable = None) -> None:
     if not ResultFolder.can_report():
         raise MissingPackageError(NO_REPORT)
     result = ResultFolder(folder)
-    if not result.finished():
-        last = result.settings()["runs"][-1]
-        raise StorageError(f"{folder} has no finished trial; run this first: {last['command']}")
+    if lost := result.lost() or ("" if result.finished() else f"{folder} has no finished trial"):
+        raise StorageError(f"{lost}; run this first: {result.settings()['runs'][-1]['command']}")
     again = reopened(result, data)  # the study has a trial, so none is added
     with notes_for_warnings():
         again.search.set_params(progress=False).fit(again.table.problem)

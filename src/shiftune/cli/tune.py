@@ -60,6 +60,9 @@ def tune(options: TuneOptions) -> None:
     job = prepare_job(options, folder.journal)
     new = folder.check(job)
     best = None if new else folder.complete(options.trials, job.options.of_result())
+    if best is not None and (lost := folder.lost()):
+        typer.echo(f"{lost}; the others run again", err=True)
+        best = None
     console = screen(silent=options.as_json)
     show_table(console, options.data, job.table, job.table.notes, label=options.label)
     if best is not None:

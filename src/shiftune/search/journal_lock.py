@@ -92,7 +92,8 @@ def only_search(journal: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # the folder may be gone, or cannot be written any more
+            path.unlink()
         _held.discard(file)
         file.close()
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import optuna
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend
 
-from shiftune.atomic_write import drop_torn_line
 from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.resuming import check_format, check_same
 from shiftune.search.answer_store import AnswerStore
+from shiftune.search.journal_file import JournalFile, explained, repair
 from shiftune.search.journal_lock import JournalLock, only_search
 from shiftune.search.records import finished_trials
 
@@ -34,7 +34,6 @@ MARK = "shiftune_mark"
 ANSWERS = ".answers"
 # Number of the form in which trials are recorded.
 FORMAT = 2
-JOURNAL_BEGINS = b'{"op_code"'
 # Loggers of Optuna's storages, which announce every new study.
 ANNOUNCING = (
     "optuna.storages._in_memory",
@@ -90,10 +89,19 @@ def trials_in(journal: Path) -> list[optuna.trial.FrozenTrial]:
 
 @contextmanager
 def only_search_of(storage: str | os.PathLike[str] | BaseStorage | None) -> Iterator[None]:
-    """Refuse a second search inside the block, if the storage is a journal file."""
+    """Refuse a second search inside the block, if the storage is a journal file.
+
+    Errors of a database, a full disk for example, become a `StorageError`.
+    """
     path = _journal(storage)
-    with nullcontext() if path is None else only_search(path.resolve()):
-        yield
+    try:
+        with nullcontext() if path is None else only_search(path.resolve()):
+            yield
+    except StorageInternalError as error:
+        raise StorageError(
+            f"the storage {str(storage)!r} cannot be written ({error}); put this right and run the "
+            "same again, which continues after the last trial in it"
+        ) from error
 
 
 def _study(storage: str | os.PathLike[str] | BaseStorage | None) -> optuna.Study:
@@ -136,12 +144,6 @@ def _quiet_optuna() -> Iterator[None]:
             logger.removeFilter(is_shown)
 
 
-def _is_journal(path: Path) -> bool:
-    """Whether a file begins as Optuna's journals do; other files are left as they are."""
-    with path.open("rb") as file:
-        return file.read(len(JOURNAL_BEGINS)) == JOURNAL_BEGINS
-
-
 def _journal(storage: str | os.PathLike[str] | BaseStorage | None) -> Path | None:
     """Return the path of a journal, in a folder that exists; None for other storages."""
     if storage is None or isinstance(storage, BaseStorage):
@@ -158,7 +160,7 @@ def _journal(storage: str | os.PathLike[str] | BaseStorage | None) -> Path | Non
         raise StorageError(f"the storage {text!r} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
         raise StorageError(f"the storage {text!r} is no ordinary file; give another path")
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -167,25 +169,11 @@ def _opened(storage: str | os.PathLike[str] | BaseStorage | None) -> str | BaseS
     path = _journal(storage)
     if path is None:
         return storage  # type: ignore[return-value]  # paths are journals
-    with _explained(path):
+    with explained(path):
         with path.open("a"):
             pass
         # A search that was killed has left it, with a version that used Optuna's own locks.
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
         with JournalLock(path):  # a line that another process is writing is not torn
-            if _is_journal(path) and drop_torn_line(path):
-                logging.getLogger("shiftune").warning(
-                    "the last record of %s was not written to its end and is dropped", path
-                )
-    return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of the file system into a StorageError that names the journal."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"the storage {str(path)!r} cannot be written ({error.strerror}); give another path"
-        ) from error
+            repair(path)
+    return JournalStorage(JournalFile(path))
