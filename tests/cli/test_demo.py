@@ -11,7 +11,7 @@ from shiftune.cli import app
 
 
 def test_the_demonstration(tmp_path, monkeypatch):
-    def save_report(result, path, *, settings=None):
+    def save_report(result, path, *, settings=None, updates=()):
         assert result.options["risk"] == "'adjusted'"
         path.parent.mkdir()
         path.write_text("the report")
