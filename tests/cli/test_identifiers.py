@@ -112,7 +112,7 @@ def test_codes_of_sites_labels_and_cases(visits, folder, tune, run):
     )
     table.to_csv("codes.csv", index=False)
     output = tune("codes.csv", "--out", "run", label="ill", model="logistic", target="7").output
-    assert "Expected log loss at 007" in output
+    assert "expected at 007" in output
     found = pd.read_csv("run/predictions.csv", dtype=str)
     assert list(found) == ["pid", "row", "prediction", "probability_01", "probability_02"]
     assert set(found["prediction"]) <= {"01", "02"}

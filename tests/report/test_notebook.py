@@ -8,7 +8,7 @@ import pytest
 from sklearn import config_context
 
 from shiftune.search import ShiftSearch
-from shiftune.wording import with_interval
+from shiftune.wording import figures
 
 
 def tags(html: str) -> set[str]:
@@ -24,8 +24,9 @@ def test_fitted(hostile_search):
     assert html == hostile_search._repr_html_()
     assert tags(html) == {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
-    risk = hostile_search.risk_
-    assert with_interval(risk.value, risk.interval()) in html
+    value, low, high = figures(hostile_search.risk_.value, *hostile_search.risk_.interval())
+    assert html.index(f"Verdict: {hostile_search.verdict_.trust}.") < html.index(f">{value}<")
+    assert f">{low} to {high}<" in html
     assert "left out" not in html
     assert len(html) < 20_000
 

@@ -26,12 +26,14 @@ from shiftune.cli.update_record import effect_record
 from shiftune.errors import StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
+from shiftune.report.brief import brief
 from shiftune.resuming import check_same
 from shiftune.search.records import finished_trials
 from shiftune.search.storage import ANSWERS, trials_in
 
 JOURNAL = "study.journal"
-SETTINGS, BEST, TRIALS, REPORT = "settings.json", "best.json", "trials.csv", "report.html"
+SETTINGS, BEST, TRIALS = "settings.json", "best.json", "trials.csv"
+REPORT, CARD = "report.html", "model-card.md"
 OUT = "give another folder with --out"
 ELSEWHERE = "give another folder with --out, or the same settings to continue"
 
@@ -120,14 +122,15 @@ class ResultFolder:
             return None
         if any(best.get(name) != value for name, value in asked.items()):
             return None
-        files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
+        files = [TRIALS, PREDICTIONS, CARD, best["model_file"], *[REPORT] * self.can_report()]
         return best if all((self.path / name).exists() for name in files) else None
 
     def best(self) -> dict[str, Any] | None:
         """Return the content of `BEST`; None where a search is not finished."""
         if not (self.path / BEST).exists():
             return None
-        return read_json(self.path / BEST, {"trials", "final", "risk", "params", "model_file"})
+        needed = {"trials", "final", "risk", "brief", "params", "model_file"}
+        return read_json(self.path / BEST, needed)
 
     @property
     def updates(self) -> Updates:
@@ -163,7 +166,7 @@ class ResultFolder:
         search = done.search
         labelled = done.table.target_labelled if done.options.use_target_labels else None
         with writing_to(self.path, OUT):
-            for outdated in (BEST, REPORT):
+            for outdated in (BEST, REPORT, CARD):
                 (self.path / outdated).unlink(missing_ok=True)
             with atomic_write(self.path / TRIALS) as part:
                 search.trials_.to_csv(part)
@@ -172,6 +175,8 @@ class ResultFolder:
             with atomic_write(self.path / PREDICTIONS) as part:
                 predictions(done, search, labelled).to_csv(part, index=False)
         best = self._best(done, model.name)
+        with writing_to(self.path, OUT), atomic_write(self.path / CARD) as part:
+            search.model_card(part, settings=self.provenance(done))
         if self.can_report():
             self.write_report(done, Updates(self.path, best).records)
         with writing_to(self.path, OUT):
@@ -199,6 +204,7 @@ class ResultFolder:
             "members": records(search.members_),
             "ensemble_gain": None if gain is None else estimate_record(gain),
             "risk": risk_record(search.risk_),
+            "brief": brief(search.result_, search.checks()).record(),
             "verdict": verdict_record(search.checks()),
             "sources": records(sources),
             "metrics": records(search.metrics_),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +19,8 @@ from shiftune.ratio.overlap import is_doubtful
 from shiftune.tables import SiteTable
 from shiftune.wording import (
     count,
-    figures_or_unknown,
     listed,
-    loss_in_words,
-    lower_by,
-    metric_in_words,
-    number,
     percent,
-    written_like,
 )
 
 if TYPE_CHECKING:
@@ -185,121 +178,6 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
     )
 
 
-def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
-    """Show the best trial, its risk by source, and the names of the files."""
-    from shiftune.report.update_words import update_facts
-
-    risk = best["risk"]
-    loss = loss_in_words(best["loss"])
-    params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
-    chosen = f"{best['model']}, {params or 'default parameters'}"
-    value, low, high = figures_or_unknown(risk["value"], risk["low"], risk["high"])
-    grid = labelled_facts(
-        (f"Expected {loss} at {best['target']}", Text(value, style="bold")),
-        (f"{percent(risk['level'])} interval", f"{low} to {high}"),
-        ("Risk estimator", risk["method"]),
-        *update_facts(best.get("update"), best["target"]),
-    )
-    console.print()
-    console.print(grid)
-    _show_metrics(console, best)
-    _show_members(console, best)
-    console.print()
-    console.print(
-        labelled_facts(
-            (f"Best of {count(best['trials'], 'trial')}", f"number {best['best_trial']}: {chosen}")
-        )
-    )
-    if risk["fallback"]:
-        show_note(console, risk["fallback"])
-    estimates = ("estimate ± std. error", "right")
-    grid = grid_of(("source", "left"), ("rows", "right"), estimates, ("share", "right"))
-    if any(source["left_out"] for source in best["sources"]):
-        grid.add_column("left out", ratio=1)
-    for source in sorted(best["sources"], key=lambda each: -each["share"])[:MOST_SITES]:
-        estimate = " ± ".join(_with_error(source["estimate"], source["stderr"]))
-        share = percent(source["share"])
-        reason = [source["left_out"]] if len(grid.columns) > 4 else []
-        grid.add_row(source["site"], str(source["n"]), estimate, share, *reason)
-    console.print()
-    console.print(grid)
-    if len(best["sources"]) > MOST_SITES:
-        _more(console, f"{len(best['sources']) - MOST_SITES} more sources")
-    if best.get("label_worth"):
-        _more_labels(console, best, folder)
-    files = ("report.html", "best.json", "predictions.csv", "trials.csv", best["model_file"])
-    others = ("settings.json", "study.journal", "study.journal.answers")
-    there = [name for name in (*files, *others) if (folder / name).exists()]
-    console.print()
-    console.print(f"In {folder}: {', '.join(there)}")
-    if best["model_file"].endswith(".pickle"):
-        show_note(console, "loading the model executes code; load it only if you trust its origin")
-
-
-def _show_metrics(console: Console, best: dict[str, Any]) -> None:
-    """Show metrics at the target, and the lowest and highest of the sources."""
-    grid = grid_of(
-        (f"at {best['target']}", "left"),
-        ("estimate", "right"),
-        ("95 % interval", "left"),
-        ("sources", "left"),
-    )
-    for row in best["metrics"][:MOST_METRICS]:
-        if row["estimate"] is None:
-            grid.add_row(metric_in_words(row["metric"]), "?", row["note"], "")
-            continue
-        value, low, high = figures_or_unknown(row["estimate"], row["low"], row["high"])
-        lowest, highest = (number(row[end], 3) for end in ("lowest", "highest"))
-        of_sites = f"{lowest} ({row['lowest_site']}) to {highest} ({row['highest_site']})"
-        grid.add_row(metric_in_words(row["metric"]), value, f"{low} to {high}", of_sites)
-    console.print()
-    console.print(grid)
-
-
-def _show_members(console: Console, best: dict[str, Any]) -> None:
-    """Show what predicts: one model, or a weighted mean and what it gains."""
-    members, gain = best["members"], best["ensemble_gain"]
-    if len(members) == 1:
-        return
-    grid = grid_of(
-        ("weight", "right"), ("trial", "right"), ("model", "left"), ("parameters", "left")
-    )
-    for member in members:
-        params = ", ".join(f"{name} {number(v, 3)}" for name, v in member["params"].items())
-        grid.add_row(
-            percent(member["weight"]),
-            str(member["trial"]),
-            member["model"],
-            Text(params or "default parameters", style="dim"),
-        )
-    console.print(f"\nThe weighted mean of {len(members)} models predicts:")
-    console.print(grid)
-    ends = [math.nan if gain[end] is None else gain[end] for end in ("low", "high")]
-    console.print(
-        Text(
-            f"Compared with the best single trial, the {loss_in_words(best['loss'])} is "
-            f"{lower_by(gain['value'], (ends[0], ends[1]))}, judged at sites that had no say in "
-            "the choice.",
-            style="dim",
-        )
-    )
-
-
-def _more_labels(console: Console, best: dict[str, Any], folder: Path) -> None:
-    import pandas as pd
-
-    from shiftune.report.explanations import worth_in_words
-
-    worth = pd.DataFrame(best["label_worth"]).set_index("labels")
-    gain = worth_in_words(worth, best["target"])
-    how = (
-        "--use-target-labels uses labels in the table"
-        if best.get("update_obstacle")
-        else f"shiftune label-plan {folder} --n 10 draws such rows"
-    )
-    console.print(Text(f"\n{gain} ({how}).", style="dim"))
-
-
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
     """Show the estimates of several risk estimators beside the truth."""
     grid = grid_of(
@@ -353,14 +231,6 @@ def show_models(console: Console) -> None:
             style="dim",
         )
     )
-
-
-def _with_error(value: float | None, error: float | None) -> tuple[str, str]:
-    """Write an estimate and its standard error with the same decimals."""
-    if value is None or error is None:
-        return "?" if value is None else number(value, 3), "?"
-    interval = value - error, value + error
-    return written_like(value, interval), written_like(error, interval)
 
 
 def show_note(console: Console, text: str) -> None:

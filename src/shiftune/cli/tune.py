@@ -46,11 +46,12 @@ def tune(options: TuneOptions) -> None:
     All other sites are sources, which need labels. The target's own labels are ignored, unless
     --use-target-labels is given. Identifiers and constant columns are left out, with a note.
 
-    DIR receives [bold]report.html[/], [bold]best.json[/], [bold]predictions.csv[/] (one line per
-    target row: its identifiers, its position in the file counted from 0, the prediction),
-    [bold]trials.csv[/], the model (for [bold]shiftune.load_model[/]), settings.json,
-    study.journal (for optuna-dashboard) and study.journal.answers. Ctrl-C stops the search; the
-    same command continues it, also with a larger --trials.
+    DIR receives [bold]report.html[/], [bold]model-card.md[/], [bold]best.json[/],
+    [bold]predictions.csv[/] (one line per target row: its identifiers, its position in the file
+    counted from 0, the prediction), [bold]trials.csv[/], the model (for
+    [bold]shiftune.load_model[/]), settings.json, study.journal (for optuna-dashboard) and
+    study.journal.answers. Ctrl-C stops the search; the same command continues it, also with a
+    larger --trials.
     """
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.job import prepare_job
@@ -118,12 +119,10 @@ def _show(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> None:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     from shiftune.checks import Trust
-    from shiftune.cli.screen import screen, show_answer
-    from shiftune.cli.verdict_screen import show_verdict
+    from shiftune.cli.result_screen import show_answer
+    from shiftune.cli.screen import screen
 
-    console = screen()
-    show_verdict(console, best["verdict"])
-    show_answer(console, best, folder.path)
+    show_answer(screen(), best, folder.path)
     if best["verdict"]["trust"] == Trust.DO_NOT_USE:
         typer.echo(
             f"Do not use this model at {best['target']}: {best['verdict']['reason']}", err=True

@@ -163,25 +163,31 @@ def _loss(result: SearchResult, compared: Sequence[Compared]) -> KeyFigure:
     return KeyFigure(
         loss_in_words(name),
         value,
-        from_to(low, high),
+        _interval(low, high),
         MEANINGS.get(name, "lower is better"),
         "; ".join(beside),
     )
 
 
+def _interval(low: str, high: str) -> str:
+    return "unknown" if {"inf", "-inf", "nan"} & {low, high} else from_to(low, high)
+
+
 def _metrics(result: SearchResult, checks: Sequence[Check]) -> list[KeyFigure]:
     table = result.metrics.table
-    known = table[table["estimate"].notna()]
-    names = [str(name) for name in known.index if name != result.loss.name]
+    names = [str(name) for name in table.index if name != result.loss.name]
     if result.given_metrics is None:
-        names = [name for name in TELLING if name in names]
-    rows: dict[Any, Any] = known.to_dict("index")
+        known = table[table["estimate"].notna()]
+        names = [name for name in TELLING if name in known.index]
+    rows: dict[Any, Any] = table.to_dict("index")
     return [_metric(name, rows[name], result, checks) for name in names[:MOST_METRICS]]
 
 
 def _metric(
     name: str, row: Mapping[str, Any], result: SearchResult, checks: Sequence[Check]
 ) -> KeyFigure:
+    if row["estimate"] != row["estimate"]:
+        return KeyFigure(metric_in_words(name), "?", "", row["note"], "")
     ends = row["estimate"], row["low"], row["high"]
     value, low, high = figures(*map(float, ends))
     lowest, highest = (
@@ -196,7 +202,7 @@ def _metric(
     if name == "rmse" and result.loss.name == "squared" and constant is not None:
         root = written_like(float(np.sqrt(constant["constant"])), (ends[1], ends[2]))
         beside = f"best constant {root}; {beside}"
-    return KeyFigure(metric_in_words(name), value, from_to(low, high), meaning, beside)
+    return KeyFigure(metric_in_words(name), value, _interval(low, high), meaning, beside)
 
 
 def _constant(checks: Sequence[Check]) -> dict[str, float] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
+from shiftune.provenance import versions_in_words
 from shiftune.wording import count, lower_by, number, percent
 
 if TYPE_CHECKING:
@@ -137,6 +139,13 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
         f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
         "site."
     )
+
+
+def how_to_repeat(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what a reader needs to repeat a search, with versions."""
+    own = result.options | {"data fingerprint": result.problem.fingerprint()}
+    given = own if settings is None else settings
+    return {**given, "versions": given.get("versions") or versions_in_words()}
 
 
 def _intercept(effect: pd.DataFrame) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from shiftune.wording import count, loss_in_words, number, percent, shortened, with_interval
+from shiftune.report.brief import brief
+from shiftune.report.parameters import in_words
+from shiftune.wording import count, loss_in_words, percent, shortened, with_interval
 
 if TYPE_CHECKING:
     from shiftune.search.result import SearchResult
@@ -32,20 +34,19 @@ def summary(result: SearchResult) -> str:
         )
         for site, row in zip(shown.index, shown.to_dict("records"), strict=True)
     ]
-    tied = len(result.tied) - 1
+    first = brief(result, result.checks)
     parts = [
-        f"<p><b>ShiftSearch</b> for {_text(target)}: estimated "
-        f"{_text(loss_in_words(result.loss.name))} "
-        f"<b>{_text(with_interval(risk.value, risk.interval()))}</b> (95 % interval), "
-        f"{_text(risk.method.replace('_', ' '))}. {_predicting(result)} The best of "
-        f"{_text(count(len(result.risks), 'completed trial'))} is trial {result.chosen}; "
-        f"{count(tied, 'other trial')} cannot be distinguished from it.</p>",
-        *(f"<p>{_text(note)}</p>" for note in notes),
+        f"<p><b>{_text(first.title)}</b>. {_text(first.question)}</p>",
+        f"<p><b>Verdict: {_text(first.trust)}.</b> "
+        f"{_text(first.reason or 'No check found anything.', 400)}</p>",
         _table(
-            ("parameter", "chosen"),
-            [(name, number(value)) for name, value in result.best_params.items()],
+            (f"expected at {target}", "", "95 % interval", "beside"),
+            [(each.name, each.value, each.interval, each.beside) for each in first.figures],
         ),
-        _table(("site", "estimate", "share", ""), rows),
+        f"<p>{_predicting(result)} {_text(count(len(result.risks), 'completed trial'))}; the best "
+        f"is trial {result.chosen}: {_text(in_words(result.best_params), 400)}.</p>",
+        *(f"<p>{_text(note)}</p>" for note in notes),
+        _table(("site", loss_in_words(result.loss.name), "share", ""), rows),
     ]
     if len(shown) < len(sites):
         parts.append(f"<p>and {len(sites) - len(shown)} sites with smaller shares</p>")
@@ -69,5 +70,5 @@ def _row(tag: str, cells: Sequence[Any]) -> str:
     return f"<tr>{inside}</tr>"
 
 
-def _text(value: Any) -> str:
-    return escape(shortened(str(value), 120))
+def _text(value: Any, most: int = 200) -> str:
+    return escape(shortened(str(value), most))

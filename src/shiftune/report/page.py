@@ -11,19 +11,23 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from shiftune.atomic_write import atomic_write
 from shiftune.checks import Check
 from shiftune.checks.check import NOTHING_TO_DO
-from shiftune.errors import MissingPackageError, StorageError
+from shiftune.errors import MissingPackageError
 from shiftune.extras import how_to_install
 from shiftune.level import Level
-from shiftune.provenance import versions_in_words
 from shiftune.report.brief import brief
 from shiftune.report.charts import charts_of
-from shiftune.report.explanations import assumptions, how_estimated, update_in_words
+from shiftune.report.explanations import (
+    assumptions,
+    how_estimated,
+    how_to_repeat,
+    update_in_words,
+)
 from shiftune.report.figures.canvas import plotly
 from shiftune.report.figures.sites import MOST_SITES
 from shiftune.report.parameters import in_words, parameters
+from shiftune.report.saving import file_path, save_text
 from shiftune.report.update_words import (
     effect_in_words,
     estimate_in_words,
@@ -74,19 +78,8 @@ def save_report(
     updates : records of updates, optional
         Contents of the files update.json that `shiftune update` writes.
     """
-    where = Path(path)
-    if where.is_dir():
-        raise StorageError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
-    text = page(result, result.checks, settings, updates)
-    try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(where) as part:
-            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except OSError as error:
-        raise StorageError(
-            f"the report {str(where)!r} cannot be written ({error.strerror}); give another path"
-        ) from error
-    return where
+    file_path(path)  # before the work
+    return save_text(page(result, result.checks, settings, updates), path, "the report")
 
 
 def page(
@@ -120,10 +113,7 @@ def page(
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
             most_shifted=list(result.shifts.index[:3]),
             checks=sorted(checks, key=lambda check: SERIOUS_FIRST.index(check.level)),
-            settings={
-                **(_own_settings(result) if settings is None else settings),
-                "versions": (settings or {}).get("versions") or versions_in_words(),
-            },
+            settings=how_to_repeat(result, settings),
             exact_parameters=repr(result.best_params),
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
             style=markup(_resource("report.css")),
@@ -245,10 +235,6 @@ def _ties(result: SearchResult) -> dict[str, Any]:
         "tied_count": len(result.tied),
         "tied_trials": count(len(result.tied), "trial"),
     }
-
-
-def _own_settings(result: SearchResult) -> dict[str, str]:
-    return result.options | {"data fingerprint": result.problem.fingerprint()}
 
 
 def _models(result: SearchResult) -> str:

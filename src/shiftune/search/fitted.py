@@ -362,6 +362,14 @@ class FittedSearch(RefittedModel):
 
         return save_report(self._result(), path, settings=settings, updates=updates)
 
+    def model_card(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write a model card, a Markdown file; see `shiftune.report.save_model_card`."""
+        from shiftune.report import save_model_card
+
+        return save_model_card(self._result(), path, settings=settings)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]

@@ -1,0 +1,86 @@
+"""The model card and the answer in brief: the same figures, names that are only names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune.checks import Check
+from shiftune.errors import ProblemError
+from shiftune.level import Level
+from shiftune.metrics.tables import MetricTables
+from shiftune.report.brief import brief
+from shiftune.report.model_card import model_card
+from shiftune.search.comparison import naive_rival
+from shiftune.wording import figures, written_like
+
+FINE = Check("overlap", Level.OK, "Fine.", "Nothing to do.", {})
+CAREFUL = Check("few", Level.CAUTION, "Few | sites. So it is.", "Add <b>.", {})
+BAD = Check("skill", Level.PROBLEM, "Bad.", "Stop.", {})
+
+
+@pytest.fixture(scope="module")
+def result(hostile_search):
+    return hostile_search.result_
+
+
+class TestBrief:
+    def test_figures_and_what_they_are_compared_with(self, result):
+        first = brief(result, result.checks)
+        value, low, high = figures(result.risk.value, *result.risk.interval())
+        loss, rmse, r2 = first.figures
+        assert (loss.value, loss.interval) == (value, f"{low} to {high}")
+        assert (rmse.name, r2.name) == ("RMSE", "R2")
+        names = [row.name for row in first.compared]
+        assert names[:3] == ["this model", "best constant", "default parameters"]
+        naive = naive_rival(result)
+        promised = written_like(naive.mean_loss, result.risk.interval())
+        assert first.compared[-1].promised == promised
+        assert first.title == f"cost at {result.target}"
+
+    def test_the_most_serious_step_is_first(self, result):
+        first = brief(result, [FINE, CAREFUL, BAD])
+        assert first.trust == "do not use"
+        assert [about for about, _ in first.next_steps] == ["skill", "few", "labels"]
+        assert first.reason == "Bad."
+
+    def test_metrics_that_were_asked_for_and_are_unknown(self, result):
+        row = {"estimate": np.nan, "low": np.nan, "high": np.nan, "note": "one site", "better": ""}
+        end = {"estimate": 2.0, "low": 1.0, "high": np.inf, "better": "lower", "note": ""}
+        end |= {"lowest": 1.0, "lowest_site": "B", "highest": 3.0, "highest_site": "C"}
+        table = pd.DataFrame([row, end], index=pd.Index(["mae", "rmse"], name="metric"))
+        asked = replace(result, given_metrics=["mae", "rmse"])
+        vars(asked)["metrics"] = MetricTables(table, table)
+        _, unknown, open_end = brief(asked, [FINE]).figures
+        assert (unknown.value, unknown.meaning) == ("?", "one site")
+        assert (open_end.value, open_end.interval) == ("2", "unknown")
+
+
+class TestModelCard:
+    def test_sections(self, result):
+        card = model_card(result, [FINE, CAREFUL], {"command": "tune <x>"})
+        assert re.findall(r"^#+ (.*)$", card, re.MULTILINE) == [
+            "cost at \\<script\\>alert(1)\\</script\\>",
+            "Intended use",
+            "Data",
+            "Figures at \\<script\\>alert(1)\\</script\\>",
+            "Limits",
+            "Model",
+            "How to reproduce",
+        ]
+        assert "**Verdict: with care.** Few \\| sites." in card
+        assert "- **caution, few.** Few \\| sites. So it is. Add \\<b\\>." in card
+        assert "Checks that found nothing: overlap." in card
+        assert "- command: tune \\<x\\>" in card
+        assert not re.search(r"(?<!\\)<", card)
+
+    def test_saved(self, hostile_search, tmp_path):
+        path = hostile_search.model_card(tmp_path / "new" / "card.md")
+        text = path.read_text(encoding="utf-8")
+        assert hostile_search.problem_.fingerprint() in text
+        with pytest.raises(ProblemError, match="is a folder"):
+            hostile_search.model_card(tmp_path)
