@@ -22,13 +22,15 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
-from cells import answers_of, losses_of
+from cells import answers_of
 from problems import Problem, cells_in_turn, problem
 from row_file import RowFile
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.constant import best_constant
+from shiftune.evaluate.losses import Loss
 
 KEY = ("dataset", "target", "seed")
 FOUND = ("sources", "rows", "truth", "constant", "low", "high", "trust", "checks")
@@ -53,13 +55,18 @@ def measured(p: Problem, seed: int, trials: int) -> dict[str, object]:
     return {
         "sources": len(p.X),
         "rows": len(y),
-        "truth": float(losses_of(answers, p.y_target, classes).mean()),
-        "constant": float(losses_of(alike, p.y_target, classes).mean()),
+        "truth": mean_loss(search.loss_, p.y_target, answers, classes),
+        "constant": mean_loss(search.loss_, p.y_target, alike, classes),
         "low": low,
         "high": high,
         "trust": str(verdict.trust),
         "checks": json.dumps({c.name: {"level": str(c.level), **c.figures} for c in checks}),
     }
+
+
+def mean_loss(loss: Loss, y: np.ndarray, answers: np.ndarray, classes: np.ndarray | None) -> float:
+    """Mean loss of answers, as the search measures it."""
+    return float(Answers(answers, answers).losses(y, loss, classes).mean())
 
 
 def summary(table: pd.DataFrame) -> str:
@@ -78,7 +85,7 @@ def summary(table: pd.DataFrame) -> str:
     ]
     found = pd.DataFrame([json.loads(each) for each in table["checks"]])
     for name in found:
-        levels = found[name].map(lambda check: check["level"]).value_counts(normalize=True)
+        levels = found[name].dropna().map(lambda check: check["level"]).value_counts(normalize=True)
         lines.append(f"- {name}: {levels.round(3).to_dict()}")
     for _, row in table[false].iterrows():
         lines.append(f"  false: {row['dataset']} {row['target']}")

@@ -445,3 +445,11 @@ def test_labels_that_contradict_the_sources_widen_the_interval():
     one = combined(fitted.estimate([*losses, own]), of_sources)
     two = combined(fitted.estimate([*better, own - 0.1]), fitted.estimate(better))
     assert one.minus(shared_alike(two, one)).stderr < 0.2 * one.stderr
+
+
+def test_sites_too_small_to_show_differences_add_no_degrees_of_freedom(rng):
+    sizes = [100] * 2 + [4] * 30
+    X = [rng.normal(size=(n, 1)) for n in sizes]
+    losses = [rng.normal(m, 0.1, n) for n, m in zip(sizes, rng.normal(5, 1, 32), strict=True)]
+    risk = RegressionAdjusted().fit(rng.normal(size=(50, 1)), X).estimate(losses)
+    assert risk.dof < 3

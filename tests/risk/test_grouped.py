@@ -184,3 +184,19 @@ def test_other_rows():
     risk = estimate([np.ones(4)], method="naive")
     with pytest.raises(DataError, match=r"groups of \[3\] rows, but influence values of \[4\]"):
         by_group(risk, [np.arange(3)])
+
+
+@pytest.mark.parametrize("k", [3, 6])
+def test_rows_that_are_repeated_and_grouped_are_worth_the_rows_once(k):
+    rng = np.random.default_rng(7)
+    X = [rng.normal(size=(60, 2)) for _ in range(k)]
+    losses = [rng.exponential(size=60) for _ in range(k)]
+    target = rng.normal(size=(60, 2))
+    once = RegressionAdjusted().fit(target, X).estimate(losses)
+    ten = RegressionAdjusted().fit(target, [np.repeat(x, 10, axis=0) for x in X])
+    repeated = by_group(
+        ten.estimate([np.repeat(own, 10) for own in losses]), [np.arange(600) // 10] * k
+    )
+    # The ten-fold rows have a little less penalty and larger shares, so the numbers differ a bit.
+    assert repeated.between == pytest.approx(once.between, rel=0.2)
+    assert repeated.stderr == pytest.approx(once.stderr, rel=0.1)

@@ -39,6 +39,7 @@ def agreement_check(risk: RiskEstimate) -> Check:
     target = risk.names[-1]
     return replace(
         check,
+        headline=f"labels of {target!r} contradict the sources",
         level=Level.PROBLEM if check.level is Level.PROBLEM else Level.CAUTION,
         finding=f"{check.finding} But the labelled rows of {target!r} itself give "
         f"{number(own, 4)} and the sources {number(by_sources, 4)}: sampling error and "
@@ -69,8 +70,9 @@ def _among_sources(risk: RiskEstimate) -> Check:
             NAME,
             Level.CAUTION,
             "Agreement of the sources cannot be tested: fewer than two are in the estimate.",
-            "The interval includes no differences between sites; the true uncertainty is larger.",
+            "How far sites differ is unknown; the interval may be too narrow.",
             {},
+            "only one source is in the estimate",
         )
     low, high = found.prediction_interval()
     low = max(low, 0.0) if risk.estimates.min() >= 0 else low
@@ -128,4 +130,5 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
         f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
         "disagree.",
         figures,
+        "the sources disagree about the risk",
     )

@@ -30,21 +30,31 @@ def run_checks(result: SearchResult) -> Checks:
     - "within reach": does the estimate depend on how it is continued beyond the sources?
     - "frequency of the classes": would another frequency explain the target's rows?
       (`shiftune.stability.label_shift`);
-    - "same labels": is p(y|x) the same at all labelled sites?
-      (`shiftune.stability.label_stability`; takes seconds);
     - "risks agree": do the sources agree about the chosen model's risk?
       (`shiftune.risk.heterogeneity_of`);
     - "no source decides alone": estimate and choice without each source
       (`shiftune.risk.without_source`);
-    - "enough sites and rows": few sites, rare classes, one giant site, heavy tails.
+    - "enough sites and rows": few sites, rare classes, one giant site, heavy tails;
+    - "same labels": is p(y|x) the same at all labelled sites?
+      (`shiftune.stability.label_stability`; takes seconds).
 
     `judgement` sums them up.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
         return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
+    problem, few = result.problem, result.problem.labelled_target
+    stability = labels_check(
+        _label_stability(problem, result.settings.random_state),
+        few.name if few else "",
+        included=result.risk.between is not None,
+    )
+    return Checks([*quick_checks(result), stability])
+
+
+def quick_checks(result: SearchResult) -> Checks:
+    """Return all checks but "same labels", which takes seconds."""
     risk, problem, seen = result.risk, result.problem, result.overlap
-    few = problem.labelled_target
     return Checks(
         [
             skill_check(result),
@@ -57,14 +67,9 @@ def run_checks(result: SearchResult) -> Checks:
             ),
             reach_check(result),
             *_prevalence(problem),
-            labels_check(
-                _label_stability(problem, result.settings.random_state),
-                few.name if few else "",
-                included=risk.between is not None,
-            ),
-            agreement_check(risk),
+            agreement_check(result.choice.risk),
             influence_check(list(result.risks.values()), list(result.risks).index(result.chosen)),
-            enough_check(risk, result.context.data),
+            enough_check(result),
         ]
     )
 
@@ -77,10 +82,13 @@ def _out_of_reach(problem: ShiftProblem, risk: RiskEstimate) -> float:
 
 
 def _prevalence(problem: ShiftProblem) -> list[Check]:
-    """Return the check of the classes' frequencies, where there are classes."""
-    if problem.task == "regression" or len(problem.sources) < 2:
+    """Return the check of the classes' frequencies, where there are classes and no labels."""
+    if problem.task == "regression" or problem.labelled_target is not None:
         return []
-    return [prevalence_check(label_shift(problem.sources, problem.target.X))]
+    try:
+        return [prevalence_check(label_shift(problem.sources, problem.target.X))]
+    except ProblemError:  # too few sources or classes
+        return []
 
 
 def _label_stability(problem: ShiftProblem, random_state: int) -> LabelStability | None:

@@ -25,13 +25,15 @@ class Check:
     Attributes
     ----------
     name : str
-        "overlap", "same labels", "risks agree" or "no source decides alone".
+        For example "overlap" or "same labels".
     level : Level
         "ok", "caution" or "problem".
     finding, advice : str
         What was found, in a sentence or two, and what to do.
     figures : dict
         The numbers behind it.
+    headline : str
+        The finding in a few words, for the verdict; empty where nothing was found.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Check:
     finding: str
     advice: str
     figures: dict[str, float]
+    headline: str = ""
 
     def __str__(self) -> str:
         lines = [f"{self.level.upper():8} {self.name}"]

@@ -49,6 +49,7 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             f"If {heaviest!r} differs from the target in a way that matters, both are wrong. Add "
             "another source that overlaps with the target, or label some target rows.",
             {"largest_share": 1.0, "sources": 1.0},
+            f"all rests on {heaviest!r} alone",
         )
     other, worse = _choices(risks, chosen, [str(name) for name in table.index])
     low, high = risk.interval()
@@ -69,19 +70,22 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             f"Find out whether {some} or the other sources are more like the target. If in doubt, "
             f"run the search without {some}, and compare best_params_."
         )
-        return Check(NAME, Level.PROBLEM, finding, advice, figures)
+        headline = f"without {some} another choice would be better"
+        return Check(NAME, Level.PROBLEM, finding, advice, figures, headline)
     if away:
         advice = (
             "The interval is too narrow for the influence of one source. Find out what is special "
             f"about {listed(away, MOST_NAMES)}."
         )
-        return Check(NAME, Level.CAUTION, finding, advice, figures)
+        headline = f"{listed(away, MOST_NAMES)} moves the estimate out of its interval"
+        return Check(NAME, Level.CAUTION, finding, advice, figures, headline)
     if figures["effective_sources"] < NEARER_TO_ONE:
         advice = f"Make sure that {heaviest!r} is like the target beyond what the table shows"
         if risk.method == "variance_reduced":
             advice += "; risk='unbiased' gives the other sources larger shares"
         finding += f" {heaviest!r} has {percent(share)} of the weight in the estimate."
-        return Check(NAME, Level.CAUTION, finding, f"{advice}.", figures)
+        headline = f"{heaviest!r} has most of the weight"
+        return Check(NAME, Level.CAUTION, finding, f"{advice}.", figures, headline)
     return Check(NAME, Level.OK, finding, NOTHING_TO_DO, figures)
 
 

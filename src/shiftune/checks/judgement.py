@@ -47,8 +47,8 @@ class Judgement:
 
     @property
     def reason(self) -> str:
-        """First sentence of the first deciding check; empty for "trust"."""
-        return _first_sentence(self.reasons[0].finding) if self.reasons else ""
+        """What decided, in a few words; empty for "trust"."""
+        return "; ".join(check.headline or check.finding for check in self.reasons)
 
     def __str__(self) -> str:
         return f"{self.trust}: {self.reason}" if self.reasons else str(self.trust)
@@ -58,22 +58,12 @@ def judgement(checks: Sequence[Check]) -> Judgement:
     """Judge a result by its checks: the most serious level decides.
 
     >>> fine = Check("overlap", Level.OK, "Fine.", "", {})
-    >>> bad = Check("skill", Level.PROBLEM, "No better than a constant (0.07). Or so.", "", {})
+    >>> bad = Check("skill", Level.PROBLEM, "It is ...", "", {}, "no better than a constant")
     >>> print(judgement([fine, bad]), "|", judgement([fine]))
-    do not use: No better than a constant (0.07). | trust
+    do not use: no better than a constant | trust
     """
     for level in (Level.PROBLEM, Level.CAUTION):
         found = tuple(check for check in checks if check.level is level)
         if found:
             return Judgement(_TRUST_AT[level], found)
     return Judgement(Trust.TRUST, ())
-
-
-def _first_sentence(text: str) -> str:
-    """Return the text up to its first full stop.
-
-    >>> _first_sentence("It is 0.5 of 1. The rest")
-    'It is 0.5 of 1.'
-    """
-    head, stop, _ = text.partition(". ")
-    return head + stop.rstrip()

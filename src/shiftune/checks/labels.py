@@ -60,7 +60,8 @@ def labels_check(
     levels = (Level.OK, Level.CAUTION) if included else (Level.CAUTION, Level.PROBLEM)
     level = levels[found.gain >= LARGE_GAIN]
     advice = _advice(found, moved, target, included=included)
-    return Check(NAME, level, _large(found, moved), advice, figures)
+    headline = "" if level is Level.OK else "similar cases have different outcomes at other sites"
+    return Check(NAME, level, _large(found, moved), advice, figures, headline)
 
 
 def _not_tested(found: LabelStability | None) -> Check:
@@ -76,6 +77,7 @@ def _not_tested(found: LabelStability | None) -> Check:
         "The estimate assumes that they do; ask someone who knows the sites. Columns that only "
         "identify the site can be dropped.",
         {} if found is None else {"sites_compared": 0.0},
+        "whether outcomes differ between sites cannot be tested",
     )
 
 

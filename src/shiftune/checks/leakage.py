@@ -13,6 +13,7 @@ from shiftune.evaluate.fitting import StudyData
 from shiftune.level import Level
 from shiftune.problem.site import rows_of
 from shiftune.rows.columns import kinds_of, level_columns, number_columns
+from shiftune.rows.subsample import drawn_rows
 from shiftune.search.result import SearchResult
 from shiftune.wording import listed, percent
 
@@ -20,8 +21,9 @@ Floats = NDArray[np.float64]
 
 # Share of the model's gain over a constant that one column alone reaches.
 NEARLY_AS_GOOD = 0.9
-# Share of the squared error of a constant that is gone: with one column alone, and with the model.
-SUSPICIOUS, TOO_GOOD = 0.9, 0.98
+# Share of the squared error of a constant that is gone: with one column, with the model, and with
+# a column that can only be the label itself.
+SUSPICIOUS, TOO_GOOD, THE_LABEL = 0.9, 0.98, 0.995
 # Rows on which the columns are tried.
 MOST_ROWS = 20_000
 # A column of numbers is cut into at most so many bins, of at least so many rows.
@@ -35,23 +37,23 @@ def leakage_check(result: SearchResult) -> Check:
 
     Every column predicts the label by itself: by the mean label of its bin or category, or by a
     line. Squared errors (Brier scores) are compared with those of a constant. A problem: one
-    column alone takes away 98 % of that error. A caution: one column takes away 90 %, and 90 % of
-    what the model does; or the model takes away 98 %, though no single column does.
+    column alone takes away 99.5 % of that error. A caution: one column takes away 90 %, and 90 %
+    of what the model does; or the model takes away 98 %, though no single column does.
     """
     errors, constant = column_errors(result.context.data)
     model = _model_error(result)
     best = float(errors.min()) if len(errors) else constant
-    numbers = {"constant": constant, "model": model, "best_column": best}
+    numbers = {"constant": constant, "best_column": best}
     if constant == 0:
         return Check(NAME, Level.OK, "All labels are the same.", NOTHING_TO_DO, numbers)
     gone, by_model = 1 - best / constant, 1 - model / constant
     near = 1 - errors / constant >= max(SUSPICIOUS, NEARLY_AS_GOOD * by_model)
     named = [str(name) for name in errors[near].sort_values(kind="stable").index]
     if named:
-        level = Level.PROBLEM if gone >= TOO_GOOD else Level.CAUTION
+        level = Level.PROBLEM if gone >= THE_LABEL else Level.CAUTION
         finding = (
-            f"Column {listed(named[:1])} alone takes away {percent(gone)} of the squared error of "
-            f"a constant; the model with all columns, {percent(max(by_model, 0))}."
+            f"Column {listed(named[:1])} alone takes away {_share(gone)} of the squared error of "
+            "a constant."
         )
         if len(named) > 1:
             finding += f" {listed(named[1:], MOST_NAMES)} nearly as much."
@@ -59,20 +61,21 @@ def leakage_check(result: SearchResult) -> Check:
             f"Is {listed(named[:1])} known when the prediction is needed, and not made from the "
             "label? If in doubt, run the search without it, and compare."
         )
-        return Check(NAME, level, finding, advice, numbers)
+        headline = f"column {listed(named[:1])} alone all but gives the label away"
+        return Check(NAME, level, finding, advice, numbers, headline)
     if by_model >= TOO_GOOD:
         return Check(
             NAME,
             Level.CAUTION,
-            f"The model takes away {percent(by_model)} of the squared error of a constant, at "
-            "sites that it has not seen: perhaps too good to be true.",
+            f"The model takes away {_share(by_model)} of the squared error of a constant: perhaps "
+            "too good to be true.",
             "Make sure that every column is known when the prediction is needed.",
             numbers,
+            "the model is perhaps too good to be true",
         )
     finding = (
-        f"No column alone predicts the label nearly as well as the model (the best takes away "
-        f"{percent(max(gone, 0))} of the squared error of a constant, the model "
-        f"{percent(max(by_model, 0))})."
+        f"The best single column takes away {_share(max(gone, 0))} of the squared error of a "
+        "constant."
     )
     return Check(NAME, Level.OK, finding, NOTHING_TO_DO, numbers)
 
@@ -82,7 +85,8 @@ def column_errors(data: StudyData) -> tuple[pd.Series, float]:
 
     Learned from the training rows, measured on the validation rows of the sources.
     """
-    train, test = _spread(len(data.y_train)), _spread(sum(map(len, data.y_validation)))
+    train = drawn_rows(len(data.y_train), MOST_ROWS)
+    test = drawn_rows(sum(map(len, data.y_validation)), MOST_ROWS)
     X, X_test = rows_of(data.X_train, train), rows_of(data.X_validation, test)
     Y = _columns(data.y_train[train], data.classes)
     Y_test = _columns(np.concatenate(data.y_validation)[test], data.classes)
@@ -102,17 +106,23 @@ def column_errors(data: StudyData) -> tuple[pd.Series, float]:
 
 
 def _model_error(result: SearchResult) -> float:
+    """Squared error of the model; infinite where its answers are no means or probabilities."""
     answers, data = result.choice.answers, result.context.data
-    if answers is None:
+    votes = data.classes is not None and result.loss.needs == "predict"
+    if answers is None or votes:
         return np.inf
     y = np.concatenate(data.y_validation)
     predicted = np.asarray(answers.unseen, dtype=float).reshape(len(y), -1)
     return _error(predicted, _columns(y, data.classes))
 
 
-def _spread(n: int) -> NDArray[np.intp]:
-    """Evenly spread rows, at most `MOST_ROWS`."""
-    return np.arange(0, n, -(-n // MOST_ROWS))
+def _share(share: float) -> str:
+    """Write a share; those near 1 with a decimal.
+
+    >>> _share(0.9971), _share(0.44)
+    ('99.7 %', '44 %')
+    """
+    return f"{100 * share:.1f} %" if 0.99 < share < 1 else percent(share)
 
 
 def _columns(y: NDArray[Any], classes: NDArray[Any] | None) -> Floats:

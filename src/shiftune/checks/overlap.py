@@ -57,8 +57,9 @@ def overlap_check(
     """Check which sources cover the target, and how much of it none covers.
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
-    target's rows are out of reach of all sources in the estimate (`ratio.overlap`). A caution: more
-    than a tenth of them are, or the weights cover less than 90 % of the target, or one source of
+    target's rows are out of reach of all sources in an estimate with weights (`ratio.overlap`;
+    for an adjusted one "within reach" tells whether that matters). A caution: more than a tenth of
+    them are, or the weights cover less than 90 % of the target, or one source of
     several is left, or, for an estimate without weights, no source overlaps on its own.
 
     Parameters
@@ -81,7 +82,22 @@ def overlap_check(
         "coverage": seen.coverage,
         "out_of_reach": out_of_reach,
     }
-    return Check(NAME, level, _finding(seen), advice, figures)
+    headline = "" if level is Level.OK else _headline(seen)
+    return Check(NAME, level, _finding(seen), advice, figures, headline)
+
+
+def _headline(seen: _Seen) -> str:
+    if seen.risk.fallback:
+        return "no source overlaps enough with the target"
+    if seen.out_of_reach > SOME_OUT_OF_REACH:
+        return (
+            f"{percent(seen.out_of_reach)} of the target's rows are unlike any row of the sources"
+        )
+    if seen.coverage < COVERED:
+        return f"the weights cover only {percent(seen.coverage)} of the target"
+    if not seen.weighted:
+        return "no source on its own has many rows like the target's"
+    return f"the estimate rests on {seen.counted[0]!r} alone"
 
 
 def _finding(seen: _Seen) -> str:
@@ -121,7 +137,8 @@ def _level_and_advice(seen: _Seen) -> tuple[Level, str]:
             "that identify the site but do not matter, try ratio='auto', or label some target rows."
         )
     if seen.out_of_reach > SOME_OUT_OF_REACH or seen.coverage < COVERED:
-        return Level.PROBLEM if seen.out_of_reach > MANY_OUT_OF_REACH else Level.CAUTION, (
+        many = seen.out_of_reach > MANY_OUT_OF_REACH and seen.risk.method != "adjusted"
+        return Level.PROBLEM if many else Level.CAUTION, (
             "The estimate does not cover the rest of the target, where the model has to "
             "extrapolate. Find out what is special about those rows; add a source that has such "
             "rows, or label some of them."

@@ -9,6 +9,8 @@ from shiftune.wording import percent
 
 # Differences from the expected frequency, as far as the sources speak for them.
 SMALL, LARGE = 0.05, 0.07
+# The same as a factor, for rare classes.
+TWICE = 2.0
 
 NAME = "frequency of the classes"
 
@@ -18,8 +20,9 @@ def prevalence_check(found: LabelShift) -> Check:
 
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
     model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
-    the frequency is likely to be 5 percentage points higher than expected, as far as the sources
-    speak for it. A problem: 7 points, and at worst outside the range of the sources.
+    the frequency is likely to be 5 percentage points higher than expected, or twice as high, as
+    far as the sources speak for it. A problem: 7 points, and at worst outside the range of the
+    sources.
     """
     apart = found.likely - found.expected
     outside = not found.lowest <= found.mixed <= found.highest
@@ -31,12 +34,13 @@ def prevalence_check(found: LabelShift) -> Check:
         "trust": found.trust,
     }
     about = (
-        f"The model expects {percent(found.expected)} of the target's rows to be {found.label!r}"
+        f"By what they have in common with the sources' rows, {percent(found.expected)} of the "
+        f"target's are {found.label!r}"
     )
-    if apart < SMALL:
+    if apart < SMALL and found.likely < TWICE * found.expected:
         return Check(NAME, Level.OK, f"{about}; nothing contradicts it.", NOTHING_TO_DO, numbers)
     finding = (
-        f"{about}, but it may be {percent(found.likely)}, or {percent(found.mixed)} if only the "
+        f"{about}. But it may be {percent(found.likely)}, or {percent(found.mixed)} if only the "
         "classes' frequencies differ between sites, for which the sources speak (they have "
         f"{percent(found.lowest)} to {percent(found.highest)})."
     )
@@ -46,4 +50,5 @@ def prevalence_check(found: LabelShift) -> Check:
         "correct the level."
     )
     level = Level.PROBLEM if apart >= LARGE and outside else Level.CAUTION
-    return Check(NAME, level, finding, advice, numbers)
+    headline = f"{found.label!r} may be far more frequent at the target than the sources suggest"
+    return Check(NAME, level, finding, advice, numbers, headline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, Check
 from shiftune.level import Level
@@ -16,13 +17,14 @@ Floats = NDArray[np.float64]
 
 # The sources' range of a column: the middle 98 % of their rows.
 TAIL = 0.01
-# Share of the target's rows outside of it.
+# Share of the target's rows outside of it, below which it is not mentioned, or no problem.
 SOME_OUTSIDE, MANY_OUTSIDE = 0.1, 0.25
-# Width of the estimates without and with full adjustment, in half widths of the 90 % interval.
-SOME_APART, FAR_APART = 0.4, 0.6
+# That share, times the distance of the estimates without and with full adjustment in half widths
+# of the 90 % interval.
+SOME_DOUBT, MUCH_DOUBT = 0.05, 0.15
 # Share of the losses' variance that columns are taken to explain in the full adjustment.
 FULL_R2 = 0.5
-HALF_WIDTH = 1.645
+LEVEL = 0.9
 
 NAME = "within reach"
 
@@ -32,10 +34,11 @@ def reach_check(result: SearchResult) -> Check:
 
     Where the target lies at the edge of the sources or beyond, what happens there follows from
     the adjustment alone, and the rows cannot tell a little of it from a lot. So the mean loss
-    without any adjustment is compared with that adjusted fully, without a cautious prior. A
-    problem: a quarter of the target's rows lie outside the sources' range in some column (that of
-    98 % of their rows), and the two are further apart than 0.6 half widths of the 90 % interval. A
-    caution: a tenth of the rows, and 0.4 half widths.
+    without any adjustment is compared with that adjusted fully, without a cautious prior. Their
+    distance, in half widths of the 90 % interval, times the share of the target's rows that lie
+    outside the sources' range in some column (that of 98 % of their rows) is the doubt. A problem:
+    0.15, and at least a quarter of the rows outside. A caution: 0.05, and a tenth. Labelled
+    rows of the target lessen it by their share in the estimate.
     """
     outside = outside_shares(result)
     names = [name for name, share in outside.items() if share >= SOME_OUTSIDE]
@@ -43,28 +46,33 @@ def reach_check(result: SearchResult) -> Check:
     estimator, answers = result.context.risk, result.choice.answers
     if not isinstance(estimator, RegressionAdjusted) or answers is None:
         return _unlike(names, most)
-    data, risk = result.context.data, result.choice.risk
+    data, risk = result.context.data, result.risk
     losses = answers.losses(np.concatenate(data.y_validation), result.loss, data.classes)
     losses = losses[: len(estimator.Z_)]
     ends = sorted(estimator.adjusted_mean(losses, r2) for r2 in (0.0, FULL_R2))
-    half = HALF_WIDTH * risk.stderr
-    apart = (ends[1] - ends[0]) / half if half > 0 else 0.0
+    half = float(stdtrit(risk.dof, 0.5 + LEVEL / 2)) * risk.stderr
+    own = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
+    apart = (1 - own) * (ends[1] - ends[0]) / half if half > 0 else 0.0
     numbers = {"outside": most, "apart": apart, "lowest": ends[0], "highest": ends[1]}
-    if most < SOME_OUTSIDE or apart < SOME_APART:
+    if most < SOME_OUTSIDE or most * apart < SOME_DOUBT:
         finding = "The estimate does not depend on how it is continued beyond the sources."
         return Check(NAME, Level.OK, finding, NOTHING_TO_DO, numbers)
     low, high = figures(*ends)
-    finding = (
+    beyond = (
         f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
-        f"{listed(names, MOST_NAMES)}, and the estimate there depends on how it is continued: "
+        f"{listed(names, MOST_NAMES)}"
+    )
+    finding = (
+        f"{beyond}, and what the sources say of the risk there depends on how it is continued: "
         f"{low} or {high}, by a little or a lot of adjustment."
     )
     advice = (
         "Both may be wrong by far where the loss bends outside the range. Add a source that has "
         "such rows, or label some of the target's."
     )
-    bad = most >= MANY_OUTSIDE and apart >= FAR_APART
-    return Check(NAME, Level.PROBLEM if bad else Level.CAUTION, finding, advice, numbers)
+    bad = most >= MANY_OUTSIDE and most * apart >= MUCH_DOUBT
+    level = Level.PROBLEM if bad else Level.CAUTION
+    return Check(NAME, level, finding, advice, numbers, beyond)
 
 
 def outside_shares(result: SearchResult) -> dict[str, float]:
@@ -87,6 +95,8 @@ def _outside(target: Floats, sources: Floats) -> float:
     if not len(known) or not len(seen):
         return 0.0
     low, high = np.quantile(seen, [TAIL, 1 - TAIL])
+    if low == high:  # the sources' values hardly differ, so their range says nothing
+        return 0.0
     return float(np.sum((known < low) | (known > high)) / len(target))
 
 
@@ -100,4 +110,5 @@ def _unlike(names: list[str], most: float) -> Check:
         f"{listed(names, MOST_NAMES)}."
     )
     advice = "The estimate knows little of them. Add a source that has such rows, or label some."
-    return Check(NAME, Level.CAUTION, finding, advice, {"outside": most})
+    headline = finding.removesuffix(".")
+    return Check(NAME, Level.CAUTION, finding, advice, {"outside": most}, headline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import stdtr
 
 from shiftune.checks.check import NOTHING_TO_DO, Check
 from shiftune.evaluate.answers import Answers
@@ -10,7 +11,7 @@ from shiftune.evaluate.constant import constant_answers
 from shiftune.level import Level
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.result import SearchResult
-from shiftune.wording import figures, loss_in_words, with_interval
+from shiftune.wording import figures, loss_in_words, percent
 
 # Chance of being no better, from which on it is mentioned.
 CHANCE = 0.2
@@ -23,7 +24,8 @@ def skill_check(result: SearchResult) -> Check:
 
     The constant is the best one for the loss: class frequencies, the mean, a quantile. A problem:
     the estimated risk of the constant at the target is lower. A caution: the chance that it is
-    lower exceeds 1 in 5 (from the paired difference), or there are no answers to compare.
+    lower exceeds 1 in 5 (from the paired difference), or there are no answers to compare. Where a
+    trial has one model, which knows all sites, so does the constant.
     """
     answers = result.choice.answers
     if answers is None:
@@ -34,51 +36,51 @@ def skill_check(result: SearchResult) -> Check:
             "answers.",
             "Compare it with a constant yourself.",
             {},
+            "skill is unknown",
         )
-    data = result.context.data
-    constant = constant_answers(data, result.loss).astype(answers.unseen.dtype)
-    with_model = _risk(result, Answers(answers.unseen, answers.unseen))
-    without = _risk(result, Answers(constant, constant))
+    known = answers.unseen is answers.known
+    constant = constant_answers(result.context.data, result.loss, known=known)
+    with_model = _risk(result, answers.unseen)
+    without = _risk(result, constant.astype(answers.unseen.dtype))
     gain = without.minus(with_model)
-    low, high = gain.interval()
+    chance = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.0
     numbers = {
         "constant": without.value,
         "model": with_model.value,
         "gain": gain.value,
-        "gain_low": low,
-        "gain_high": high,
+        "chance_of_none": chance if gain.value > 0 or gain.stderr else 1.0,
     }
-    loss = loss_in_words(result.loss.name)
     model, plain = figures(with_model.value, without.value)
+    loss = loss_in_words(result.loss.name)
+    where = "on other rows of the sites it knows" if known else "at sites that it has not seen"
     if gain.value <= 0:
         finding = (
-            "At sites that it has not seen, the model is no better than a constant: "
-            f"{loss} {model} with the model, {plain} with the same answer for every row."
+            f"The model is no better than a constant {where}: {loss} {model} with the model, "
+            f"{plain} with the same answer for every row."
         )
         advice = (
             "Predict the constant, or look for columns that explain more, or for labels of the "
             "target: a few of them show what the site's own level is."
         )
-        return Check(NAME, Level.PROBLEM, finding, advice, numbers)
-    apart = f"difference {with_interval(gain.value, (low, high))}"
-    if gain.interval(1 - 2 * CHANCE)[0] <= 0:
-        finding = (
-            "It is not certain that the model is better than a constant at a site that it has not "
-            f"seen: {loss} {model} instead of {plain} ({apart})."
+        return Check(
+            NAME, Level.PROBLEM, finding, advice, numbers, "the model is no better than a constant"
         )
-        advice = (
-            "The difference may be chance, or hold at some sites only. More rows, more sites, or "
-            "a few labels of the target would tell."
-        )
-        return Check(NAME, Level.CAUTION, finding, advice, numbers)
+    likely = f"the chance that it is not is {percent(chance)}"
     finding = (
-        "At sites that it has not seen, the model is better than a constant: "
-        f"{loss} {model} instead of {plain} ({apart})."
+        f"The model is better than a constant {where}: {loss} {model} instead of {plain}; {likely}."
     )
+    if chance > CHANCE:
+        advice = (
+            "The difference may hold at some sites only. More rows, more sites, or a few labels "
+            "of the target would tell."
+        )
+        headline = "it is not certain that the model is better than a constant"
+        return Check(NAME, Level.CAUTION, finding, advice, numbers, headline)
     return Check(NAME, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
-def _risk(result: SearchResult, answers: Answers) -> RiskEstimate:
-    data = result.context.data
+def _risk(result: SearchResult, predicted: np.ndarray) -> RiskEstimate:
+    """Estimate the risk of answers to the validation rows."""
+    data, answers = result.context.data, Answers(predicted, predicted)
     y = np.concatenate(data.y_validation)
     return result.context.estimate(data.by_site(answers.losses(y, result.loss, data.classes)))

@@ -57,9 +57,10 @@ def best_alone(
     labels = np.concatenate(data.y_validation)
     values = np.empty((len(answers), len(risk.names)))
     for values_of_trial, (number, each) in zip(values, answers.items(), strict=True):
-        losses = data.by_site(each.losses(labels, loss, data.classes))
+        # Means stand for the rows: with many sites, averaging them for each would take minutes.
+        means = [own.mean(keepdims=True) for own in data.by_site(_losses(each, labels, loss, data))]
         values_of_trial[:] = [
-            compared_by(without_source(risks[number], name), losses) for name in risk.names
+            compared_by(without_source(risks[number], name), means) for name in risk.names
         ]
     chosen = np.array(list(answers))[values.argmin(axis=0)]
     if np.all(chosen == best):
@@ -69,5 +70,9 @@ def best_alone(
         rows = np.repeat(chosen == number, risk.n)
         known[rows], unseen[rows] = answers[number].known[rows], answers[number].unseen[rows]
     nested = Answers(known, unseen, own.unseen_share)
-    judged = estimate(data.by_site(nested.losses(labels, loss, data.classes)))
+    judged = estimate(data.by_site(_losses(nested, labels, loss, data)))
     return Choice({best: 1.0}, shared_alike(judged, risk), answers=nested)
+
+
+def _losses(answers: Answers, labels: NDArray[np.generic], loss: Loss, data: StudyData) -> Floats:
+    return answers.losses(labels, loss, data.classes)

@@ -74,17 +74,17 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
     site, k = risk.new_site, len(risk.n) - risk.labelled_target
     if site is not None:
         counts = site.leverage != 0
+        before, after = (float(risk.n[:k] ** 2 @ each[:k]) for each in (of_rows, of_groups))
+        design = after / before if before > 0 and after > 0 else 1.0
         between = variance_between(
             risk.estimates[:k][counts],
             divergences[:k][counts],
             risk.n[:k][counts],
             site.stretch,
             groups=G[:k][counts],
+            design=design,
         )
-        # The error of the adjustment is per variance of one row, which groups do not change.
-        before, after = (float(risk.n[:k] ** 2 @ each[:k]) for each in (of_rows, of_groups))
-        noise = site.noise * (before / after if after > 0 else 1.0)
-        site = replace(site, between=between, row_effects=summed(own), noise=noise)
+        site = replace(site, between=between, row_effects=summed(own), design=design)
     return found.with_variance(site)
 
 

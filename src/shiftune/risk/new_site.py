@@ -46,6 +46,8 @@ class NewSiteVariance:
         target's rows, and the penalty's bias.
     noise : float
         Further variance of the adjustment, per variance of one row's loss.
+    design : float
+        Variance by groups of rows over that by rows; 1 where rows are independent.
     """
 
     between: float
@@ -54,6 +56,7 @@ class NewSiteVariance:
     row_effects: Floats
     extrapolation: Floats
     noise: float
+    design: float = 1.0
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -75,12 +78,13 @@ class NewSiteVariance:
         rows, the leverage of the sources adds up to less than 1.
         """
         k = len(self.leverage)
-        one_row = float(np.average(self._divergences(block_counts, n), weights=n[:k]))
+        one_row = float(np.average(self._divergences(block_counts, n), weights=n[:k])) / self.design
         rows, rows_dof = pooled_variance(influence, block_counts, effective)
         sites = self.between * float(self.leverage @ self.leverage + self.leverage.sum() ** 2)
         besides = float(self.extrapolation @ self.extrapolation) + self.noise * one_row
         total = rows + sites + besides
-        spread = rows**2 / rows_dof + sites**2 / degrees_between(k)
+        counted = block_counts[:k][self.leverage != 0]
+        spread = rows**2 / rows_dof + sites**2 / degrees_between(counted)
         return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0
 
     def minus(
@@ -104,6 +108,7 @@ class NewSiteVariance:
             n[:k][counts],
             self.stretch,
             groups=block_counts[:k][counts],  # fewer than five blocks: as few rows or groups
+            design=self.design,
         )
         return replace(apart, between=between)
 
@@ -129,6 +134,7 @@ class NewSiteVariance:
             "between": self.between,
             "stretch": self.stretch,
             "noise": self.noise,
+            "design": self.design,
         }
         return record | {name: packed(getattr(self, name)) for name in _ARRAYS}
 

@@ -50,6 +50,7 @@ def variance_between(
     stretch: float = 1.0,
     *,
     groups: NDArray[np.intp] | None = None,
+    design: float = 1.0,
 ) -> float:
     r"""Variance :math:`\tau^2` between the sites' true values.
 
@@ -75,6 +76,8 @@ def variance_between(
         s, the variance of the sites' true values over that of their estimates.
     groups : array of shape (k,), optional
         Independent groups of rows, which count instead of the rows where a site is left out.
+    design : float
+        Variance by groups over that by rows, which the divergences include and V does not.
 
     Examples
     --------
@@ -84,12 +87,11 @@ def variance_between(
     >>> float(variance_between(ones, 9.9 * ones, np.full(5, 100)))
     0.0495
     """
-    large = (n if groups is None else groups) >= FEWEST_ROWS
-    if 2 <= large.sum() < len(n):
-        return variance_between(estimates[large], divergences[large], n[large], stretch)
+    large = large_enough(n if groups is None else groups)
+    estimates, divergences, n = estimates[large], divergences[large], n[large]
     seen = float(estimates.var(ddof=1)) if len(n) > 1 else 0.0
     chance = float(np.mean(divergences / np.maximum(n - 1, 1)))
-    one_row = float(np.average(divergences, weights=n))
+    one_row = float(np.average(divergences, weights=n)) / design
     seen = stretch * max(seen - chance, PART_OF_ESTIMATES * seen)
     k = len(n)
     if k < FEW_SITES:
@@ -97,6 +99,17 @@ def variance_between(
     return max(seen, PART_OF_ONE_ROW * one_row)
 
 
-def degrees_between(k: int) -> int:
-    """Degrees of freedom of the variance between k sites; the prior of a few counts as one."""
-    return k if k < FEW_SITES else k - 1
+def large_enough(n: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Mark the sites from which the variance between sites is estimated; all, if few are large."""
+    large = n >= FEWEST_ROWS
+    return large if large.sum() >= 2 else np.ones(len(n), dtype=bool)
+
+
+def degrees_between(n: NDArray[np.intp]) -> int:
+    """Degrees of freedom of the variance between sites of n rows; a prior counts as one site.
+
+    >>> degrees_between(np.array([90, 90, 90])), degrees_between(np.array([90] * 6 + [2]))
+    (3, 5)
+    """
+    k = int(large_enough(n).sum())
+    return max(k if k < FEW_SITES else k - 1, 1)

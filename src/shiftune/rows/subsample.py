@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftune.problem.site import Features, rows_of
 
@@ -16,6 +17,13 @@ def subsample(X: Features, most: int, random_state: int = 0) -> Features:
     """
     if len(X) <= most:
         return X
-    rng = np.random.default_rng(random_state)
-    rows: Features = rows_of(X, np.sort(rng.choice(len(X), most, replace=False)))
+    rows: Features = rows_of(X, drawn_rows(len(X), most, random_state))
     return rows
+
+
+def drawn_rows(n: int, most: int, random_state: int = 0) -> NDArray[np.intp]:
+    """Return the numbers of at most `most` of n rows, drawn at random, in their order."""
+    if n <= most:
+        return np.arange(n)
+    rng = np.random.default_rng(random_state)
+    return np.sort(rng.choice(n, most, replace=False))

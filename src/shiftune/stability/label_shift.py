@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from shiftune.errors import DataError
 from shiftune.problem.site import Features, Site
 from shiftune.rows.encoding import RowEncoder
-from shiftune.rows.subsample import subsample
+from shiftune.rows.subsample import drawn_rows, subsample
 from shiftune.stability.cross_fitting import standardised
 
 Floats = NDArray[np.float64]
@@ -100,8 +100,7 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     if len(sources) < 2:
         raise DataError(f"label shift needs at least two sources, got {len(sources)}")
     most = max(MOST_ROWS // len(sources), 1)
-    rows = [np.arange(0, len(site), -(-len(site) // most)) for site in sources]
-    read = [site.take(own) for site, own in zip(sources, rows, strict=True)]
+    read = [site.take(drawn_rows(len(site), most)) for site in sources]
     Z_target, *Z = RowEncoder().fit_transform(
         [subsample(X_target, MOST_ROWS), *[s.X for s in read]]
     )
@@ -110,8 +109,10 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     Z_target, Z_all = scaled[: len(Z_target)], scaled[len(Z_target) :]
     y = np.concatenate([site.labels for site in read])
     classes = np.unique(y)
+    if len(classes) < 2:
+        raise DataError(f"label shift needs at least two classes, got {classes.tolist()}")
     site = np.repeat(np.arange(len(read)), [len(s) for s in read])
-    shares = np.array([[np.mean(y[site == j] == c) for c in classes] for j in range(len(read))])
+    shares = np.array([[np.mean(s.labels == c) for c in classes] for s in sources])
     right = steps = 0.0
     for group in range(min(len(read), MOST_GROUPS)):
         held = site % MOST_GROUPS == group
