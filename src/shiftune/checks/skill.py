@@ -43,12 +43,15 @@ def skill_check(result: SearchResult) -> Check:
     with_model = _risk(result, answers.unseen)
     without = _risk(result, constant.astype(answers.unseen.dtype))
     gain = without.minus(with_model)
-    chance = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.0
+    chance = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
+    low, high = gain.interval()
     numbers = {
         "constant": without.value,
         "model": with_model.value,
         "gain": gain.value,
-        "chance_of_none": chance if gain.value > 0 or gain.stderr else 1.0,
+        "gain_low": low,
+        "gain_high": high,
+        "chance_of_none": chance,
     }
     model, plain = figures(with_model.value, without.value)
     loss = loss_in_words(result.loss.name)
