@@ -17,7 +17,8 @@ PART = ".part-"
 def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and move the file to `path` at the end.
 
-    An interrupt is raised before the file is begun, if the file is `interruptible`.
+    The temporary file is new and empty, never one that somebody has put there, or linked. An
+    interrupt is raised before the file is begun, if the file is `interruptible`.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -30,6 +31,8 @@ def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
     if interruptible:
         interrupts.check()
     part = path.with_name(f"{PART}{path.name}")
+    part.unlink(missing_ok=True)  # of a process that was killed
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield part
         os.replace(part, path)

@@ -78,3 +78,94 @@ def test_a_disk_that_is_full_where_nobody_expected_it(result, monkeypatch):
     monkeypatch.setattr("shiftune.cli.folder.ResultFolder.check", full)
     message = call(COMMAND, code=2)
     assert "a file cannot be read or written (No space left on device: somewhere); put" in message
+
+
+# ---------------------------------------------------------------- damaged files
+
+
+def first_half(text):
+    return text[: len(text) // 2]
+
+
+def without(name):
+    return lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != name})
+
+
+def with_value(name, value):
+    return lambda text: json.dumps(json.loads(text) | {name: value})
+
+
+DAMAGES = {
+    "empty": lambda text: "",
+    "half": first_half,
+    "no JSON": lambda text: "damaged",
+    "no UTF-8": lambda text: "\udcff" + text,
+    "null": lambda text: "null",
+    "a list": lambda text: "[1, 2]",
+    "too deep": lambda text: "[" * 100_000,
+    "one digit": lambda text: text.replace("3", "4"),
+    "a newer version": with_value("format", 1_000),
+    "an older version": with_value("format", 1),
+    "a format in words": with_value("format", "three"),
+}
+OF_SETTINGS = {
+    "options missing": without("options"),
+    "options of another type": with_value("options", [1]),
+    "runs of another type": with_value("runs", 3),
+    "a number for a file": with_value("file", 3),
+}
+OF_BEST = {
+    "trials missing": without("trials"),
+    "trials in words": with_value("trials", "three"),
+    "risk of another type": with_value("risk", None),
+    "no verdict": without("verdict"),
+    "a number for a file": with_value("model_file", 3),
+}
+
+
+@pytest.mark.parametrize("command", [COMMAND, "report run", "predict run visits.csv"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (file, name)
+        for file, own in (("settings.json", OF_SETTINGS), ("best.json", OF_BEST))
+        for name in DAMAGES | own
+    ],
+)
+def test_a_damaged_file(result, name, damage, command):
+    path = result / name
+    damaged = (DAMAGES | OF_SETTINGS | OF_BEST)[damage](path.read_text())
+    path.write_text(damaged, errors="surrogateescape")
+    assert name in call(command, code=2)
+    assert path.read_text(errors="surrogateescape") == damaged
+
+
+def test_a_damaged_result_comes_back_from_its_trials(result):
+    path = result / "best.json"
+    best = json.loads(path.read_text())
+    path.write_text("damaged")
+    assert "remove it and run the same shiftune tune again" in call(COMMAND, code=2)
+    path.unlink()
+    call(COMMAND)
+    assert json.loads(path.read_text()) == best
+
+
+# ---------------------------------------------------------------- other people
+
+
+@pytest.mark.parametrize("name", [".part-best.json", ".part-trials.csv", ".part-model.skops"])
+def test_nothing_is_written_through_links(result, name, tmp_path):
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    (result / name).symlink_to(mine)
+    (result / "best.json").unlink()
+    call(COMMAND)
+    assert mine.read_text() == "mine"
+    assert not (result / name).is_symlink()
+
+
+def test_folders_with_data_are_private(result, tmp_path):
+    shutil.rmtree(result)
+    call(COMMAND)
+    for folder in (result, result / "study.journal.answers"):
+        assert folder.stat().st_mode & 0o077 == 0

@@ -86,7 +86,7 @@ def test_settings_that_are_not_ours(change):
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (FORMAT + 1, "was written by a newer shiftune (format 3; this version reads 2): upgrade"),
+        (FORMAT + 1, "was written by a newer shiftune (format 4; this version reads 3): upgrade"),
         (0, "is damaged or was written by an older shiftune"),
         (None, "is damaged or was written by an older shiftune"),
     ],

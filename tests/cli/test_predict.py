@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 
 import numpy as np
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 from shiftune import load_model
 from shiftune.cli import app
 from shiftune.cli.folder import ResultFolder
+from shiftune.cli.json_files import read_json, write_json
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.tables import files
 
@@ -236,8 +236,8 @@ def test_the_last_update_predicts(results, run, predicted, finished):
     before = load_model("cost/model.skops").scores.quantile(0.75)
     assert (found["high"] - found["low"]).max() < 3 * before
     np.testing.assert_allclose(found["prediction"], updated["prediction"])
-    best = json.loads((results / "cost" / "best.json").read_text())
-    (results / "cost" / "best.json").write_text(json.dumps(best | {"seen": "again"}))
+    best = results / "cost" / "best.json"
+    write_json(best, read_json(best) | {"seen": "again"})
     found, notes = predicted(new_rows())
     before = pd.read_csv("cost/predictions.csv")
     np.testing.assert_allclose(found["prediction"], before["prediction"])

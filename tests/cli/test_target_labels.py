@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune.cli.json_files import read_json, write_json
 from shiftune.models import ready_model
 
 USE = "--use-target-labels"
@@ -71,10 +72,10 @@ def test_it_is_another_question(few, tune, first):
 def test_a_folder_from_before_the_option(few, folder, tune, run):
     tune("few.csv", "--out", "run")
     path = folder / "run" / "settings.json"
-    settings = json.loads(path.read_text())
+    settings = read_json(path)
     for name in ("use_target_labels", "identifiers", "fast"):
         del settings["options"][name]
-    path.write_text(json.dumps(settings))
+    write_json(path, settings)
     run("report", "run")
     tune("few.csv", "--out", "run", trials=3)
     assert "use_target_labels" in tune("few.csv", "--out", "run", USE, code=2).output

@@ -21,6 +21,7 @@ from shiftune.cli.contradictions import check_rows
 from shiftune.cli.folder import ResultFolder
 from shiftune.cli.given_labels import read_given
 from shiftune.cli.job import prepare_job
+from shiftune.cli.json_files import read_json, write_json
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.reopening import reopened
 from shiftune.errors import ProblemError
@@ -550,8 +551,7 @@ def test_runs_that_are_not_finished(wards_run, run):
 def test_a_table_that_was_moved_or_changed(wards_run, run):
     give(range(80, 90))
     path = wards_run / "cost" / "settings.json"
-    settings = json.loads(path.read_text())
-    path.write_text(json.dumps(settings | {"file": str(wards_run / "gone.csv")}))
+    write_json(path, read_json(path) | {"file": str(wards_run / "gone.csv")})
     assert "give --data FILE" in flat(run("update", "cost", "labels.csv", code=2))
     shutil.copy("cost.csv", "moved.csv")
     run("update", "cost", "labels.csv", "--data", "moved.csv")
@@ -579,21 +579,21 @@ def test_the_stored_model_is_used_and_checked(wards_run, run, monkeypatch):
     output = flat(run("update", "cost", "labels.csv", code=2))
     assert "does not predict what predictions.csv holds; shiftune report cost" in output
     path = wards_run / "cost" / "best.json"
-    best = json.loads(path.read_text())
+    best = read_json(path)
     best["members"][0]["weight"] *= 0.9
-    path.write_text(json.dumps(best))
+    write_json(path, best)
     assert "chooses other models" in flat(run("update", "cost", "labels.csv", code=2))
 
 
 def test_a_pickled_model_is_fitted_again(wards_run, run):
     give(range(80, 90))
     path = wards_run / "cost" / "best.json"
-    best = json.loads(path.read_text())
+    best = read_json(path)
     run("update", "cost", "labels.csv")
     loaded = record(wards_run)
     shutil.rmtree("cost/updates")
     (wards_run / "cost" / "model.skops").rename(wards_run / "cost" / "model.pickle")
-    path.write_text(json.dumps(best | {"model_file": "model.pickle"}))
+    write_json(path, best | {"model_file": "model.pickle"})
     run("update", "cost", "labels.csv")
     assert record(wards_run)["after"] == loaded["after"]
 

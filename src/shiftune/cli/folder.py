@@ -35,6 +35,7 @@ JOURNAL = "study.journal"
 SETTINGS, BEST, TRIALS = "settings.json", "best.json", "trials.csv"
 REPORT, CARD = "report.html", "model-card.md"
 OUT = "give another folder with --out"
+AGAIN = "remove it and run the same shiftune tune again, which adds no trial"
 ELSEWHERE = "give another folder with --out, or the same settings to continue"
 
 
@@ -83,7 +84,7 @@ class ResultFolder:
         there = (self.path / SETTINGS).exists()
         run = {"command": command, "date": datetime.now().astimezone().isoformat("T", "seconds")}
         with writing_to(self.path, OUT):
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = {
             "format": FORMAT,
             "file": str(job.options.data.resolve()),
@@ -104,7 +105,7 @@ class ResultFolder:
 
     def settings(self) -> dict[str, Any]:
         """Return the content of settings.json."""
-        return read_json(self.path / SETTINGS, {"file", "data", "options", "runs"})
+        return read_json(self.path / SETTINGS)
 
     def options(self, table: Path) -> TuneOptions:
         """Return the options of the result, for a table that may have been moved."""
@@ -129,8 +130,7 @@ class ResultFolder:
         """Return the content of `BEST`; None where a search is not finished."""
         if not (self.path / BEST).exists():
             return None
-        needed = {"trials", "final", "risk", "brief", "params", "model_file"}
-        return read_json(self.path / BEST, needed)
+        return read_json(self.path / BEST, AGAIN)
 
     @property
     def updates(self) -> Updates:

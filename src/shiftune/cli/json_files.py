@@ -1,9 +1,10 @@
-"""JSON files with a format number, written completely or not at all."""
+"""JSON files with a format number and a checksum, written completely or not at all."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,29 +14,35 @@ from shiftune.errors import StorageError
 from shiftune.resuming import check_format
 
 # Number of the form of settings.json, best.json and update.json.
-FORMAT = 2
+FORMAT = 3
+CHECKSUM = "checksum"
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file; its content has the number `FORMAT`."""
+    sealed = {**content, CHECKSUM: _checksum(content)}
     with atomic_write(path) as part:
-        part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        part.write_text(json.dumps(sealed, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def read_json(path: Path, needed: Collection[str]) -> dict[str, Any]:
-    """Read a file that must have some entries."""
+def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]:
+    """Read a file as it was written; one that is damaged or was edited is refused."""
     if not path.exists():
         raise StorageError(f"{path.parent} holds no result of shiftune tune (no {path.name})")
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read ({error}); give another folder") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise StorageError(f"{path} cannot be read ({error}); {advice}") from error
     if not isinstance(found, dict):
-        raise StorageError(f"{path} is damaged; give another folder")
+        raise StorageError(f"{path} is damaged; {advice}")
     check_format(found.get("format"), FORMAT, str(path))
-    if not set(needed) <= found.keys():
-        raise StorageError(f"{path} is damaged; give another folder")
+    if found.pop(CHECKSUM, None) != _checksum(found):
+        raise StorageError(f"{path} is damaged or was edited; {advice}")
     return found
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 @contextmanager

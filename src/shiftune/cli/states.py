@@ -20,7 +20,6 @@ from shiftune.models import save_model
 from shiftune.predictor.table_model import TableModel
 
 UPDATES, LABELS, UPDATE, MODEL = "updates", "labels.csv", "update.json", "model"
-NEEDED = {"number", "labels", "before", "after", "gain", "of_trials", "of_result"}
 
 
 class Updates:
@@ -75,7 +74,7 @@ class Updates:
 
     def record(self, number: int) -> dict[str, Any]:
         """Return the content of `UPDATE`; `current` is whether it updates the present model."""
-        found = read_json(self.state(number) / UPDATE, NEEDED)
+        found = read_json(self.state(number) / UPDATE)
         return found | {"current": found["of_result"] == self.fingerprint}
 
     @property

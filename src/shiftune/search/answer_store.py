@@ -106,7 +106,7 @@ class AnswerStore:
     def _write(self, folder: Path, number: int, answers: Answers) -> None:
         one = answers.unseen is answers.known
         both = answers.known[None] if one else np.stack([answers.known, answers.unseen])
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{number}.npz"
         with atomic_write(path, interruptible=False) as part, part.open("wb") as file:
             np.savez(

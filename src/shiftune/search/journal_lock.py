@@ -101,7 +101,7 @@ def only_search(journal: Path) -> Iterator[None]:
 def _locked(path: Path) -> BinaryIO | None:
     """Open a file and lock it; None if another search has locked it."""
     while True:
-        file = path.open("ab")
+        file = open(path, "ab", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -114,6 +114,10 @@ def _locked(path: Path) -> BinaryIO | None:
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
         file.close()
+
+
+def _never_through_links(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 # A lock lasts until every process that inherited its file has closed it. Workers that a user's
