@@ -22,6 +22,7 @@ ORDER = [
     "extras",
     "wording",
     "spelling",
+    "loss_names",
     "resuming",
     "provenance",
     "atomic_write",

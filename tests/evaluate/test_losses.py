@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, SettingsError
 from shiftune.evaluate import Loss, bounded, loss_named, pinball
 
 
@@ -130,7 +130,30 @@ def test_bad_input_gets_a_clear_error(name, y, p, classes, message):
 
 
 def test_unknown_names():
-    with pytest.raises(ProblemError, match="no loss 'mse'"):
-        loss_named("mse")
+    with pytest.raises(ProblemError, match="no loss 'mze'"):
+        loss_named("mze")
     with pytest.raises(ProblemError, match="quantile"):
         pinball(1.5)
+
+
+@pytest.mark.parametrize("name", [name for name in metrics.get_scorer_names() if "neg_" in name])
+def test_names_of_scikit_learn(name):
+    """Scorers that are means of one of our losses are known by their names."""
+    ours = {
+        "neg_log_loss": "log_loss",
+        "neg_brier_score": "brier",
+        "neg_mean_squared_error": "squared",
+        "neg_root_mean_squared_error": "squared",
+        "neg_mean_absolute_error": "absolute",
+    }
+    if name in ours:
+        assert loss_named(name) is loss_named(ours[name])
+    else:
+        with pytest.raises(SettingsError):
+            loss_named(name)
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "f1", "r2"])
+def test_metrics_that_are_no_means(name):
+    with pytest.raises(SettingsError, match=r"no mean over rows.*metrics=\["):
+        loss_named(name)

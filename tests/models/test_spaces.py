@@ -3,20 +3,22 @@ from __future__ import annotations
 import json
 import warnings
 
+import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from scipy import stats
 from sklearn import ensemble, linear_model, neighbors, neural_network
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, SettingsError
 from shiftune.models import penalised, spaces
-from shiftune.models.space import check, check_names
+from shiftune.models.space import as_space, check_names
 
 READY = {
     make.__name__: make
@@ -107,7 +109,7 @@ class TestEverySpace:
             pytest.skip("there is no such model")
         X, classes, numbers = data
         space = READY[name]()
-        check(space, model)
+        as_space(space, model)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for params in draws(space):
@@ -139,7 +141,7 @@ class TestEverySpace:
         model = next(m for m in models(name) if m is not None)
         pipeline = Pipeline([("scale", StandardScaler()), ("model", model)])
         space = READY[name](prefix="model__")
-        check(space, pipeline)
+        as_space(space, pipeline)
         (params,) = draws(space, 1)
         pipeline.set_params(**params)
 
@@ -198,39 +200,71 @@ class TestCheck:
     )
     def test_unknown_names(self, key, estimator, message):
         with pytest.raises(ProblemError) as error:
-            check({key: self.ANY}, estimator)
+            as_space({key: self.ANY}, estimator)
         assert message in str(error.value)
 
     def test_every_unknown_name_is_told_and_steps_are_told_apart(self):
         pipeline = Pipeline([("first", SVC()), ("second", SVC())])
         with pytest.raises(ProblemError) as error:
-            check(spaces.svm(), pipeline)
+            as_space(spaces.svm(), pipeline)
         assert "'gamma' is no" in str(error.value)
         assert "did you mean 'first__C' or 'second__C'?" in str(error.value)
 
     def test_options_beyond_the_named_parameters(self):
         lgb = pytest.importorskip("lightgbm")
         with pytest.raises(ProblemError, match="If LGBMRegressor takes 'path_smooth' as an option"):
-            check({"path_smooth": self.ANY}, lgb.LGBMRegressor())
-        check({"path_smooth": self.ANY}, lgb.LGBMRegressor(path_smooth=0.0))
+            as_space({"path_smooth": self.ANY}, lgb.LGBMRegressor())
+        as_space({"path_smooth": self.ANY}, lgb.LGBMRegressor(path_smooth=0.0))
         with pytest.raises(ProblemError, match="If LGBMRegressor takes"):
-            check({"m__path_smooth": self.ANY}, Pipeline([("m", lgb.LGBMRegressor())]))
+            as_space({"m__path_smooth": self.ANY}, Pipeline([("m", lgb.LGBMRegressor())]))
 
-    @pytest.mark.parametrize("value", [(0, 1), [0.1, 1.0], 3, None])
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ([0.1, 1], CategoricalDistribution([0.1, 1])),
+            (np.array([0.1, 1.0]), CategoricalDistribution([0.1, 1.0])),
+            ((0.1, 1), FloatDistribution(0.1, 1)),
+            ((np.float64(0.1), 1, "log"), FloatDistribution(0.1, 1, log=True)),
+            ((1, 8), IntDistribution(1, 8)),
+            ((1, 8, "log"), IntDistribution(1, 8, log=True)),
+            (range(2, 9, 3), IntDistribution(2, 8, step=3)),
+            (stats.uniform(1, 4), FloatDistribution(1, 5)),
+            (stats.loguniform(0.1, 10), FloatDistribution(0.1, 10, log=True)),
+            (stats.randint(2, 7), IntDistribution(2, 6)),
+        ],
+    )
+    def test_other_forms(self, given, expected):
+        assert as_space({"C": given}, SVC()) == {"C": expected}
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            3,
+            None,
+            "rbf",
+            (1, 2, 3),
+            (1, 2, 3, 4),
+            (True, False),
+            stats.norm(),
+            range(0),
+            [],
+            (2, 1),
+        ],
+    )
     def test_values_that_are_no_distributions(self, value):
-        with pytest.raises(ProblemError, match=r"'C' are .* not an Optuna distribution; use Float"):
-            check({"C": value}, SVC())
+        with pytest.raises(SettingsError, match="the values of 'C' are "):
+            as_space({"C": value}, SVC())
 
     def test_empty(self):
         with pytest.raises(ProblemError, match="empty"):
-            check({}, SVC())
+            as_space({}, SVC())
 
     def test_no_mapping_and_no_estimator(self):
         with pytest.raises(ProblemError, match=r"mapping .* got list"):
-            check(["C"], SVC())
+            as_space(["C"], SVC())
         for wrong in (SVC, "SVC"):
             with pytest.raises(ProblemError, match="must be an instance"):
-                check(spaces.svm(), wrong)
+                as_space(spaces.svm(), wrong)
 
     def test_names_alone(self):
         check_names(SVC(), ["C", "gamma"])

@@ -303,7 +303,7 @@ BAD_SITES = {
     "infinite label": ({"B": (GOOD[0], np.full(10, np.inf))}, GOOD[0], "infinite values"),
     "frame and array": ({"B": (pd.DataFrame(GOOD[0]), GOOD[1])}, GOOD[0], "same form"),
     "labels of two kinds": ({"B": GOOD, "C": (GOOD[0], ["a"] * 10)}, GOOD[0], "text in site 'C'"),
-    "two columns of labels": ({"B": (GOOD[0], np.zeros((10, 2)))}, GOOD[0], r"shape \(n,\)"),
+    "two columns of labels": ({"B": (GOOD[0], np.zeros((10, 2)))}, GOOD[0], "several labels"),
 }
 
 

@@ -21,6 +21,7 @@ from shiftune.evaluate import Answers, PooledFit
 from shiftune.search import ShiftSearch, answer_store
 from shiftune.search.answer_store import MOST_KEPT, AnswerStore, candidates, complete_answers
 from shiftune.search.records import ANSWERS_BYTES, MODEL
+from shiftune.search.running import trial_answers
 from shiftune.search.trial import Outcome
 from shiftune.workers import Workers
 
@@ -258,12 +259,12 @@ def derived(trial):
 )
 def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
     search = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
-    before, risk = search._answers(range(4)), search.trials_["risk"]
+    before, risk = trial_answers(search, range(4)), search.trials_["risk"]
     folder = journal.with_name("study.journal.answers")
     (folder / "1.npz").unlink()
     (folder / "2.npz").write_bytes(b"damaged")
     Counted.fits = 0
-    after = search._answers(range(4))
+    after = trial_answers(search, range(4))
     if n_jobs == 1:
         assert Counted.fits == 2 * 3  # one with both sources, one without each
     plain = make(space=space).fit(problem)
@@ -272,7 +273,7 @@ def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
         same(before[number], after[number])
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     Counted.fits = 0
-    assert list(search._answers([2])) == [2]
+    assert list(trial_answers(search, [2])) == [2]
     assert Counted.fits == 0
     resumed = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
     np.testing.assert_array_equal(resumed.trials_["risk"], risk)

@@ -492,7 +492,7 @@ BAD = {
         {"estimator": Ridge(), "space": {"alfa": ALPHA["alpha"]}},
         "alfa.*alpha",
     ),
-    "no distribution": ({"estimator": Ridge(), "space": {"alpha": [1, 2]}}, "alpha"),
+    "no distribution": ({"estimator": Ridge(), "space": {"alpha": 3}}, "alpha"),
     "empty space": ({"estimator": Ridge(), "space": {}}, "space"),
     "define-by-run names": (
         {"estimator": Ridge(), "space": lambda t: {"alfa": t.suggest_float("alfa", 0, 1)}},
@@ -520,7 +520,7 @@ BAD = {
     "several objectives": ({"sampler": optuna.samplers.NSGAIISampler()}, "several objectives"),
     "unknown sampler": ({"sampler": "annealing"}, "no sampler 'annealing'"),
     "unknown risk": ({"risk": "best"}, "no risk estimator 'best'"),
-    "unknown loss": ({"loss": "mse"}, "no loss 'mse'"),
+    "unknown loss": ({"loss": "mze"}, "no loss 'mze'"),
     "unknown ratio": ({"ratio": "kliep"}, "no density ratio 'kliep'"),
     "unknown weighting": ({"training_weights": "some"}, "training_weights must be"),
 }

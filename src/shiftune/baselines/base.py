@@ -20,7 +20,7 @@ from shiftune import interrupts
 from shiftune.baselines.source_trials import SourceTrials, try_on_sources
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
-from shiftune.models.space import check as check_space
+from shiftune.models.space import as_space
 from shiftune.problem import ShiftProblem, pooled
 from shiftune.search.fitted import RefittedModel
 from shiftune.search.settings import check_numbers, coerce_problem, loss_for
@@ -39,7 +39,7 @@ class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type:
     Parameters
     ----------
     estimator : scikit-learn estimator or pipeline
-    space : mapping from parameter names to Optuna distributions
+    space : mapping from parameter names to distributions, as of `ShiftSearch`
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression.
     n_trials : int
@@ -94,14 +94,14 @@ class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type:
                 "distributions as its space, not a function. A ready space has to be called: "
                 "spaces.lightgbm()"
             )
-        check_space(self.space, self.estimator)
+        space = as_space(self.space, self.estimator)
         split = problem.split(SHARES, random_state=self.random_state)
         model = seeded(self.estimator, self.random_state)
         shown = None if self.progress is None else not self.progress
         with tqdm(total=self.n_trials, disable=shown, unit="trial", dynamic_ncols=True) as bar:
             trials = try_on_sources(
                 model,
-                self.space,
+                space,
                 loss,
                 split,
                 n_trials=self.n_trials,
@@ -112,13 +112,11 @@ class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type:
             )
         _warn_of_failures(trials.table)
         self.problem_, self.loss_, self.trials_ = problem, loss, trials.table
-        fixed = {name: _only(d) for name, d in self.space.items() if d.single()}
+        fixed = {name: _only(d) for name, d in space.items() if d.single()}
         chosen = (
-            trials.cube.decode(self._choose(trials, problem))
-            if len(fixed) < len(self.space)
-            else {}
+            trials.cube.decode(self._choose(trials, problem)) if len(fixed) < len(space) else {}
         )
-        self.best_params_ = {name: {**fixed, **chosen}[name] for name in self.space}
+        self.best_params_ = {name: {**fixed, **chosen}[name] for name in space}
         rows, labels = pooled(problem.labelled_sites)
         self.best_estimator_ = fit(model.set_params(**self.best_params_), rows, labels, None)
         self.predictor_ = self.best_estimator_

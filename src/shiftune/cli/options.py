@@ -1,6 +1,6 @@
 """Options of the commands, each declared once: help, check, completion and role."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -10,6 +10,7 @@ import typer
 from shiftune import names
 from shiftune.cli.option_fields import ReadFile, Role, default_of, named, values_of
 from shiftune.errors import SettingsError, StorageError
+from shiftune.loss_names import loss_name
 from shiftune.spelling import check_choice, check_different
 
 READING, SEARCHING, RUNNING = "Table", "Search", "Run"
@@ -21,6 +22,7 @@ def _name(
     text: str,
     panel: str | None = None,
     show_default: bool = False,
+    checked: Callable[[Any], str] | None = None,
 ) -> Any:
     """Return an option for names out of several: checked, and completed by the shell."""
 
@@ -30,7 +32,9 @@ def _name(
                 _check_one(each, choices, what)
             check_different(value, what)
             return value
-        return None if value is None else check_choice(value, choices, what)
+        if value is None:
+            return None
+        return check_choice(value, choices, what) if checked is None else checked(value)
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in choices if name.startswith(incomplete)]
@@ -296,6 +300,7 @@ class TuneOptions:
             names.LOSSES,
             "Loss of a prediction; default: log_loss for classes, squared for quantities.",
             SEARCHING,
+            checked=loss_name,
         ),
     ] = None
     risk: Annotated[

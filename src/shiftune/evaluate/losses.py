@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune import names
 from shiftune.errors import DataError, SettingsError
+from shiftune.loss_names import loss_name
 from shiftune.names import complete
-from shiftune.spelling import check_choice
 
 Floats = NDArray[np.float64]
 
@@ -107,6 +107,8 @@ class Loss:
 def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
     """Return a loss from its name, or make one of a user's function ``f(y, prediction)``.
 
+    Names of scikit-learn, such as "mae", are known as well.
+
     >>> loss_named(lambda y, p: np.abs(y - p) ** 3)([0.0], [2.0])
     array([8.])
     >>> loss_named("quadratic")
@@ -117,7 +119,7 @@ def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
         return loss
     if callable(loss):
         return Loss(loss, getattr(loss, "__name__", type(loss).__name__))
-    return LOSSES[check_choice(loss, LOSSES, "loss")]
+    return LOSSES[loss_name(loss)]
 
 
 def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:

@@ -1,12 +1,19 @@
-"""Search spaces: parameter names and Optuna distributions, checked against a model."""
+"""Search spaces: parameter names and distributions, checked against a model."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any
 
-from optuna.distributions import BaseDistribution
+import numpy as np
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from shiftune.errors import SettingsError
 from shiftune.spelling import alike
@@ -14,34 +21,79 @@ from shiftune.spelling import alike
 Space = dict[str, BaseDistribution]
 
 
-def check(space: Mapping[str, BaseDistribution], estimator: Any) -> None:
-    """Raise a SettingsError unless the space fits the estimator.
+def as_space(space: Mapping[str, Any], estimator: Any) -> Space:
+    """Return a space for an estimator with Optuna distributions, or raise a SettingsError.
 
+    Values are Optuna distributions, lists of choices, ranges (low, high) or (low, high, "log"),
+    or `uniform`, `loguniform` and `randint` of scipy.stats.
+
+    >>> from scipy.stats import loguniform
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.svm import SVC
-    >>> from shiftune.models.spaces import svm
-    >>> check(svm(), SVC())
-    >>> check(svm(), make_pipeline(SVC()))
+    >>> as_space({"C": (0.1, 10.0), "kernel": ["rbf", "poly"], "degree": range(2, 5)}, SVC())
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'C': FloatDistribution(high=10.0, log=False, low=0.1, step=None),
+     'kernel': CategoricalDistribution(choices=('rbf', 'poly')),
+     'degree': IntDistribution(high=4, log=False, low=2, step=1)}
+    >>> as_space({"C": loguniform(0.1, 10)}, make_pipeline(SVC()))
     Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'gamma' is not a parameter of Pipeline; did you mean
-    'svc__gamma'?
-    'C' is not a parameter of Pipeline; did you mean 'svc__C'?
+    shiftune.errors.SettingsError: 'C' is not a parameter of Pipeline; did you mean 'svc__C'?
     """
     if not isinstance(space, Mapping):
         raise SettingsError(
-            "a search space is a mapping from parameter names to Optuna distributions, got "
+            "a search space is a mapping from parameter names to distributions, got "
             f"{type(space).__name__}"
         )
     if not space:
         raise SettingsError("the search space is empty; there is nothing to tune")
     check_names(estimator, space)
-    for key, value in space.items():
-        if not isinstance(value, BaseDistribution):
-            raise SettingsError(
-                f"the values of {key!r} are {value!r}, not an Optuna distribution; use "
-                "FloatDistribution(low, high), IntDistribution(low, high) or "
-                "CategoricalDistribution(choices) of optuna.distributions"
-            )
+    return {name: _distribution(name, values) for name, values in space.items()}
+
+
+def _distribution(name: str, values: Any) -> BaseDistribution:
+    try:
+        found = _from_numbers(values)
+    except ValueError as error:  # Optuna's, such as low above high
+        raise SettingsError(f"the values of {name!r} are {values!r}: {error}") from error
+    if found is None:
+        raise SettingsError(
+            f"the values of {name!r} are {values!r}; give a list of choices, a range (low, high) "
+            "or (low, high, 'log'), uniform, loguniform or randint of scipy.stats, or a "
+            "distribution of optuna.distributions"
+        )
+    return found
+
+
+def _from_numbers(values: Any) -> BaseDistribution | None:
+    """Return a distribution; None for what cannot be one."""
+    if isinstance(values, BaseDistribution):
+        return values
+    if isinstance(values, list | np.ndarray):
+        return CategoricalDistribution(
+            list(values) if isinstance(values, list) else values.tolist()
+        )
+    if isinstance(values, range) and values.step > 0 and values:
+        return IntDistribution(values.start, values[-1], step=values.step)
+    if isinstance(values, tuple) and len(values) in (2, 3):
+        return _between(*values)
+    kind = getattr(getattr(values, "dist", None), "name", "")  # of scipy.stats
+    if kind not in ("uniform", "loguniform", "reciprocal", "randint"):
+        return None
+    low, high = values.support()
+    if kind == "randint":
+        return IntDistribution(int(low), int(high))
+    return FloatDistribution(float(low), float(high), log=kind != "uniform")
+
+
+def _between(low: Any, high: Any, scale: str = "") -> BaseDistribution | None:
+    ends, log = (low, high), scale == "log"
+    if scale not in ("", "log") or any(isinstance(end, bool) for end in ends):
+        return None
+    if all(isinstance(end, Integral) for end in ends):
+        return IntDistribution(int(low), int(high), log=log)
+    if all(isinstance(end, Real) for end in ends):
+        return FloatDistribution(float(low), float(high), log=log)
+    return None
 
 
 def check_names(estimator: Any, names: Iterable[str]) -> None:

@@ -26,6 +26,17 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
     values = _plain(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
+    if values.dtype.names is not None:
+        raise DataError(
+            f"site {site!r}: the label {label!r} is a record of {', '.join(values.dtype.names)}; "
+            "survival times with censoring are not supported; use one number or class per row, "
+            "such as whether the event came within a year"
+        )
+    if values.ndim == 2:
+        raise DataError(
+            f"site {site!r}: {values.shape[1]} columns of labels {label!r}; several labels at once "
+            "are not supported: make a search for each"
+        )
     if values.ndim != 1:
         raise DataError(
             f"site {site!r}: the labels {label!r} must have shape (n,), got {values.shape}"

@@ -71,8 +71,8 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __sklearn_clone__(self) -> Self:
-        # A cluster and a storage cannot be copied, and need not be.
-        shared = ("executor", "storage")
+        # A cluster, a storage and callbacks cannot be copied, and need not be.
+        shared = ("executor", "storage", "callbacks")
         params = {
             name: value if name in shared else clone(value, safe=False)
             for name, value in self.get_params(deep=False).items()
@@ -80,5 +80,5 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return type(self)(**params)
 
     def __getstate__(self) -> Any:
-        # A fitted search that is loaded elsewhere does not need the place where its trials ran.
-        return super().__getstate__() | {"executor": None}
+        # A fitted search that is loaded elsewhere does not need what its trials ran with.
+        return super().__getstate__() | {"executor": None, "callbacks": None}

@@ -16,8 +16,7 @@ from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
 from shiftune.models.preparation import preparation
-from shiftune.models.space import Space
-from shiftune.models.space import check as check_space
+from shiftune.models.space import Space, as_space
 from shiftune.names import AUTO
 from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem.columns import column_kinds
@@ -125,7 +124,8 @@ def check_given(given: Any, space: Any) -> None:
         if space is None:
             raise SettingsError(
                 f"{type(given).__name__} needs a search space: give one of shiftune.spaces or a "
-                "mapping from its parameters to Optuna distributions as the second argument"
+                "mapping from its parameters to lists, ranges or distributions as the second "
+                "argument"
             )
         return
     if isinstance(given, str):
@@ -181,9 +181,8 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
     """
     check_given(given, space)
     if is_model(given):
-        if not callable(space):
-            check_space(space, given)
-        return {"": Family("", clone(given), space if callable(space) else dict(space))}
+        found = space if callable(space) else as_space(space, given)
+        return {"": Family("", clone(given), found)}
     entries = given
     if not isinstance(given, Mapping):
         names = [given] if isinstance(given, str) else given
@@ -206,10 +205,9 @@ def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
     found = own if space is None else space
     if not callable(found):
         try:
-            check_space(found, entry.bare if ready else estimator)
+            found = as_space(found, entry.bare if ready else estimator)
         except SettingsError as error:
             raise SettingsError(f"the space of {name!r}: {error}") from error
-        found = dict(found)
     return Family(name, clone(estimator), found, entry.prefix if ready else "", defaults, scope)
 
 

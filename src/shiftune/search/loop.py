@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import optuna
@@ -30,14 +32,16 @@ from shiftune.search.records import (
     finished_trials,
     was_stopped,
 )
-from shiftune.search.trial import Candidate, Outcome, reason
+from shiftune.search.trial import CATCH, Candidate, Outcome, reason
 from shiftune.workers import OutOfTime, WorkerDied, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from shiftune.search.answer_store import AnswerStore
     from shiftune.search.progress import Progress
+
+Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
 
 logger = logging.getLogger("shiftune")
 
@@ -80,6 +84,10 @@ class Loop:
     timeout : float, optional
         Seconds after which `run` begins no trial; they limit the families' first trials, by the
         times of the recorded ones.
+    callbacks : functions of the study and a finished trial
+        Called after every trial, in the order of the trials.
+    catch : exception class or tuple of them
+        Errors of a trial that make it fail; others are raised, once the trial has failed.
     """
 
     def __init__(
@@ -90,6 +98,9 @@ class Loop:
         weights: Callable[[], Mapping[str, float]],
         answers: AnswerStore,
         timeout: float | None = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+        catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH,
     ) -> None:
         self.study = study
         self.families = families
@@ -97,8 +108,10 @@ class Loop:
         self.answers = answers
         self.weights = weights
         self.timeout = timeout
+        self.callbacks = callbacks
+        self.catch = catch
         self.sampler = study.sampler
-        self.exhausted = False
+        self.stopped = False
         self.under_way: deque[Proposed] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
         # are workers, so that one slow trial does not leave the others without work.
@@ -121,7 +134,7 @@ class Loop:
             while finished + len(self.under_way) < n_trials and (
                 len(self.under_way) < self.look_ahead
             ):
-                if self.exhausted:
+                if self.stopped:
                     break
                 begun = finished + len(self.under_way) > 0
                 if end is not None and time.monotonic() >= end and begun:
@@ -134,9 +147,11 @@ class Loop:
             if not self.under_way:
                 return
             outcome = self._outcome(self.under_way[0])
-            self._tell(self.under_way.popleft().trial, outcome)
+            trial = self.under_way.popleft().trial
+            self._tell(trial, outcome)
             finished += 1
             progress.update(outcome.risk)
+            self._call_back(trial)
 
     def abandon(self) -> None:
         """End the trials under way, of a study that nobody can continue.
@@ -224,9 +239,21 @@ class Loop:
         except OutOfTime:
             limit = self.workers.time_limit or 0.0
             return Outcome(None, "OutOfTime: it ran longer than trial_timeout", limit)
-        except Exception as error:  # for example, an outcome that could not be read
-            return Outcome(None, reason(error), 0.0)
+        except Exception as error:
+            # Of the model, or about an outcome that could not be read.
+            failed = Outcome(None, reason(error), 0.0)
+            if not isinstance(error, self.catch):
+                self._tell(self.under_way.popleft().trial, failed)
+                raise
+            return failed
         return result
+
+    def _call_back(self, trial: Trial) -> None:
+        if not self.callbacks:
+            return
+        (recorded,) = [t for t in self.study.get_trials() if t.number == trial.number]
+        for callback in self.callbacks:
+            self._unless_stopped(partial(callback, self.study, recorded))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         if outcome.risk is None:
@@ -247,11 +274,14 @@ class Loop:
         self.answers.keep(candidates(finished_trials(self.study)))
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
+        # A sampler that has tried everything (a grid) stops the study. The trial is stored by then.
+        self._unless_stopped(lambda: self.study.tell(trial, value, **options))
+
+    def _unless_stopped(self, call: Callable[[], object]) -> None:
+        """Call a function that may stop the study, which Optuna allows inside its own loop only."""
         try:
-            self.study.tell(trial, value, **options)
+            call()
         except RuntimeError as error:
-            # A sampler that has tried everything (a grid) stops the study, which Optuna allows
-            # inside its own loop only. The trial is stored by then.
-            if "stop" not in str(error).lower():
+            if "`Study.stop`" not in str(error):
                 raise
-            self.exhausted = True
+            self.stopped = True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import optuna
@@ -16,28 +16,24 @@ from sklearn.base import clone
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError, SearchWarning
-from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.losses import Loss
-from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.predictor.choice import Choice
 from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.answer_store import candidates, complete_answers
+from shiftune.search.answer_store import candidates
 from shiftune.search.estimator import SearchEstimator
-from shiftune.search.families import check_given, family_of, given_models
-from shiftune.search.family_weights import FamilyWeights
+from shiftune.search.families import check_given, given_models
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.handed_over import handed_over
 from shiftune.search.identity import identity
-from shiftune.search.loop import Loop
-from shiftune.search.progress import Progress
-from shiftune.search.records import best_trial, evaluated_risks, finished_trials, risk_of, table
+from shiftune.search.loop import Callback
+from shiftune.search.records import best_trial, evaluated_risks, finished_trials, table
 from shiftune.search.result import SearchResult
-from shiftune.search.samplers import sampler_named
+from shiftune.search.running import run_trials, trial_answers
 from shiftune.search.settings import (
     OPTIONS,
     Checked,
@@ -47,9 +43,8 @@ from shiftune.search.settings import (
     nothing_to_choose,
 )
 from shiftune.search.storage import only_search_of, open_answers, open_study
-from shiftune.search.trial import TrialContext, run_trial
+from shiftune.search.trial import CATCH, TrialContext
 from shiftune.search.updating import updated_by_own
-from shiftune.workers import Workers, number_of_workers
 
 
 @dataclass(eq=False, repr=False)
@@ -71,12 +66,15 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         (estimator, space) or what `shiftune.models.ready_model` returns. "auto" stands for
         boosted trees, a kernel machine and a linear model. Several families share the trials of
         one study, in which parameters have names such as "linear.alpha".
-    space : mapping from parameter names to Optuna distributions, or function
-        See `shiftune.models.spaces` for ready ones. A function takes an Optuna trial and returns
-        the parameters (define-by-run). A model by name has a space of its own; with another one
-        no trial has the defaults, which may lie outside.
+    space : mapping from parameter names to distributions, or function
+        Distributions are Optuna's, or a list of choices, (low, high), (low, high, "log"), or
+        scipy's `uniform`, `loguniform`, `randint`; `shiftune.spaces` has ready ones. A function
+        takes an Optuna trial and returns the parameters (define-by-run). A model
+        by name has a space of its own; with another one no trial has the defaults, which may lie
+        outside.
     loss : str, Loss or function
-        Default: "log_loss" for classification, "squared" for regression.
+        Default: "log_loss" for classification, "squared" for regression. "mae" and other names
+        of scikit-learn are known.
     risk : str, RiskEstimator or function
         "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
         ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
@@ -120,6 +118,13 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Default: "ensemble" for "adjusted", "best" otherwise.
     metrics : names, functions or Metrics, optional
         In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
+    callbacks : list of functions, optional
+        Called with the study and the finished trial after every trial, as Optuna does;
+        ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are
+        risks.)
+    catch : exception class or tuple of them
+        Errors of a model that make a trial fail; others end the search. Default: all. With
+        ``catch=()`` the first error is raised.
     progress : bool, optional
         Show a progress bar; default: on terminals.
     random_state : int
@@ -203,6 +208,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     plan: FitPlan | None = None
     final: str | None = None
     metrics: Any = None
+    callbacks: Sequence[Callback] | None = None
+    catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
     progress: bool | None = None
     random_state: int = 0
 
@@ -242,7 +249,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             with only_search_of(self.storage):
                 self._open(problem, checked)
                 try:
-                    self._run_trials()
+                    run_trials(self, self._context())
                 except KeyboardInterrupt:
                     self._read_trials()
                     raise
@@ -321,45 +328,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         self.context_ = context
         return context
 
-    def _run_trials(self) -> None:
-        earlier = finished_trials(self.study_)
-        self.study_.sampler = sampler_named(self.sampler, self.random_state, len(earlier))
-        prepared = PreparedRows(number_of_workers(self.n_jobs))
-        context = replace(self._context(), prepared=prepared)
-        if len(self.families_) > 1:  # the shares of the families in the budget depend on them
-            self._answers(candidates(earlier))
-        with (
-            self._workers(context) as workers,
-            Progress(self.n_trials, [risk_of(t) for t in earlier], self.progress) as progress,
-        ):
-            weights = FamilyWeights(self.study_, context, self.answers_)
-            loop = Loop(self.study_, self.families_, workers, weights, self.answers_, self.timeout)
-            try:
-                loop.run(self.n_trials, progress)
-            except KeyboardInterrupt:
-                if self.storage is None:
-                    loop.abandon()
-                raise
-
-    def _workers(self, context: TrialContext) -> Workers:
-        return Workers(
-            run_trial,
-            context,
-            n_jobs=self.n_jobs,
-            executor=self.executor,
-            time_limit=self.trial_timeout,
-        )
-
     # ---------------------------------------------------------------- results
-
-    def _answers(self, numbers: Iterable[int]) -> dict[int, Answers]:
-        """Return the answers of trials by their numbers; missing ones are computed again."""
-        trials = {trial.number: trial for trial in finished_trials(self.study_)}
-        items = {
-            number: family_of(self.families_, trials[number]).candidate(trials[number])
-            for number in numbers
-        }
-        return complete_answers(self.answers_, items, lambda: self._workers(self.context_))
 
     def _read_trials(self) -> dict[int, RiskEstimate]:
         """Make the table of the trials; return the estimated risks by trial."""
@@ -396,5 +365,5 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         best = best_trial(trials, risks)
         if best is None:
             raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
-        answers = self._answers(candidates(trials))
+        answers = trial_answers(self, candidates(trials))
         return handed_over(self.context_, best, risks, answers, final_for(self))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,9 +13,10 @@ from optuna.distributions import CategoricalDistribution
 from sklearn.base import is_regressor
 
 from shiftune import names
-from shiftune.errors import DataError, ProblemError, SettingsError
+from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
+from shiftune.loss_names import ROOTS
 from shiftune.metrics import metrics_for
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
@@ -106,6 +108,7 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     settings = EvaluationSettings.of(search)
     check_numbers(search)
     _check_times(search)
+    _check_like_optuna(search)
     _check_choices(search, settings)
     sampler_named(search.sampler, search.random_state)
     for family in families.values():
@@ -135,6 +138,13 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
                 "they are quantities make the problem with task='regression'"
             )
     loss = loss_named(default if given is None else given)
+    if isinstance(given, str) and given in ROOTS:
+        warnings.warn(
+            f"{given!r} is no mean over rows; the search tunes the squared error, which is lowest "
+            "where its root is, and risk_ has its scale (metrics_ has the root)",
+            SearchWarning,
+            stacklevel=2,
+        )
     for model in models:
         if not hasattr(model, loss.needs):
             raise SettingsError(
@@ -183,6 +193,20 @@ def _check_times(search: ShiftSearch) -> None:
         value = getattr(search, name)
         if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
             raise SettingsError(f"{name} must be > 0 seconds or None, got {value!r}")
+
+
+def _check_like_optuna(search: ShiftSearch) -> None:
+    given = search.callbacks
+    if given is not None and not (isinstance(given, Sequence) and all(map(callable, given))):
+        raise SettingsError(
+            f"callbacks must be a list of functions of (study, trial) or None, got {given!r}"
+        )
+    kinds = search.catch if isinstance(search.catch, tuple) else (search.catch,)
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        raise SettingsError(
+            f"catch must be an exception class, such as ValueError, or a tuple of them, got "
+            f"{search.catch!r}"
+        )
 
 
 def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:

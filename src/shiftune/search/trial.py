@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from shiftune.risk.result import RiskEstimate
 
 
+# Errors of models that make their trial fail; a model that exits ends its trial, not the search.
+CATCH = (Exception, SystemExit)
+
+
 class Candidate(NamedTuple):
     """What a trial evaluates: parameters in the estimator's names, and the name of its family."""
 
@@ -37,7 +41,8 @@ class TrialContext:
     """Data and settings that all trials share; sent to every worker once.
 
     `estimators` has the model of every family by name. Families with the same value in
-    `preparations` have the same transformers, and share the rows in `prepared`.
+    `preparations` have the same transformers, and share the rows in `prepared`. Errors in `catch`
+    make a trial fail.
     """
 
     estimators: Mapping[str, Any]
@@ -47,6 +52,7 @@ class TrialContext:
     plan: FitPlan
     prepared: PreparedRows = field(default_factory=PreparedRows)
     preparations: Mapping[str, str] = field(default_factory=dict)
+    catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
 
     def estimate(self, losses: Sequence[NDArray[np.float64]]) -> RiskEstimate:
         """Estimate the target risk from the losses of every source."""
@@ -83,7 +89,7 @@ class Outcome:
 def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
     """Build the model, fit it, take its losses and estimate the target risk.
 
-    Whatever the model raises is the trial's failure, not the search's.
+    What the model raises is the trial's failure, not the search's, if it is to be caught.
     """
     start = time.perf_counter()
     try:
@@ -99,7 +105,7 @@ def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
         value = context.compared_by(risk, losses.by_source)
         seconds = time.perf_counter() - start
         return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
-    except (Exception, SystemExit) as error:  # a model that exits ends its trial, not the search
+    except context.catch as error:
         return Outcome(None, reason(error), time.perf_counter() - start)
 
 
