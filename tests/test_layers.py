@@ -17,6 +17,7 @@ ORDER = [
     "errors",
     "interrupts",
     "entry",
+    "temporary_folder",
     "level",
     "names",
     "extras",

@@ -1,5 +1,7 @@
 """Beginning and end of a command line: Ctrl-C ends it with 130 within seconds, whatever it does.
 
+SIGTERM ends it at once with 143, after temporary folders are removed.
+
 This module imports next to nothing, so that it also handles interrupts during all other imports.
 """
 
@@ -18,7 +20,7 @@ from shiftune import interrupts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STOPPED = 130
+STOPPED, TERMINATED = 130, 143
 # Seconds from Ctrl-C to the end of a process that reaches no safe point, because it is in a long
 # computation of compiled code. Nothing is lost: records and files are written as a whole.
 GRACE = 3.0
@@ -77,25 +79,32 @@ def _watch() -> None:
     announced, announce = os.pipe()
     os.set_blocking(announce, False)
     signal.set_wakeup_fd(announce, warn_on_full_buffer=False)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: None)  # announced, like any signal with a handler
 
     def wait() -> None:
         later = None
         while byte := os.read(announced, 1):
+            if byte[0] == signal.SIGTERM:
+                _end(TERMINATED)
             if byte[0] != signal.SIGINT:
                 continue
             if later is not None or not _loaded:
-                _end()
-            later = threading.Timer(GRACE, _end)
+                _end(STOPPED)
+            later = threading.Timer(GRACE, _end, (STOPPED,))
             later.daemon = True
             later.start()
 
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _end() -> None:
+def _end(code: int) -> None:
     # Not through sys.stderr, which the main thread may hold.
     with suppress(OSError):
         os.write(2, f"{_message}\n".encode())
     for folder in tuple(temporary_folders):
+        with suppress(OSError):  # under another name, workers cannot write to it any more
+            os.rename(folder, f"{folder}-ending")
+            folder = f"{folder}-ending"
         shutil.rmtree(folder, ignore_errors=True)
-    os._exit(STOPPED)
+    os._exit(code)

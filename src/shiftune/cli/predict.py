@@ -6,7 +6,6 @@ import gzip
 import os
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftune import entry, interrupts
+from shiftune import interrupts
 from shiftune.cli.app import command
 from shiftune.cli.run_arguments import Run
 from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.wording import listed
 
 if TYPE_CHECKING:
@@ -189,8 +189,7 @@ def _as_file(table: Path) -> Iterator[Path]:
     if table != PIPE:
         yield table
         return
-    folder = tempfile.mkdtemp()
-    entry.temporary_folders.add(folder)
+    folder = make_temporary_folder()
     try:
         source = sys.stdin.buffer
         start = source.read(4)
@@ -201,5 +200,4 @@ def _as_file(table: Path) -> Iterator[Path]:
             shutil.copyfileobj(source, file)
         yield path
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        entry.temporary_folders.discard(folder)
+        remove_temporary_folder(folder)

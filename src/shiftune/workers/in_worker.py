@@ -53,7 +53,9 @@ def write_context(folder: str, context: Any) -> None:
         return False
 
     rest = cloudpickle.dumps(context, protocol=5, buffer_callback=keep_inside)
-    joblib.dump((rest, arrays), Path(folder, CONTEXT_FILE))
+    path = Path(folder, CONTEXT_FILE)
+    path.touch(mode=0o600)
+    joblib.dump((rest, arrays), path)
 
 
 def read_context(folder: str) -> Any:

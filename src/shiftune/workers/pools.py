@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import time
 import weakref
 from abc import ABC, abstractmethod
@@ -21,7 +19,9 @@ from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
 
-from shiftune import entry, interrupts
+from shiftune import interrupts
+from shiftune.errors import StorageError
+from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.workers import in_worker
 
 ExecutorFactory = Callable[[], Executor]
@@ -94,12 +94,18 @@ class FilePool(Pool):
         self._factory = executor
         self._executor = first
         self._time_limit = time_limit
-        self._folder = tempfile.mkdtemp(prefix="shiftune-")
-        entry.temporary_folders.add(self._folder)
+        self._folder = make_temporary_folder()
         # Also removes the folder when the program ends without close().
-        self._remove = weakref.finalize(self, _remove_folder, self._folder)
+        self._remove = weakref.finalize(self, remove_temporary_folder, self._folder)
         try:
             in_worker.write_context(self._folder, context)
+        except OSError as error:
+            self._remove()
+            raise StorageError(
+                f"the data for the workers cannot be written to {self._folder} "
+                f"({error.strerror or error}); make room, or name another place in the "
+                "environment variable TMPDIR"
+            ) from error
         except BaseException:
             self._remove()
             raise
@@ -199,11 +205,6 @@ class LokyPool(FilePool):
         for process in list(self._processes.values()) if kill else []:
             kill_process_tree(process)  # also the processes that tasks have started
         self._executor.shutdown(wait=True)
-
-
-def _remove_folder(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    entry.temporary_folders.discard(folder)
 
 
 def _share_of_cores(n_workers: int) -> dict[str, str]:

@@ -1,0 +1,90 @@
+"""Data in temporary folders does not outlive its process for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from shiftune.temporary_folder import PREFIX, make_temporary_folder, remove_temporary_folder
+from shiftune.workers import Workers, in_worker
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX")
+
+WAITING = """
+import time
+from pathlib import Path
+from shiftune import entry
+
+def load():
+    from shiftune.temporary_folder import make_temporary_folder
+
+    def wait():
+        folder = make_temporary_folder()
+        Path(folder, "data").write_text("private")
+        print(folder, flush=True)
+        time.sleep(3600)
+
+    return wait
+
+entry.run(load)
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def ended_by(number):
+    """Send a signal to a command that has data in a temporary folder; return both."""
+    with subprocess.Popen([sys.executable, "-c", WAITING], stdout=subprocess.PIPE) as process:
+        folder = Path(process.stdout.readline().decode().strip())
+        assert (folder / "data").read_text() == "private"
+        assert folder.stat().st_mode & 0o077 == 0
+        remove_temporary_folder(make_temporary_folder())
+        assert folder.exists()  # in use
+        process.send_signal(number)
+    return process, folder
+
+
+def test_a_command_that_is_told_to_end():
+    process, folder = ended_by(signal.SIGTERM)
+    assert process.returncode == 143
+    assert not list(folder.parent.glob(f"{folder.name}*"))
+
+
+def test_leftovers_of_a_killed_process_are_removed(place):
+    process, folder = ended_by(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert folder.exists()
+    (place / f"{PREFIX}somebody").mkdir()  # not known to be ours
+    (place / f"{PREFIX}link").symlink_to(folder)
+    own = make_temporary_folder()
+    assert not folder.exists()
+    assert (place / f"{PREFIX}somebody").exists()
+    remove_temporary_folder(own)
+    assert not Path(own).exists()
+
+
+def test_the_data_of_workers_can_be_read_by_their_owner_only():
+    folder = make_temporary_folder()
+    in_worker.write_context(folder, {"age": 3})
+    assert Path(folder, in_worker.CONTEXT_FILE).stat().st_mode & 0o077 == 0
+    remove_temporary_folder(folder)
+
+
+def test_no_room_for_the_data_of_workers(monkeypatch):
+    def full(folder, context):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(in_worker, "write_context", full)
+    with pytest.raises(ValueError, match=r"cannot be written to .*No space left.*TMPDIR"):
+        Workers(max, 3, n_jobs=2)
