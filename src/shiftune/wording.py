@@ -188,3 +188,13 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     last = {name: name.rpartition("__")[2] for name in names}
     seen = Counter(last.values())
     return {name: short if seen[short] == 1 else name for name, short in last.items()}
+
+
+def first_sentence(text: str) -> str:
+    """Return the text up to its first full stop.
+
+    >>> first_sentence("It is 0.5 of 1. The rest")
+    'It is 0.5 of 1.'
+    """
+    head, stop, _ = text.partition(". ")
+    return head + stop.rstrip()

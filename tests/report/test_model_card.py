@@ -72,7 +72,7 @@ class TestModelCard:
             "Model",
             "How to reproduce",
         ]
-        assert "**Verdict: with care.** Few \\| sites." in card
+        assert "**Verdict: with care**: Few \\| sites." in card
         assert "- **caution, few.** Few \\| sites. So it is. Add \\<b\\>." in card
         assert "Checks that found nothing: overlap." in card
         assert "- command: tune \\<x\\>" in card

@@ -25,7 +25,7 @@ def test_fitted(hostile_search):
     assert tags(html) == {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     value, low, high = figures(hostile_search.risk_.value, *hostile_search.risk_.interval())
-    assert html.index(f"Verdict: {hostile_search.verdict_.trust}.") < html.index(f">{value}<")
+    assert html.index(f"Verdict: {hostile_search.verdict_.trust}<") < html.index(f">{value}<")
     assert f">{low} to {high}<" in html
     assert "left out" not in html
     assert len(html) < 20_000

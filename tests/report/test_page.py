@@ -120,8 +120,11 @@ class TestContent:
         result = hostile_search.result_
         text = Outline(page(result, result.checks)).text
         verdict = judgement(result.checks)
-        order = [f"Verdict: {verdict.trust}.", "best constant", "What to do next", "All figures"]
-        places = [text.index(words) for words in [*order, "The sites", "Checks", "The search"]]
+        order = [f"Verdict: {verdict.trust}", "best constant", "What to do next", "Compared with"]
+        places = [
+            text.index(words)
+            for words in [*order, "All figures", "The sites", "Checks", "The search"]
+        ]
         assert places == sorted(places)
         assert "plain cross-validation promises" in text
 

@@ -12,7 +12,7 @@ from shiftune.checks import Trust
 from shiftune.cli.screen import COLOURS, grid_of, labelled_facts, show_note
 from shiftune.level import Level
 from shiftune.report.update_words import update_facts
-from shiftune.wording import count, listed, number
+from shiftune.wording import count, first_sentence, listed, number
 
 LEVELS = {Trust.TRUST: Level.OK, Trust.WITH_CARE: Level.CAUTION, Trust.DO_NOT_USE: Level.PROBLEM}
 FILES = ("report.html", "model-card.md", "best.json", "predictions.csv", "trials.csv")
@@ -25,7 +25,8 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show the answer in brief: verdict, figures, what predicts, what to do next, the files."""
     brief = best["brief"]
     console.print()
-    console.print(labelled_facts((brief["title"], ""), ("Verdict", _verdict(brief))))
+    console.print(Text(brief["title"], style="bold"))
+    console.print(labelled_facts(("Verdict", _verdict(brief))))
     console.print()
     grid = grid_of((f"expected at {best['target']}", "left"), ("", "right"))
     grid.add_column("95 % interval", no_wrap=True)
@@ -68,11 +69,15 @@ def _predicts(best: dict[str, Any]) -> str:
     return f"weighted mean of {len(members)} trials of {models}; {trial}"
 
 
+def _in_short(about: str, step: str) -> str:
+    return step if about == "labels" else f"{first_sentence(step)} ({about})"
+
+
 def _next(best: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
     """Return what to do next; the last step is about labels, where there are figures."""
     steps = best["brief"]["next_steps"]
     shown = [*steps[:-1][:MOST_STEPS], *steps[-1:]]
-    found = [("Next", step if about == "labels" else f"{step} ({about})") for about, step in shown]
+    found = [("Next", _in_short(about, step)) for about, step in shown]
     if best["label_worth"]:
         how = (
             "With labels in the table: --use-target-labels"

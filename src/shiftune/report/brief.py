@@ -20,6 +20,7 @@ from shiftune.wording import (
     from_to,
     loss_in_words,
     metric_in_words,
+    number,
     with_interval,
     written_like,
 )
@@ -140,7 +141,7 @@ def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:
 def _question(result: SearchResult) -> str:
     problem, few = result.problem, result.problem.labelled_target
     what = problem.label or "the label"
-    classes = [str(each) for each in problem.classes]
+    classes = [number(each) for each in problem.classes]
     kind = "a quantity" if problem.task == "regression" else f"{len(classes)} classes"
     if 0 < len(classes) <= MOST_CLASSES:
         kind = " or ".join(classes)

@@ -49,7 +49,7 @@ def model_card(
     parts = [
         f"# {_plain(first.title)}",
         _plain(first.question),
-        f"**Verdict: {first.trust}.** {_plain(first.reason or 'No check found anything.')}",
+        f"**Verdict: {first.trust}**: {_plain(first.reason or 'no check found anything')}",
         *_use(result),
         *_data(result),
         *_figures(result, first),

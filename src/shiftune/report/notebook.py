@@ -37,8 +37,8 @@ def summary(result: SearchResult) -> str:
     first = brief(result, result.checks)
     parts = [
         f"<p><b>{_text(first.title)}</b>. {_text(first.question)}</p>",
-        f"<p><b>Verdict: {_text(first.trust)}.</b> "
-        f"{_text(first.reason or 'No check found anything.', 400)}</p>",
+        f"<p><b>Verdict: {_text(first.trust)}</b>: "
+        f"{_text(first.reason or 'no check found anything', 400)}</p>",
         _table(
             (f"expected at {target}", "", "95 % interval", "beside"),
             [(each.name, each.value, each.interval, each.beside) for each in first.figures],
