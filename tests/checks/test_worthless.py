@@ -235,7 +235,7 @@ def asymmetric(y, p):
         {"sources": 2},
         {"constant": True},
     ],
-    ids=str,
+    ids=lambda settings: " ".join(settings),
 )
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_every_kind_of_search(settings):
