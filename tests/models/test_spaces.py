@@ -218,6 +218,21 @@ class TestCheck:
         with pytest.raises(ProblemError, match="If LGBMRegressor takes"):
             as_space({"m__path_smooth": self.ANY}, Pipeline([("m", lgb.LGBMRegressor())]))
 
+    def test_parameters_that_are_listed_only_with_a_value(self):
+        """As those of CatBoost."""
+
+        class Terse(linear_model.Ridge):
+            def __init__(self, alpha=None, tol=None):
+                self.alpha, self.tol = alpha, tol
+
+            def get_params(self, deep=True):
+                return {name: value for name, value in vars(self).items() if value is not None}
+
+        check_names(Terse(), ["alpha"])
+        check_names(make_pipeline(Terse()), ["terse__tol"])
+        with pytest.raises(SettingsError, match="did you mean 'alpha'"):
+            check_names(Terse(), ["alfa"])
+
     @pytest.mark.parametrize(
         ("given", "expected"),
         [

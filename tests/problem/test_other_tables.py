@@ -43,3 +43,16 @@ def test_rows_and_columns(as_other):
         other.select(features), other["y"], other["site"], as_other(target[features])
     )
     assert found.fingerprint() == expected.fingerprint()
+
+
+def test_sites(as_other):
+    def given(convert):
+        frame = FRAME[["age", "sex"]]
+        parts = {name: (FRAME["site"] == name).to_numpy() for name in "ABC"}
+        sources = {
+            name: (convert(frame[parts[name]]), convert(FRAME[["y"]][parts[name]])["y"])
+            for name in "BC"
+        }
+        return ShiftProblem.from_sites(sources, convert(frame[parts["A"]]))
+
+    assert given(as_other).fingerprint() == given(lambda frame: frame).fingerprint()

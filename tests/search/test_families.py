@@ -358,7 +358,7 @@ class TestTrials:
         def as_recorded(context, candidate):
             return replace(run_trial(context, candidate), seconds=costs[candidate.family])
 
-        monkeypatch.setattr("shiftune.search.search.run_trial", as_recorded)
+        monkeypatch.setattr("shiftune.search.running.run_trial", as_recorded)
         monkeypatch.setattr(FamilyWeights, "__call__", lambda self: {"ridge": 1.0, "near": 0.0})
         journal = tmp_path / "journal"
         options = {"timeout": 1e6, "n_trials": 9, "sampler": "random"}

@@ -101,3 +101,20 @@ class TestColumns:
         odd = X[["dose", "age"]].assign(ward="icu")
         np.testing.assert_array_equal(updated.predict_proba(odd), updated.predict_proba(X))
         np.testing.assert_array_equal(updated.predict(odd), updated.predict(X))
+
+
+class Numbers(LogisticRegression):
+    """Accepts the classes 0, 1, ... only, as XGBoost does."""
+
+    __module__ = "xgboost.sklearn"
+
+    def fit(self, X, y, sample_weight=None):
+        if sorted(set(y)) != list(range(len(set(y)))):
+            raise ValueError("expected [0 1]")
+        return super().fit(X, y)
+
+
+def test_classes_of_xgboost(search):
+    found = ShiftSearch(Numbers(), {"C": [1.0]}, n_trials=1).fit(search.problem_)
+    assert found.best_params_ == {"C": 1.0}
+    assert set(found.predict(rows(20, 3)[0])) == {"no", "yes"}

@@ -31,7 +31,6 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils import estimator_checks
 
 from shiftune import ShiftProblem
 from shiftune.datasets import toy_problem
@@ -818,27 +817,6 @@ class TestWorkers:
         assert not death.exists()
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()
-
-
-class TestScikitLearnChecks:
-    """Those of scikit-learn's checks that do not call fit(X, y), which has no target."""
-
-    @pytest.mark.parametrize(
-        "check",
-        [
-            "check_no_attributes_set_in_init",
-            "check_get_params_invariance",
-            "check_set_params",
-            "check_estimator_repr",
-            "check_estimator_cloneable",
-            "check_estimator_tags_renamed",
-            "check_valid_tag_types",
-        ],
-    )
-    def test_check(self, check):
-        if not hasattr(estimator_checks, check):
-            pytest.skip("this scikit-learn has no such check")
-        getattr(estimator_checks, check)("ShiftSearch", make(Ridge(), ALPHA))
 
 
 def test_timeout_ends_the_search(toy, monkeypatch):

@@ -6,8 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.preprocessing import LabelEncoder
+
+
+def needs_numbers(model: Any, classes: NDArray[Any]) -> bool:
+    """Whether a model is a classifier of XGBoost, and the classes are not 0, 1, 2, ..."""
+    if not type(model).__module__.startswith("xgboost.") or not is_classifier(model):
+        return False
+    return list(classes) != list(range(len(classes)))
 
 
 class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

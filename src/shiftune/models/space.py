@@ -108,10 +108,24 @@ def check_names(estimator: Any, names: Iterable[str]) -> None:
         raise SettingsError(
             f"the estimator must be an instance with get_params(), such as SVC(), got {estimator!r}"
         )
-    known = estimator.get_params(deep=True)
+    known = _parameters(estimator)
     unknown = [_unknown(name, known, estimator) for name in names if name not in known]
     if unknown:
         raise SettingsError("\n".join(unknown))
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator and its parts, those without a value included.
+
+    CatBoost lists only parameters that have a value.
+    """
+    known: dict[str, Any] = estimator.get_params(deep=True)
+    for prefix, part in [("", estimator), *((f"{n}__", each) for n, each in known.items())]:
+        if hasattr(part, "get_params") and not isinstance(part, type):
+            named = inspect.signature(type(part)).parameters.values()
+            own = [prefix + p.name for p in named if p.kind is not p.VAR_KEYWORD]
+            known = dict.fromkeys(own) | known
+    return known
 
 
 def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:

@@ -61,10 +61,12 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
 def as_pandas(table: Any) -> Any:
     """Return a table or a column of polars, pyarrow and the like as one of pandas.
 
-    Whatever has no `to_pandas` stays as it is.
+    What can only become an array becomes one; all else stays as it is.
     """
-    convert = getattr(table, "to_pandas", None)
-    return table if convert is None else convert()
+    if hasattr(table, "to_pandas"):
+        return table.to_pandas()
+    only_array = hasattr(table, "__array__") and not hasattr(table, "shape")
+    return np.asarray(table) if only_array else table
 
 
 def rows_like(X: Any, known: Features) -> Any:
@@ -109,7 +111,6 @@ def as_features(X: Any, site: str) -> Features:
     dtype('int64')
     """
     refuse_sparse(X, f"site {site!r}")
-    X = as_pandas(X)
     if isinstance(X, pd.DataFrame):
         frame = X
     else:

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.names import Task
-from shiftune.problem.columns import align, as_features, constant_columns, id_like_columns
+from shiftune.problem.columns import (
+    align,
+    as_features,
+    as_pandas,
+    constant_columns,
+    id_like_columns,
+)
 from shiftune.problem.groups import about_groups, group_codes
 from shiftune.problem.labels import as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site, rows_of
@@ -39,6 +45,11 @@ class GivenSite(NamedTuple):
     y: Any = None
     rows: NDArray[np.intp] | None = None
     group: Any = None
+
+    def in_pandas(self) -> GivenSite:
+        """Return the same rows, without tables of other libraries."""
+        X, y, group = map(as_pandas, (self.X, self.y, self.group))
+        return self._replace(X=X, y=y, group=group)
 
 
 class Parts(TypedDict):
@@ -73,7 +84,8 @@ def read_sites(
     if task not in (None, "classification", "regression"):
         raise SettingsError(f"task must be 'classification' or 'regression', got {task!r}")
     check_names([site.name for site in sources], target.name)
-    few = None if labelled_target is None else GivenSite(FEW, *labelled_target)
+    sources, target = [site.in_pandas() for site in sources], target.in_pandas()
+    few = None if labelled_target is None else GivenSite(FEW, *labelled_target).in_pandas()
     truth, loud = None, []
     if target.y is not None and target_labels == "hide":
         loud.append(_about_hidden(target))

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
+from shiftune.models.numbered_classes import NumberedClasses, needs_numbers
 from shiftune.models.preparation import preparation
 from shiftune.models.space import Space, as_space
 from shiftune.names import AUTO
@@ -182,6 +183,8 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
     check_given(given, space)
     if is_model(given):
         found = space if callable(space) else as_space(space, given)
+        if needs_numbers(given, problem.classes):
+            return {"": Family("", NumberedClasses(clone(given)), found, "classifier__")}
         return {"": Family("", clone(given), found)}
     entries = given
     if not isinstance(given, Mapping):

@@ -41,6 +41,7 @@ from shiftune.search.settings import (
     coerce_problem,
     final_for,
     nothing_to_choose,
+    refuse_others,
 )
 from shiftune.search.storage import only_search_of, open_answers, open_study
 from shiftune.search.trial import CATCH, TrialContext
@@ -222,6 +223,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         *,
         groups: ArrayLike | None = None,
         X_target: Any = None,
+        **others: Any,
     ) -> Self:
         """Search, then fit what is handed over on all rows of all sources.
 
@@ -233,6 +235,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             their labels and sites, and
         X_target : array or DataFrame of shape (n_T, d)
             the rows of the target.
+        others
+            None: `sample_weight` and other arguments for the model's `fit` are refused.
 
         Raises
         ------
@@ -241,6 +245,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             `trials_`, `study_` and `problem_` have what was finished, `refit` turns it into a
             model, and with a `storage` the same call continues where it stopped.
         """
+        refuse_others(others)
         with interrupts.deferred():
             self._forget()
             check_given(self.estimator, self.space)

@@ -65,6 +65,21 @@ def coerce_problem(
     return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
 
 
+def refuse_others(given: Mapping[str, Any]) -> None:
+    """Refuse arguments for the model's `fit`, in words."""
+    for name in given:
+        if name == "sample_weight":
+            raise SettingsError(
+                "sample_weight is not supported: every row counts once, in training and in the "
+                "risk. training_weights='importance' trains with density ratios, and "
+                "class_weight of the model weights classes"
+            )
+        raise SettingsError(
+            f"fit takes X, y, groups and X_target, not {name!r}; give options of the model to its "
+            "constructor"
+        )
+
+
 def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
     """Return why a search without any evaluated trial has no result."""
     failures = trials["failure"]
