@@ -17,6 +17,7 @@ def demo(
     trials: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of trials with each risk estimator.")
     ] = 12,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the hospitals.")] = 0,
     jobs: Jobs = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")] = Path(
         "shiftune-demo"
@@ -34,12 +35,13 @@ def demo(
     from shiftune.demo import TARGET, answers, demo_problem
 
     console = screen()
-    problem = demo_problem()
+    problem = demo_problem(seed=seed)
     names = ", ".join(problem.names)
     console.print(
         f"Eight generated hospitals; the task is to predict readmissions. {TARGET} has "
         f"{len(problem.target)} patients without labels; {names} have "
-        f"{len(problem.sources[0])} each, with labels."
+        f"{len(problem.sources[0])} each, with labels. Similar patients have other outcomes "
+        "elsewhere, which plain cross-validation (naive) does not see."
     )
     console.print("\n1. Overlap of the sources with the target")
     show_overlap(console, problem.diagnose(), TARGET)
@@ -47,7 +49,7 @@ def demo(
         f"\n2. Boosted trees tuned for {TARGET}, {count(trials, 'trial')} per risk estimator\n"
     )
     found = []
-    for answer in answers(problem, trials=trials, jobs=jobs):
+    for answer in answers(problem, trials=trials, seed=seed, jobs=jobs):
         found.append(answer)
         console.print(f"{answer.method}: best trial {answer.search.best_index_}")
     console.print("\n3. Estimated and true error of each choice")

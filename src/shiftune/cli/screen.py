@@ -180,6 +180,8 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
 
 def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
     """Show the estimates of several risk estimators beside the truth."""
+    from shiftune.demo import OVER_SEEDS
+
     grid = grid_of(
         ("estimator", "left"),
         ("estimate", "right"),
@@ -202,10 +204,9 @@ def show_answers(console: Console, answers: Sequence[Answer], target: str) -> No
     console.print(
         Text(
             f"\nLog loss; less is better. Truth: the chosen model on 20,000 other patients of "
-            f"{target}. naive: mean over the sources; unbiased and variance_reduced: the paper's "
-            "estimators; adjusted: the default, which averages its best trials; oracle: tuned with "
-            f"the hidden labels of {target}. One random draw of hospitals: other draws give other "
-            "figures.",
+            f"{target}. naive: plain validation, the mean over the sources; unbiased and "
+            "variance_reduced: the paper's estimators; adjusted: the default, which averages its "
+            f"best trials; oracle: tuned with the hidden labels of {target}. {OVER_SEEDS}",
             style="dim",
         )
     )

@@ -12,19 +12,26 @@ WARDS = ("medicine", "surgery", "intensive care")
 
 
 def hospitals(
-    n: int = 300, *, random_state: int = 0, only: str | None = None, rows_state: int = 0
+    n: int = 300,
+    *,
+    outcomes_differ: float = 0.2,
+    random_state: int = 0,
+    only: str | None = None,
+    rows_state: int = 0,
 ) -> pd.DataFrame:
     r"""Draw patients of eight hospitals, with the outcome of all of them.
 
     The hospitals differ in their patients (age, severity and laboratory values are shifted by about
     0.6 standard deviations, wards have other shares), and slightly in the outcomes of similar
-    patients: the log-odds of a readmission are shifted by a normal amount of sd 0.2. The
-    outcome depends on the columns in a way that is neither additive nor linear.
+    patients: the log-odds of a readmission are shifted by a normal amount of sd `outcomes_differ`.
+    The outcome depends on the columns in a way that is neither additive nor linear.
 
     Parameters
     ----------
     n : int
         Patients of every hospital.
+    outcomes_differ : float
+        How far the hospitals differ in the outcomes of similar patients.
     random_state : int
         Seed of the hospitals.
     only : str, optional
@@ -48,7 +55,7 @@ def hospitals(
     rng = np.random.default_rng(random_state)
     shifts = rng.normal(0, 0.6, (len(NAMES), 5))
     wards = rng.dirichlet([6, 4, 2], len(NAMES))
-    concept = rng.normal(0, 0.2, len(NAMES))
+    concept = rng.normal(0, outcomes_differ, len(NAMES))
     frames = []
     for j, name in enumerate(NAMES):
         if only in (None, name):
