@@ -30,8 +30,8 @@ OUTCOMES_DIFFER = 0.8
 # Seeds 0 to 9, 12 trials of LightGBM, measured with this module.
 OVER_SEEDS = (
     "Over ten draws of hospitals (--seed 0 to 9), the truth lay within the interval of naive in 2 "
-    "and within that of adjusted in 9; naive promised too low a loss in 7, and the model of adjusted "
-    "was the better one in 6."
+    "and within that of adjusted in 9; naive promised too low a loss in 7, and the model of "
+    "adjusted was the better one in 6."
 )
 
 
