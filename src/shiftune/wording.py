@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+
+# Control characters but tabs and ends of lines, and those that change the direction of writing.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def shortened(text: str, most: int = 24) -> str:
@@ -18,6 +22,15 @@ def shortened(text: str, most: int = 24) -> str:
         return text
     tail = (most - 1) * 2 // 5
     return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def printable(text: str) -> str:
+    r"""Show characters that control a terminal, or turn its text round, as codes.
+
+    >>> print(printable("ward \x1b[31mred\u202e"))
+    ward \x1b[31mred\u202e
+    """
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def number(value: Any, digits: int = 3) -> str:

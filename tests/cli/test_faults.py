@@ -124,20 +124,15 @@ OF_BEST = {
 
 
 @pytest.mark.parametrize("command", [COMMAND, "report run", "predict run visits.csv"])
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        (file, name)
-        for file, own in (("settings.json", OF_SETTINGS), ("best.json", OF_BEST))
-        for name in DAMAGES | own
-    ],
-)
-def test_a_damaged_file(result, name, damage, command):
+@pytest.mark.parametrize(("name", "own"), [("settings.json", OF_SETTINGS), ("best.json", OF_BEST)])
+def test_a_damaged_file(result, name, own, command):
     path = result / name
-    damaged = (DAMAGES | OF_SETTINGS | OF_BEST)[damage](path.read_text())
-    path.write_text(damaged, errors="surrogateescape")
-    assert name in call(command, code=2)
-    assert path.read_text(errors="surrogateescape") == damaged
+    whole = path.read_text()
+    for damage in (DAMAGES | own).values():
+        damaged = damage(whole)
+        path.write_text(damaged, errors="surrogateescape")
+        assert name in call(command, code=2)
+        assert path.read_text(errors="surrogateescape") == damaged
 
 
 def test_a_damaged_result_comes_back_from_its_trials(result):
@@ -169,3 +164,56 @@ def test_folders_with_data_are_private(result, tmp_path):
     call(COMMAND)
     for folder in (result, result / "study.journal.answers"):
         assert folder.stat().st_mode & 0o077 == 0
+
+
+# ---------------------------------------------------------------- text that is more than text
+
+FORMULA, NOISY = "=cmd|' /C calc'!A0", "C\x1b[31m\x07"
+
+
+@pytest.fixture
+def strange(tmp_path, monkeypatch):
+    """A table with formulas as identifiers, and escape codes in names of sites and columns."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(
+        {"ward": np.repeat(["A", "B", NOISY, "D"], 30), "age": rng.normal(50, 8, 120)}
+    )
+    table["bmi\x1b]0;title\x07"] = rng.normal(25, 3, 120)
+    table["case"] = [f"{FORMULA}{i}" for i in range(120)]
+    table["visit"] = [f"-{i}" for i in range(120)]
+    table["cost"] = 3 * table["age"] + rng.normal(size=120)
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shiftune.report, "save_report", lambda result, path, **_: path.touch())
+    return tmp_path
+
+
+def test_text_from_a_table(strange):
+    command = f"{COMMAND} --id case --id visit"
+    shown = call(command)
+    assert not {"\x1b", "\x07"} & set(shown)
+    assert r"C\x1b[31m" in shown
+    assert "text in 'case' begins like a formula of a spreadsheet" in shown
+    written = pd.read_csv("run/predictions.csv", dtype=str)
+    assert written["case"][0] == f"'{FORMULA}0"
+    assert written["visit"][1] == "-1"
+    names = pd.read_csv("run/trials.csv", nrows=0).columns
+    assert not [name for name in names if name.startswith(("=", "+", "-", "@"))]
+
+    call("predict run visits.csv --out new.csv")
+    call("predict run visits.csv --out raw.csv --no-safe-csv")
+    assert pd.read_csv("new.csv")["case"][3] == f"'{FORMULA}3"
+    assert pd.read_csv("raw.csv")["case"][3] == f"{FORMULA}3"
+
+    labels = pd.DataFrame({"row": range(10), "cost": np.arange(140.0, 160.0, 2.0)})
+    labels.to_csv("labels.csv", index=False)
+    call("update run labels.csv")  # the stored predictions are those of the stored model
+    assert pd.read_csv("run/updates/1/predictions.csv")["case"][0] == f"'{FORMULA}0"
+
+    call(f"{command} --no-safe-csv")
+    assert pd.read_csv("run/predictions.csv")["case"][0] == f"{FORMULA}0"
+
+
+def test_errors_show_codes(strange):
+    message = call(COMMAND.replace("--target A", "--target C\x1b[31m"), code=2)
+    assert "\x1b" not in message

@@ -38,6 +38,7 @@ OTHERS = {
     "final": "best",
     "metric": ["auc", "brier"],
     "fast": True,
+    "safe_csv": False,
     "seed": 3,
 }
 

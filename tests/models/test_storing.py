@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import pickle
+import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -11,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 
 from shiftune import load_model
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataWarning, ProblemError, StorageError
 from shiftune.models import MODELS, ready_model, save_model
 
 
@@ -86,3 +90,70 @@ def test_a_stored_model_names_a_column_that_is_not_there(tmp_path):
         load_model(path).predict(X[["a"]])
     with pytest.raises(ProblemError, match="reads a DataFrame"):
         load_model(path).predict(X.to_numpy())
+
+
+def crafted(schema):
+    """Return the bytes of a skops file with some schema."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("schema.json", schema)
+    return content.getvalue()
+
+
+NODE = {"__class__": "dict", "__module__": "builtins", "__loader__": "DictNode", "__id__": 1}
+LIST = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "__id__": 1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no zip file",
+        crafted(""),
+        crafted("null"),
+        crafted("[]"),
+        crafted("{}"),
+        crafted(json.dumps(NODE)),
+        crafted(json.dumps(NODE | {"protocol": 1})),
+        crafted(json.dumps(NODE | {"protocol": 2, "content": None})),
+        crafted(json.dumps(LIST | {"protocol": 2, "content": 3})),
+        crafted(json.dumps(LIST | {"protocol": 2, "content": [[[]]]})),
+        crafted(json.dumps({**LIST, "__class__": 3, "protocol": 2, "content": []})),
+        crafted(json.dumps({**LIST, "__loader__": "NoNode", "protocol": 2, "content": []})),
+        crafted("[" * 100_000),
+    ],
+)
+def test_crafted_files_are_one_kind_of_error(tmp_path, content):
+    path = tmp_path / "model.skops"
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match=r"model.skops is damaged"):
+        load_model(path)
+
+
+def test_damaged_files_are_one_kind_of_error(tmp_path):
+    """Any damage gives a model, or a StorageError."""
+    path = save_model(Ridge().fit([[0], [1]], [0, 1]), tmp_path / "model")
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(whole), size=100):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x15]) + whole[place + 1 :])
+        with suppress(StorageError):
+            load_model(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StorageError):
+        load_model(path)
+
+
+def test_a_file_that_grows_when_it_is_unpacked(tmp_path):
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", bytes(10_000_000))
+    with pytest.raises(StorageError, match=r"would take 10,000,000 bytes when unpacked"):
+        load_model(path)
+
+
+def test_a_damaged_pickle(tmp_path):
+    path = tmp_path / "model.pickle"
+    path.write_bytes(b"damaged")
+    with pytest.raises(StorageError, match="is damaged"):
+        load_model(path, execute_code=True)

@@ -13,8 +13,10 @@ from typer.core import TyperGroup
 
 from shiftune import __version__, entry
 from shiftune.errors import ProblemError
+from shiftune.wording import printable
 
 MISTAKE = 2
+AGAIN = "put this right and run the same again"
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
@@ -27,14 +29,14 @@ class Explaining(TyperGroup):
         try:
             return super().invoke(ctx)
         except ProblemError as error:
-            typer.echo(f"shiftune: {error}", err=True)
+            typer.echo(printable(f"shiftune: {error}"), err=True)
             raise typer.Exit(MISTAKE) from None
         except BrokenPipeError:  # of shiftune ... | head, which Typer handles
             raise
         except OSError as error:  # a full disk, a folder that is gone: wherever that shows first
             where = f": {error.filename}" if error.filename else ""
             what = f"a file cannot be read or written ({error.strerror or error}{where})"
-            typer.echo(f"shiftune: {what}; put this right and run the same again", err=True)
+            typer.echo(printable(f"shiftune: {what}; {AGAIN}"), err=True)
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             entry.print_stopped()

@@ -20,6 +20,7 @@ from shiftune.cli.option_fields import Role, named
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.records import estimate_record, records, risk_record, verdict_record
+from shiftune.cli.safe_csv import safe_for_spreadsheets
 from shiftune.cli.states import MODEL, Updates
 from shiftune.cli.stored_model import table_model
 from shiftune.cli.update_record import effect_record
@@ -169,7 +170,8 @@ class ResultFolder:
             for outdated in (BEST, REPORT, CARD):
                 (self.path / outdated).unlink(missing_ok=True)
             with atomic_write(self.path / TRIALS) as part:
-                search.trials_.to_csv(part)
+                trials = search.trials_
+                (safe_for_spreadsheets(trials) if done.options.safe_csv else trials).to_csv(part)
             stored = table_model(done, search.predictor_, search.result_.site_scores)
             model = save_model(stored, self.path / MODEL)
             with atomic_write(self.path / PREDICTIONS) as part:

@@ -9,6 +9,7 @@ import typer
 
 from shiftune import names
 from shiftune.cli.option_fields import ReadFile, Role, default_of, named, values_of
+from shiftune.cli.run_arguments import SafeCsv
 from shiftune.errors import SettingsError, StorageError
 from shiftune.loss_names import loss_name
 from shiftune.spelling import check_choice, check_different
@@ -340,6 +341,7 @@ class TuneOptions:
             rich_help_panel=SEARCHING,
         ),
     ] = False
+    safe_csv: Annotated[SafeCsv, Role.RESULT] = True
     seed: Seed = 0
     jobs: Jobs = 1
     as_json: Json = False

@@ -17,7 +17,7 @@ import typer
 
 from shiftune import interrupts
 from shiftune.cli.app import command
-from shiftune.cli.run_arguments import Run
+from shiftune.cli.run_arguments import Run, SafeCsv
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.wording import listed
@@ -73,6 +73,7 @@ def predict(
             "differ from training.",
         ),
     ] = False,
+    safe_csv: SafeCsv = True,
 ) -> None:
     """Predict the rows of another table with the model of a result.
 
@@ -88,13 +89,18 @@ def predict(
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
     """
+    from shiftune.cli.safe_csv import safe_for_spreadsheets
     from shiftune.cli.screen import notes_for_warnings
 
     with notes_for_warnings(), _as_file(table) as path:
-        _predict(folder, path, out, interval, strict)
+        parts = _predict(folder, path, interval, strict)
+        _write(map(safe_for_spreadsheets, parts) if safe_csv else parts, out)
 
 
-def _predict(folder: Path, table: Path, out: Path, level: float | None, strict: bool) -> None:
+def _predict(
+    folder: Path, table: Path, level: float | None, strict: bool
+) -> Iterator[pd.DataFrame]:
+    """Note how a table differs from training; return its predictions in parts."""
     from shiftune.cli.reopening import model_in_use
     from shiftune.tables import TableFile
     from shiftune.tables.new_rows import NewRows
@@ -115,7 +121,7 @@ def _predict(folder: Path, table: Path, out: Path, level: float | None, strict: 
     if rows.rows:
         for about in model.about_drift(rows.read(sample)):
             _note(about)
-    _write(_predicted(model, rows, source, q), out)
+    return _predicted(model, rows, source, q)
 
 
 def _note(text: str) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shiftune.cli.job import TuneJob
+from shiftune.cli.safe_csv import safe_for_spreadsheets
 from shiftune.errors import DataWarning
 from shiftune.predictor.table_model import prediction_columns
 from shiftune.wording import listed
@@ -35,7 +36,8 @@ def predictions(
     if labelled is not None:
         found.insert(0, "label_used", labelled)
     found.insert(0, ROW, job.table.target_rows)
-    return with_identifiers(job.identifiers, found)
+    whole = with_identifiers(job.identifiers, found)
+    return safe_for_spreadsheets(whole) if job.options.safe_csv else whole
 
 
 def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:

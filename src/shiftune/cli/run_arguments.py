@@ -1,4 +1,4 @@
-"""Arguments of the commands that read a folder of `shiftune tune`."""
+"""Arguments that several commands have."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,4 +12,11 @@ Run = Annotated[
 MovedTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
+]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv/--no-safe-csv",
+        help="Write text that a spreadsheet would take for a formula with ' before it.",
+    ),
 ]

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shiftune.cli.console import SafeConsole
 from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful
@@ -36,7 +37,7 @@ COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 def screen(*, silent: bool = False) -> Console:
     """Return the terminal; text from users' files is never read as markup."""
-    return Console(markup=False, highlight=False, emoji=False, quiet=silent, soft_wrap=False)
+    return SafeConsole(quiet=silent, soft_wrap=False)
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def notes_for_warnings() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in shown:
             shown.add(str(message))
-            show_note(Console(stderr=True, markup=False, highlight=False), str(message))
+            show_note(SafeConsole(stderr=True), str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -15,6 +15,7 @@ from shiftune.cli.option_fields import taking
 from shiftune.cli.options import RISKS, TuneOptions
 from shiftune.errors import ProblemError, StorageError
 from shiftune.extras import how_to_install
+from shiftune.wording import printable
 
 if TYPE_CHECKING:
     from shiftune.cli.folder import ResultFolder
@@ -124,6 +125,5 @@ def _show(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> None:
 
     show_answer(screen(), best, folder.path)
     if best["verdict"]["trust"] == Trust.DO_NOT_USE:
-        typer.echo(
-            f"Do not use this model at {best['target']}: {best['verdict']['reason']}", err=True
-        )
+        reason = f"Do not use this model at {best['target']}: {best['verdict']['reason']}"
+        typer.echo(printable(reason), err=True)

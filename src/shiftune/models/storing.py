@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from shiftune.atomic_write import atomic_write
 from shiftune.errors import DataWarning, SettingsError, StorageError
 
 SAFE, PICKLED = ".skops", ".pickle"
+# How many times its size a file may have when it is unpacked; ours are not compressed.
+MOST_UNPACKED = 100
 
 # Of the models that go by name; skops trusts scikit-learn's own estimators by itself. Each builds
 # an object from numbers and text and runs nothing that a file could bring along.
@@ -136,7 +139,7 @@ def load_model(
         )
     import cloudpickle
 
-    with file.open("rb") as content:
+    with _damage_explained(file), file.open("rb") as content:
         return cloudpickle.load(content)
 
 
@@ -146,13 +149,34 @@ def _unpacked(file: Path, trusted: Collection[str]) -> Any:
     import skops.io
 
     try:
-        found = skops.io.get_untrusted_types(file=file)
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError) as error:
         raise StorageError(f"{file} is damaged or not a skops file ({error})") from error
+    if size > MOST_UNPACKED * file.stat().st_size:
+        raise StorageError(
+            f"{file} would take {size:,} bytes when unpacked, more than {MOST_UNPACKED} times its "
+            "size, as no model does that shiftune has stored"
+        )
+    with _damage_explained(file):
+        found = skops.io.get_untrusted_types(file=file)
     unknown = sorted(set(found) - TRUSTED - set(trusted))
     if unknown:
         raise StorageError(
             f"{file} holds types that are not trusted: {', '.join(unknown)}; if you trust the "
             f"file's origin, call load_model(path, trusted={unknown})"
         )
-    return skops.io.load(file, trusted=found)
+    with _damage_explained(file):
+        return skops.io.load(file, trusted=found)
+
+
+@contextmanager
+def _damage_explained(file: Path) -> Iterator[None]:
+    """Turn what a damaged or crafted file raises into a StorageError."""
+    try:
+        yield
+    except Exception as error:  # of skops, NumPy, or the types in the file
+        raise StorageError(
+            f"{file} is damaged, or of other versions of packages than are installed "
+            f"({type(error).__name__}: {error})"
+        ) from error
