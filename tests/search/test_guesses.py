@@ -120,6 +120,7 @@ REFUSED = {
     "search.predict(X[['age']])": "lack the column 'dose'",
     "search.predict(np.zeros((3, 5)))": "5 columns",
     "search.score(X, y[:5])": "5 labels",
+    "ShiftProblem.from_arrays(np.zeros((90, 0)), y, sites, np.zeros((5, 0)))": "no feature columns",
     "ShiftProblem.from_arrays(X, np.stack([y, y], 1), sites, X_target)": "several labels",
     "ShiftProblem.from_arrays(X, np.array([(True, 1.0)] * 90, dtype='?,f8'), sites, X_target)": (
         "survival"

@@ -122,6 +122,7 @@ def as_features(X: Any, site: str) -> Features:
                 f"site {site!r}: the rows must form a table of shape (n, d), got shape "
                 f"{values.shape}; a single column is X.reshape(-1, 1)"
             )
+        _check_any(values.shape[1], site)
         if values.dtype.kind == "c":
             raise DataError(
                 f"site {site!r}: complex numbers cannot be features; use X.real or X.imag"
@@ -216,10 +217,14 @@ def id_like_columns(tables: Sequence[Features]) -> list[str]:
     return [str(c) for c in names if len(rows) >= 20 and rows[c].nunique() > 0.9 * len(rows)]
 
 
+def _check_any(columns: int, site: str) -> None:
+    if columns == 0:
+        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
+
+
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     check_unique(X.columns, f"site {site!r}")
-    if X.shape[1] == 0:
-        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
+    _check_any(X.shape[1], site)
     frame = X.infer_objects().copy()
     plain = plain_numbers(frame)
     if np.isinf(frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)).any():
