@@ -179,7 +179,7 @@ def test_no_permission(table, tune, monkeypatch):
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     message = flat(tune("visits.csv", "--out", "run", code=2))
-    assert "results cannot be written to run (Permission denied); give another folder" in message
+    assert "results cannot be written to run (Permission denied); put this right and run" in message
 
 
 def test_nothing_is_half_written(table, tune, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,11 +23,11 @@ TRIALS = 4
 PROBLEM = toy_problem(1.0, n=60, random_state=1).problem
 
 
-def fitted(storage):
+def fitted(storage, **options):
     space = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
     search = ShiftSearch(
         Ridge(), space, n_trials=TRIALS, risk="naive", sampler="random", storage=storage,
-        progress=False,
+        progress=False, **options,
     )  # fmt: skip
     return search.fit(PROBLEM).trials_.drop(columns="seconds")
 
@@ -103,6 +105,26 @@ def test_a_fault_while_a_search_is_running(journal, monkeypatch, whole, fault, m
     if fault in (full, read_only):
         assert trials_in(journal) == kept[0]
         assert not journal.read_bytes() or journal.read_bytes().endswith(b"\n")
+    pd.testing.assert_frame_equal(fitted(journal), whole[0])
+
+
+@pytest.mark.parametrize("method", ["write_text", "write_bytes"])
+def test_no_room_for_the_results_of_workers(journal, monkeypatch, whole, method):
+    """The trial is not blamed: it runs again."""
+
+    write_with_room = getattr(Path, method)
+
+    def write(path, content):
+        if path.name.startswith("item-2-"):
+            raise OSError(28, "No space left on device")
+        return write_with_room(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shiftune.workers.in_worker.MAX_BYTES_IN_PIPE", 0)
+        patched.setattr(Path, method, write)
+        with pytest.raises(StorageError, match=r"workers cannot use .*No space left.*TMPDIR"):
+            fitted(journal, executor=lambda: ThreadPoolExecutor(1))
+    assert len(trials_in(journal)) == 2
     pd.testing.assert_frame_equal(fitted(journal), whole[0])
 
 

@@ -35,7 +35,7 @@ from shiftune.search.storage import ANSWERS, trials_in
 JOURNAL = "study.journal"
 SETTINGS, BEST, TRIALS = "settings.json", "best.json", "trials.csv"
 REPORT, CARD = "report.html", "model-card.md"
-OUT = "give another folder with --out"
+OUT = "put this right and run the same command again, or give another folder with --out"
 AGAIN = "remove it and run the same shiftune tune again, which adds no trial"
 ELSEWHERE = "give another folder with --out, or the same settings to continue"
 

@@ -15,7 +15,7 @@ from optuna.search_space import intersection_search_space
 from optuna.trial import Trial, TrialState
 
 from shiftune import interrupts
-from shiftune.errors import ProblemError
+from shiftune.errors import ProblemError, StorageError
 from shiftune.models.space import check_names
 from shiftune.search.answer_store import candidates
 from shiftune.search.budget import first_trials, next_family
@@ -239,6 +239,8 @@ class Loop:
         except OutOfTime:
             limit = self.workers.time_limit or 0.0
             return Outcome(None, "OutOfTime: it ran longer than trial_timeout", limit)
+        except StorageError:  # no fault of the trial, which runs again with the next call
+            raise
         except Exception as error:
             # Of the model, or about an outcome that could not be read.
             failed = Outcome(None, reason(error), 0.0)

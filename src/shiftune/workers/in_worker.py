@@ -16,6 +16,8 @@ import cloudpickle
 import joblib
 import numpy as np
 
+from shiftune.errors import StorageError
+
 Task = Callable[[Any, Any], Any]
 
 CONTEXT_FILE = "context.joblib"
@@ -91,6 +93,8 @@ def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | 
         context = _contexts[folder]
         # The clock counts from the start of the machine and is the same in all its processes.
         Path(folder, notice).write_text(repr(time.monotonic()))
+    except OSError as error:
+        return _pack_error(_no_room(folder, error))
     except Exception as error:
         return _pack_error(error)
     outcome = run(context, payload, time_limit)
@@ -98,9 +102,20 @@ def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | 
         # A worker that is killed while it writes to a pipe (memory often runs out just then) leaves
         # the driver's thread reading for ever. Up to 4096 bytes are written at once or not at all.
         path = Path(folder, f"{notice}-outcome")
-        path.write_bytes(outcome)
+        try:
+            path.write_bytes(outcome)
+        except OSError as error:
+            return _pack_error(_no_room(folder, error))
         return _pack("file", path)
     return outcome
+
+
+def _no_room(folder: str, error: OSError) -> StorageError:
+    """Return an error that ends the whole run: no item could do better."""
+    return StorageError(
+        f"workers cannot use the temporary folder {folder} ({error.strerror or error}); make room, "
+        "or name another place in the environment variable TMPDIR, and run the same again"
+    )
 
 
 def run(context: Any, payload: bytes, time_limit: float | None = None) -> bytes:
