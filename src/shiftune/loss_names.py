@@ -41,13 +41,14 @@ def loss_name(given: object) -> LossName:
     >>> loss_name("roc_auc")
     Traceback (most recent call last):
     shiftune.errors.SettingsError: 'roc_auc' is no mean over rows, so it cannot be the loss of a
-    search; tune 'log_loss', and have it estimated with metrics=['auc']
+    search; tune 'log_loss', and have it estimated with metrics=['auc'] (--metric auc)
     """
     if isinstance(given, str) and given in NO_MEANS:
         metric = "auc" if given == "roc_auc" else given
         raise SettingsError(
             f"{given!r} is no mean over rows, so it cannot be the loss of a search; tune "
-            f"{NO_MEANS[given]!r}, and have it estimated with metrics=[{metric!r}]"
+            f"{NO_MEANS[given]!r}, and have it estimated with metrics=[{metric!r}] "
+            f"(--metric {metric})"
         )
     if isinstance(given, str) and given in _KNOWN:
         return _KNOWN[given]

@@ -38,6 +38,7 @@ def flat(done):
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
         (["--risk", "oracle"], "there is no risk estimator 'oracle'"),
         (["--loss", "sqared"], "did you mean 'squared'?"),
+        (["--loss", "roc_auc"], "--metric auc"),
         (["--loss", "log_loss"], "there is no loss for regression 'log_loss'"),
         (["--ratio", "magic"], "magic"),
         (["--trials", "0"], "--trials"),
