@@ -174,7 +174,7 @@ def test_other_inputs_alone_are_no_other_frequencies(rng):
 
 def test_levels_of_the_frequency():
     def level(expected, mixed, trust):
-        return prevalence_check(LabelShift("ill", expected, mixed, 0.1, 0.3, trust)).level
+        return prevalence_check(LabelShift("ill", expected, mixed, 0.1, 0.3, 6, trust)).level
 
     assert level(0.2, 0.8, 0.0) == "ok"
     assert level(0.01, 0.05, 0.5) == "caution"  # few, but three times as many as expected

@@ -11,6 +11,8 @@ from shiftune.wording import percent
 SMALL, LARGE = 0.05, 0.07
 # The same as a factor, for rare classes.
 TWICE = 2.0
+# Fewer sources can hardly speak for anything.
+FEWEST_SOURCES = 5
 
 NAME = "frequency of the classes"
 
@@ -21,8 +23,8 @@ def prevalence_check(found: LabelShift) -> Check:
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
     model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
     the frequency is likely to be 5 percentage points higher than expected, or twice as high, as
-    far as the sources speak for it. A problem: 7 points, and at worst outside the range of the
-    sources.
+    far as the sources speak for it. A problem: 7 points, at worst outside the range of the
+    sources, of which there are at least five.
     """
     apart = found.likely - found.expected
     outside = not found.lowest <= found.mixed <= found.highest
@@ -49,6 +51,7 @@ def prevalence_check(found: LabelShift) -> Check:
         "probabilities and the estimated risk are wrong there; some ten labels (search.update) "
         "correct the level."
     )
-    level = Level.PROBLEM if apart >= LARGE and outside else Level.CAUTION
+    heard = found.sources >= FEWEST_SOURCES
+    level = Level.PROBLEM if apart >= LARGE and outside and heard else Level.CAUTION
     headline = f"{found.label!r} may be far more frequent at the target than the sources suggest"
     return Check(NAME, level, finding, advice, numbers, headline)

@@ -17,11 +17,10 @@ Floats = NDArray[np.float64]
 
 # The sources' range of a column: the middle 98 % of their rows.
 TAIL = 0.01
-# Share of the target's rows outside of it, below which it is not mentioned, or no problem.
-SOME_OUTSIDE, MANY_OUTSIDE = 0.1, 0.25
-# That share, times the distance of the estimates without and with full adjustment in half widths
-# of the 90 % interval.
-SOME_DOUBT, MUCH_DOUBT = 0.05, 0.15
+# Share of the target's rows outside of it, and distance of the estimates without and with full
+# adjustment in half widths of the 90 % interval: a caution; a problem; a problem, too.
+SOME_OUTSIDE, MANY_OUTSIDE, MOST_OUTSIDE = 0.1, 0.25, 0.6
+SOME_APART, FAR_APART, STILL_APART = 0.4, 0.6, 0.2
 # Share of the losses' variance that columns are taken to explain in the full adjustment.
 FULL_R2 = 0.5
 LEVEL = 0.9
@@ -34,11 +33,11 @@ def reach_check(result: SearchResult) -> Check:
 
     Where the target lies at the edge of the sources or beyond, what happens there follows from
     the adjustment alone, and the rows cannot tell a little of it from a lot. So the mean loss
-    without any adjustment is compared with that adjusted fully, without a cautious prior. Their
-    distance, in half widths of the 90 % interval, times the share of the target's rows that lie
-    outside the sources' range in some column (that of 98 % of their rows) is the doubt. A problem:
-    0.15, and at least a quarter of the rows outside. A caution: 0.05, and a tenth. Labelled
-    rows of the target lessen it by their share in the estimate.
+    without any adjustment is compared with that adjusted fully, without a cautious prior. A
+    problem: a quarter of the target's rows lie outside the sources' range in some column (that of
+    98 % of their rows), and the two are 0.6 half widths of the 90 % interval apart; or 60 % of the
+    rows, and 0.2. A caution: a tenth of the rows, and 0.4. Labelled rows of the target lessen the
+    distance by their share in the estimate.
     """
     outside = outside_shares(result)
     names = [name for name, share in outside.items() if share >= SOME_OUTSIDE]
@@ -54,7 +53,10 @@ def reach_check(result: SearchResult) -> Check:
     own = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
     apart = (1 - own) * (ends[1] - ends[0]) / half if half > 0 else 0.0
     numbers = {"outside": most, "apart": apart, "lowest": ends[0], "highest": ends[1]}
-    if most < SOME_OUTSIDE or most * apart < SOME_DOUBT:
+    far = (most >= MANY_OUTSIDE and apart >= FAR_APART) or (
+        most >= MOST_OUTSIDE and apart >= STILL_APART
+    )
+    if not far and (most < SOME_OUTSIDE or apart < SOME_APART):
         finding = "The estimate does not depend on how it is continued beyond the sources."
         return Check(NAME, Level.OK, finding, NOTHING_TO_DO, numbers)
     low, high = figures(*ends)
@@ -70,8 +72,7 @@ def reach_check(result: SearchResult) -> Check:
         "Both may be wrong by far where the loss bends outside the range. Add a source that has "
         "such rows, or label some of the target's."
     )
-    bad = most >= MANY_OUTSIDE and most * apart >= MUCH_DOUBT
-    level = Level.PROBLEM if bad else Level.CAUTION
+    level = Level.PROBLEM if far else Level.CAUTION
     return Check(NAME, level, finding, advice, numbers, beyond)
 
 

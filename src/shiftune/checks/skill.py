@@ -13,8 +13,8 @@ from shiftune.risk.result import RiskEstimate
 from shiftune.search.result import SearchResult
 from shiftune.wording import figures, loss_in_words, percent
 
-# Chance of being no better, from which on it is mentioned.
-CHANCE = 0.2
+# Chance of being no better, from which on it is mentioned, or a problem.
+SOME_CHANCE, LIKELY = 0.2, 0.75
 
 NAME = "better than a constant"
 
@@ -23,9 +23,9 @@ def skill_check(result: SearchResult) -> Check:
     """Compare what is handed over with a constant, at sites that neither has seen.
 
     The constant is the best one for the loss: class frequencies, the mean, a quantile. A problem:
-    the estimated risk of the constant at the target is lower. A caution: the chance that it is
-    lower exceeds 1 in 5 (from the paired difference), or there are no answers to compare. Where a
-    trial has one model, which knows all sites, so does the constant.
+    the chance that its risk at the target is lower is 3 in 4 (from the paired difference). A
+    caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has one model,
+    which knows all sites, so does the constant.
     """
     answers = result.choice.answers
     if answers is None:
@@ -56,23 +56,19 @@ def skill_check(result: SearchResult) -> Check:
     model, plain = figures(with_model.value, without.value)
     loss = loss_in_words(result.loss.name)
     where = "on other rows of the sites it knows" if known else "at sites that it has not seen"
-    if gain.value <= 0:
-        finding = (
-            f"The model is no better than a constant {where}: {loss} {model} with the model, "
-            f"{plain} with the same answer for every row."
-        )
+    better = "better" if gain.value > 0 else "no better"
+    finding = (
+        f"The model is {better} than a constant {where}: {loss} {model} with the model, {plain} "
+        f"with the same answer for every row; the chance that it is no better is {percent(chance)}."
+    )
+    if chance >= LIKELY:
         advice = (
             "Predict the constant, or look for columns that explain more, or for labels of the "
             "target: a few of them show what the site's own level is."
         )
-        return Check(
-            NAME, Level.PROBLEM, finding, advice, numbers, "the model is no better than a constant"
-        )
-    likely = f"the chance that it is not is {percent(chance)}"
-    finding = (
-        f"The model is better than a constant {where}: {loss} {model} instead of {plain}; {likely}."
-    )
-    if chance > CHANCE:
+        headline = "the model is no better than a constant"
+        return Check(NAME, Level.PROBLEM, finding, advice, numbers, headline)
+    if chance > SOME_CHANCE:
         advice = (
             "The difference may hold at some sites only. More rows, more sites, or a few labels "
             "of the target would tell."

@@ -41,6 +41,8 @@ class LabelShift:
         Its frequency, if p(x|y) is the same: the target's rows are a mixture of the classes'.
     lowest, highest : float
         Its frequencies at the sources.
+    sources : int
+        How many there are.
     trust : float
         Share of the step from `expected` to `mixed` that would have been right at the sources.
     """
@@ -50,6 +52,7 @@ class LabelShift:
     mixed: float
     lowest: float
     highest: float
+    sources: int
     trust: float
 
     @property
@@ -134,6 +137,7 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
         float(mixed[c]),
         float(shares[:, c].min()),
         float(shares[:, c].max()),
+        len(sources),
         float(np.clip(right / steps, 0, 1)) if steps > 0 else 0.0,
     )
 
