@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import pickle
 import zipfile
@@ -122,6 +123,7 @@ LIST = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode",
         crafted(json.dumps({**LIST, "__loader__": "NoNode", "protocol": 2, "content": []})),
         crafted("[" * 100_000),
     ],
+    ids=itertools.count(),
 )
 def test_crafted_files_are_one_kind_of_error(tmp_path, content):
     path = tmp_path / "model.skops"
