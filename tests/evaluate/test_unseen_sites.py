@@ -264,7 +264,8 @@ def test_few_labels_count_alike_in_all_that_is_compared():
     own = chosen.sources["share"]["target"]
     assert own != pytest.approx(20 / 120)  # what the sources are worth is estimated
     assert search.default_risk().sources["share"]["target"] == pytest.approx(own)
-    assert search.trials_["risk"][search.best_index_] == chosen.value
+    best = search.result_.risks[search.best_index_]
+    assert best.sources["share"]["target"] == pytest.approx(own)
 
 
 def test_a_split_without_a_source_leaves_the_labels_the_targets_own():

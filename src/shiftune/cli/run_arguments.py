@@ -17,6 +17,7 @@ SafeCsv = Annotated[
     bool,
     typer.Option(
         "--safe-csv/--no-safe-csv",
+        metavar="",
         help="Write text that a spreadsheet would take for a formula with ' before it.",
     ),
 ]
