@@ -8,7 +8,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test test-oldest test-matrix lint format hooks docs build check-wheel \
+.PHONY: demo test test-slow test-oldest test-matrix lint format hooks docs build check-wheel \
 	release-check bench paper clean
 .DEFAULT_GOAL := test
 
@@ -26,6 +26,10 @@ demo: $(READY)
 COVERAGE :=
 test: $(READY)
 	$(ONE_THREAD) $(BIN)/python $(PYTEST) $(COVERAGE)
+
+# A few tests that take long beside what they add to the others.
+test-slow: $(READY)
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow
 
 # The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
 # versions have warnings of their own, so warnings are no errors here.

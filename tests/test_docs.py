@@ -34,7 +34,17 @@ def test_the_rule_is_understood():
     assert scripts == [None, "own_loss.py", "own_loss.py", None]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))])
+SLOW = {"docs/how-to/several-models.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW))
+        for page in PAGES
+        if list(blocks(page))
+    ],
+)
 def test_its_code_runs(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}

@@ -19,9 +19,12 @@ NEEDS = {
 # Pages that show what a script prints.
 SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+SLOW = {"flights"}
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in SCRIPTS]
+)
 def test_it_runs(name, monkeypatch, tmp_path, capsys):
     for package in NEEDS.get(name, ()):
         pytest.importorskip(package)

@@ -185,6 +185,7 @@ def test_only_the_oracle_sees_the_labels_of_the_target(method, monkeypatch):
 class TestRuns:
     ASKED = (range(2), ("naive", "variance_reduced"), ("as-published", "guarded"))
 
+    @pytest.mark.slow
     def test_one_row_per_run_and_the_same_again_with_two_processes(self, tmp_path):
         runs = run_all(SMALL, *self.ASKED, tmp_path / "one", progress=False)
         assert len(runs) == 2 * 2 * 2 * 2
@@ -310,6 +311,7 @@ class TestRuns:
         assert (tmp_path / "table.md").read_text() == whole
 
 
+@pytest.mark.slow
 def test_reproduce_and_page(tmp_path, loaded):
     """From runs to a page in which every figure is drawn and every number there."""
     results = tmp_path / "results"

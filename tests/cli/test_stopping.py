@@ -62,8 +62,8 @@ MOMENTS = [
     ("typer", 1),
     ("shiftune.tables.files:read_file", 1),
     ("shiftune.search.loop:Loop._tell:2", 1),
-    ("shiftune.search.loop:Loop._outcome:2", 2),
-    ("shiftune.report.page:page", 1),
+    pytest.param("shiftune.search.loop:Loop._outcome:2", 2, marks=pytest.mark.slow),
+    pytest.param("shiftune.report.page:page", 1, marks=pytest.mark.slow),
 ]
 
 
@@ -87,7 +87,7 @@ def test_the_same_command_completes_the_result(table, tune, moment, jobs):
         assert (table / "run" / name).read_text() == (table / "whole" / name).read_text()
 
 
-@pytest.mark.parametrize("how", ["stuck", "twice"])
+@pytest.mark.parametrize("how", ["stuck", pytest.param("twice", marks=pytest.mark.slow)])
 def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
     """Nor is anything left in the temporary folder."""
     temporary = table / "temporary"

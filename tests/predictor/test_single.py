@@ -47,7 +47,7 @@ def test_the_lowest_of_many_is_too_low_and_the_nested_estimate_is_not():
     # E loss of every trial: Var(y) + spread^2 = 1.25. The lowest of 12 estimates is below it.
     rng = np.random.default_rng(0)
     lowest, nested = [], []
-    for _ in range(150):
+    for _ in range(80):
         found = searched(rng, 0.5)
         lowest.append(found[1][found[0]].value)
         nested.append(best_alone(*found).risk.value)

@@ -254,7 +254,7 @@ def derived(trial):
 
 @pytest.mark.parametrize(
     ("space", "n_jobs"),
-    [(ALPHA, 1), (derived, 1), (derived, 2)],
+    [(ALPHA, 1), (derived, 1), pytest.param(derived, 2, marks=pytest.mark.slow)],
     ids=["mapping", "function", "two"],
 )
 def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):

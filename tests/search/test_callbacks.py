@@ -64,7 +64,7 @@ class TestCallbacks:
 
 
 class TestCatch:
-    @pytest.mark.parametrize("n_jobs", [1, 2])
+    @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
     def test_other_errors_are_raised(self, problem, n_jobs):
         with pytest.raises(ValueError, match="no convergence today"):
             search(["value"], catch=(), n_jobs=n_jobs).fit(problem)

@@ -186,7 +186,7 @@ class Calling(Ridge):
 
 
 @pytest.mark.xdist_group("search")
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_with_worker_processes(toy, tmp_path, kept):
     calls = tmp_path / "calls"
     calls.mkdir()

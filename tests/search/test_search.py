@@ -705,7 +705,7 @@ class TestKilled:
     def finished(self, journal):
         return journal.read_text().count("datetime_complete") if journal.exists() else 0
 
-    @pytest.mark.parametrize("jobs", [1, 2])
+    @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
     def test_sigkill_and_resume(self, toy, tmp_path, jobs, monkeypatch):
         command, journal = self.start(tmp_path, jobs)
         monkeypatch.setenv("GATE", str(tmp_path))
