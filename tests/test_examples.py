@@ -19,7 +19,7 @@ NEEDS = {
 # Pages that show what a script prints.
 SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-SLOW = {"flights"}
+SLOW = {"dask_cluster", "flights"}
 
 
 @pytest.mark.parametrize(

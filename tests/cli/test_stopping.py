@@ -87,7 +87,8 @@ def test_the_same_command_completes_the_result(table, tune, moment, jobs):
         assert (table / "run" / name).read_text() == (table / "whole" / name).read_text()
 
 
-@pytest.mark.parametrize("how", ["stuck", pytest.param("twice", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["stuck", "twice"])
 def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
     """Nor is anything left in the temporary folder."""
     temporary = table / "temporary"

@@ -43,6 +43,7 @@ def searches():
     yield OneTable(LogisticRegression(), {"C": (0.1, 1.0)}, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(list(searches()), expected_failed_checks=lambda _: DO_NOT_APPLY)
 def test_check(estimator, check):

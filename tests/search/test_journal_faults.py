@@ -188,6 +188,7 @@ def test_damage_is_cut_off(journal, whole, damage):
             path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_trials_of_a_damaged_journal_run_again(journal, whole, damage, caplog):
     trials, content = whole

@@ -705,7 +705,7 @@ class TestKilled:
     def finished(self, journal):
         return journal.read_text().count("datetime_complete") if journal.exists() else 0
 
-    @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+    @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
     def test_sigkill_and_resume(self, toy, tmp_path, jobs, monkeypatch):
         command, journal = self.start(tmp_path, jobs)
         monkeypatch.setenv("GATE", str(tmp_path))
@@ -798,6 +798,7 @@ class TestWorkers:
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.filterwarnings("ignore::ResourceWarning")
     def test_on_a_dask_cluster_with_a_worker_killed(self, toy, tmp_path):

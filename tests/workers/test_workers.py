@@ -369,7 +369,7 @@ def test_two_killers_and_items_submitted_in_between(notes):
     assert {len(diary.pids("began1")), len(diary.pids("began4"))} <= {2, 3}
 
 
-@pytest.mark.parametrize("allowed_failures", [0, 3])
+@pytest.mark.parametrize("allowed_failures", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_killer_on_dask(allowed_failures, notes):
     config = {"distributed.scheduler.allowed-failures": allowed_failures}
     with (
