@@ -1,11 +1,10 @@
 """Members and weights, chosen on answers."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import loss_named
 from shiftune.predictor.choice import Choice, choose
 from shiftune.predictor.selection import CANDIDATES, MOST_MEMBERS, Candidates
@@ -157,24 +156,26 @@ def test_probabilities_and_votes():
         assert weights_in_order(found, rounds=1).tolist() == [0, 1]
 
 
+def study_of(y):
+    """Labels of sites, without rows to train on."""
+    none = np.zeros(0)
+    names = tuple(f"S{j}" for j in range(len(y)))
+    return StudyData(none, none, none.astype(str), None, none, tuple(y), None, names)
+
+
 def judged(losses):
     return estimate(losses, method="naive")
 
 
 def chosen(answers, y):
     numbers = [3 * i + 1 for i in range(len(answers))]
-    all_y = np.concatenate(y)
-    ends = np.cumsum([len(own) for own in y])[:-1]
+    data = study_of(y)
     risks = {
-        i: judged(np.split(each.losses(all_y, SQUARED), ends))
-        for i, each in zip(numbers, answers, strict=True)
+        i: judged(data.losses(each, SQUARED)) for i, each in zip(numbers, answers, strict=True)
     }
     by_number = dict(zip(numbers, answers, strict=True))
     best = min(risks, key=lambda number: risks[number].value)
     alone = Choice({best: 1.0}, risks[best])
-    data = SimpleNamespace(
-        y_validation=y, classes=None, by_site=lambda losses: np.split(losses, ends)
-    )
     return choose(alone, by_number, data, SQUARED, risk_named("naive"), judged), risks
 
 
@@ -226,7 +227,7 @@ def test_the_risk_of_a_single_trial_is_its_own():
     # The criterion that compares ensembles may prefer another trial than the estimate does.
     answers, y = noisy_models([0.1, 8.0])
     own = judged([np.full(len(each), 64.0) for each in y])
-    data = SimpleNamespace(y_validation=y, classes=None, by_site=lambda losses: np.split(losses, 4))
+    data = study_of(y)
     by_number = dict(enumerate(answers))
     choice = choose(Choice({1: 1.0}, own), by_number, data, SQUARED, risk_named("naive"), judged)
     assert choice.weights == {1: 1.0}

@@ -44,8 +44,8 @@ def agreement_check(risk: RiskEstimate) -> Check:
         finding=f"{check.finding} But the labelled rows of {target!r} itself give "
         f"{number(own, 4)} and the sources {number(by_sources, 4)}: sampling error and "
         f"site-to-site variation do not explain the difference ({chance(p_value)}).",
-        advice=f"{target!r} is unlike the sources. Trust its own labels and add more; the sources "
-        "help little.",
+        advice=f"Trust the labels of {target!r} and add more: it is unlike the sources, which help "
+        "little.",
         figures=figures,
     )
 
@@ -70,7 +70,8 @@ def _among_sources(risk: RiskEstimate) -> Check:
             NAME,
             Level.CAUTION,
             "Agreement of the sources cannot be tested: fewer than two are in the estimate.",
-            "How far sites differ is unknown; the interval may be too narrow.",
+            "Add sources, or label some target rows: how far sites differ is unknown, and the "
+            "interval may be too narrow.",
             {},
             "only one source is in the estimate",
         )
@@ -120,13 +121,12 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
         if risk.method == "naive"
         else "the density ratios are off (try ratio='auto')"
     )
-    low, high = figures["new_site_low"], figures["new_site_high"]
+    ends = f"{number(figures['new_site_low'], 4)} to {number(figures['new_site_high'], 4)}"
     return Check(
         NAME,
         Level.PROBLEM if found.i_squared >= HIGH else Level.CAUTION,
-        f"{finding} By their differences, the risk at a new site may lie anywhere from "
-        f"{number(low, 4)} to {number(high, 4)}.",
-        "Use that range instead of the interval of the risk. Either similar cases have different "
+        f"{finding} By their differences, the risk at a new site may lie anywhere from {ends}.",
+        f"Use {ends} instead of the interval of the risk. Either similar cases have different "
         f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
         "disagree.",
         figures,

@@ -35,7 +35,7 @@ def enough_check(result: SearchResult) -> Check:
     found: list[str] = []
     numbers = {"sources": float(sources)}
     if sources < FEW_SOURCES:
-        found.append(f"{count(sources, 'source')}, which hardly shows how far sites differ")
+        found.append(f"{count(sources, 'source')} only, too few to show how far sites differ")
     for words, figures in (_rare(data), _giant(data), _tail(result)):
         numbers |= figures
         found += words
@@ -43,8 +43,8 @@ def enough_check(result: SearchResult) -> Check:
         finding = f"{count(sources, 'source')}, no rare class, no giant site, no heavy tail."
         return Check(NAME, Level.OK, finding, NOTHING_TO_DO, numbers)
     advice = (
-        "The true uncertainty may be larger than the interval. More sites, more rows, or a few "
-        "target labels would show more."
+        "Add sites or rows, or label a few target rows: the true uncertainty may be larger than "
+        "the interval."
     )
     return Check(NAME, Level.CAUTION, f"There are {'; '.join(found)}.", advice, numbers, found[0])
 
@@ -70,11 +70,10 @@ def _giant(data: StudyData) -> tuple[list[str], dict[str, float]]:
 
 
 def _tail(result: SearchResult) -> tuple[list[str], dict[str, float]]:
-    data, answers = result.context.data, result.choice.answers
+    answers = result.choice.answers
     if answers is None:
         return [], {}
-    losses = answers.losses(np.concatenate(data.y_validation), result.loss, data.classes)
-    share = tail_share(data.by_site(losses))
+    share = tail_share(result.context.data.losses(answers, result.loss))
     words = f"a few large losses that decide: 1 % of the rows have {percent(share)} of the variance"
     return [words] if share > HEAVY_TAIL else [], {"tail": share}
 

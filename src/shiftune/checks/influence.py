@@ -46,8 +46,8 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             NAME,
             Level.PROBLEM,
             f"Estimate and choice rest on {heaviest!r} alone.",
-            f"If {heaviest!r} differs from the target in a way that matters, both are wrong. Add "
-            "another source that overlaps with the target, or label some target rows.",
+            "Add another source that overlaps with the target, or label some target rows: if "
+            f"{heaviest!r} differs from the target in a way that matters, both are wrong.",
             {"largest_share": 1.0, "sources": 1.0},
             f"all rests on {heaviest!r} alone",
         )
@@ -74,8 +74,8 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
         return Check(NAME, Level.PROBLEM, finding, advice, figures, headline)
     if away:
         advice = (
-            "The interval is too narrow for the influence of one source. Find out what is special "
-            f"about {listed(away, MOST_NAMES)}."
+            f"Find out what is special about {listed(away, MOST_NAMES)}: the interval is too "
+            "narrow for the influence of one source."
         )
         headline = f"{listed(away, MOST_NAMES)} moves the estimate out of its interval"
         return Check(NAME, Level.CAUTION, finding, advice, figures, headline)

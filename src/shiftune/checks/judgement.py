@@ -36,7 +36,7 @@ class Judgement:
     Attributes
     ----------
     trust : Trust
-        "trust": no check found anything. "with care": a caution; what it says limits what the
+        "trust": no check found anything. "with care": a caution, which limits what the
         figures mean. "do not use": a problem, which can make the estimate or the model worthless.
     reasons : tuple of Check
         Those of the deciding level; empty for "trust".

@@ -74,8 +74,8 @@ def _not_tested(found: LabelStability | None) -> Check:
         NAME,
         Level.CAUTION,
         f"Whether similar cases have the same outcomes at every site cannot be tested: {reason}.",
-        "The estimate assumes that they do; ask someone who knows the sites. Columns that only "
-        "identify the site can be dropped.",
+        "Ask someone who knows the sites whether they do, which the estimate assumes. Columns that "
+        "only identify the site can be dropped.",
         {} if found is None else {"sites_compared": 0.0},
         "whether outcomes differ between sites cannot be tested",
     )
@@ -130,9 +130,8 @@ def _advice(found: LabelStability, moved: list[str], target: str, *, included: b
         else "its true risk can lie outside the interval"
     )
     return (
-        f"The target {known}, and no correction repairs that: {interval}. Look for the cause (how "
-        "labels are made, instruments, a missing column) and add it as a column"
-        f"{without}{more}."
+        "Look for the cause (how labels are made, instruments, a missing column) and add it as a "
+        f"column{without}{more}. The target {known}, and no correction repairs that: {interval}."
     )
 
 

@@ -58,8 +58,8 @@ def leakage_check(result: SearchResult) -> Check:
         if len(named) > 1:
             finding += f" {listed(named[1:], MOST_NAMES)} nearly as much."
         advice = (
-            f"Is {listed(named[:1])} known when the prediction is needed, and not made from the "
-            "label? If in doubt, run the search without it, and compare."
+            f"Make sure that {listed(named[:1])} is known when the prediction is needed and is not "
+            "made from the label. If in doubt, run the search without it, and compare."
         )
         headline = f"column {listed(named[:1])} alone all but gives the label away"
         return Check(NAME, level, finding, advice, numbers, headline)

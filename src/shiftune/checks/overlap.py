@@ -58,7 +58,7 @@ def overlap_check(
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
     target's rows are out of reach of all sources in an estimate with weights (`ratio.overlap`;
-    for an adjusted one "within reach" tells whether that matters). A caution: more than a tenth of
+    for an adjusted one "within reach" finds whether it matters). A caution: more than a tenth of
     them are, or the weights cover less than 90 % of the target, or one source of
     several is left, or, for an estimate without weights, no source overlaps on its own.
 
@@ -139,19 +139,18 @@ def _level_and_advice(seen: _Seen) -> tuple[Level, str]:
     if seen.out_of_reach > SOME_OUT_OF_REACH or seen.coverage < COVERED:
         many = seen.out_of_reach > MANY_OUT_OF_REACH and seen.risk.method != "adjusted"
         return Level.PROBLEM if many else Level.CAUTION, (
-            "The estimate does not cover the rest of the target, where the model has to "
-            "extrapolate. Find out what is special about those rows; add a source that has such "
-            "rows, or label some of them."
+            "Find out what is special about target rows that no source covers; add a source that "
+            "has such rows, or label some of them. The estimate does not cover them, and the model "
+            "has to extrapolate."
         )
     if not seen.weighted and seen.doubtful and len(seen.doubtful) == len(seen.names):
         return Level.CAUTION, (
-            "The estimate extrapolates beyond every single source. problem.diagnose() has the "
-            "figures; drop columns that identify the site but do not matter, or label some target "
-            "rows."
+            "Drop columns that identify the site but do not matter, or label some target rows: the "
+            "estimate extrapolates beyond every single source. problem.diagnose() has the figures."
         )
     if seen.weighted and len(seen.counted) == 1 < len(seen.names):
         return Level.CAUTION, (
-            f"The estimate rests on {seen.counted[0]!r} alone. problem.diagnose() shows why the "
-            "others are left out; drop columns that identify the site but do not matter."
+            "Drop columns that identify the site but do not matter: the estimate rests on "
+            f"{seen.counted[0]!r} alone. problem.diagnose() shows why the others are left out."
         )
     return Level.OK, NOTHING_TO_DO

@@ -7,11 +7,11 @@ from shiftune.level import Level
 from shiftune.stability.label_shift import LabelShift
 from shiftune.wording import percent
 
-# Differences from the expected frequency, as far as the sources speak for them.
+# Differences of the likely from the expected frequency.
 SMALL, LARGE = 0.05, 0.07
 # The same as a factor, for rare classes.
 TWICE = 2.0
-# Fewer sources can hardly speak for anything.
+# With fewer, how likely it is is a guess.
 FEWEST_SOURCES = 5
 
 NAME = "frequency of the classes"
@@ -23,8 +23,8 @@ def prevalence_check(found: LabelShift) -> Check:
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
     model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
     the frequency is likely to be 5 percentage points higher than expected, or twice as high, as
-    far as the sources speak for it. A problem: 7 points, at worst outside the range of the
-    sources, of which there are at least five.
+    far as that would have been right at the sources. A problem: 7 points, at worst outside the
+    range of the sources, of which there are at least five.
     """
     apart = found.likely - found.expected
     outside = not found.lowest <= found.mixed <= found.highest
@@ -43,7 +43,7 @@ def prevalence_check(found: LabelShift) -> Check:
         return Check(NAME, Level.OK, f"{about}; nothing contradicts it.", NOTHING_TO_DO, numbers)
     finding = (
         f"{about}. But it may be {percent(found.likely)}, or {percent(found.mixed)} if only the "
-        "classes' frequencies differ between sites, for which the sources speak (they have "
+        "classes' frequencies differ between sites, as they partly do at the sources (there "
         f"{percent(found.lowest)} to {percent(found.highest)})."
     )
     advice = (
@@ -51,7 +51,7 @@ def prevalence_check(found: LabelShift) -> Check:
         "probabilities and the estimated risk are wrong there; some ten labels (search.update) "
         "correct the level."
     )
-    heard = found.sources >= FEWEST_SOURCES
-    level = Level.PROBLEM if apart >= LARGE and outside and heard else Level.CAUTION
+    sure = apart >= LARGE and outside and found.sources >= FEWEST_SOURCES
+    level = Level.PROBLEM if sure else Level.CAUTION
     headline = f"{found.label!r} may be far more frequent at the target than the sources suggest"
     return Check(NAME, level, finding, advice, numbers, headline)

@@ -8,7 +8,6 @@ from scipy.special import stdtrit
 
 from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, Check
 from shiftune.level import Level
-from shiftune.risk.adjusted import RegressionAdjusted
 from shiftune.rows.columns import kinds_of, number_columns
 from shiftune.search.result import SearchResult
 from shiftune.wording import figures, listed, percent
@@ -21,8 +20,6 @@ TAIL = 0.01
 # adjustment in half widths of the 90 % interval: a caution; a problem; a problem, too.
 SOME_OUTSIDE, MANY_OUTSIDE, MOST_OUTSIDE = 0.1, 0.25, 0.6
 SOME_APART, FAR_APART, STILL_APART = 0.4, 0.6, 0.2
-# Share of the losses' variance that columns are taken to explain in the full adjustment.
-FULL_R2 = 0.5
 LEVEL = 0.9
 
 NAME = "within reach"
@@ -32,7 +29,7 @@ def reach_check(result: SearchResult) -> Check:
     """Compare estimates that differ in how far they are continued beyond the sources.
 
     Where the target lies at the edge of the sources or beyond, what happens there follows from
-    the adjustment alone, and the rows cannot tell a little of it from a lot. So the mean loss
+    the adjustment alone, and the rows do not show how much of it is right. So the mean loss
     without any adjustment is compared with that adjusted fully, without a cautious prior. A
     problem: a quarter of the target's rows lie outside the sources' range in some column (that of
     98 % of their rows), and the two are 0.6 half widths of the 90 % interval apart; or 60 % of the
@@ -42,13 +39,14 @@ def reach_check(result: SearchResult) -> Check:
     outside = outside_shares(result)
     names = [name for name, share in outside.items() if share >= SOME_OUTSIDE]
     most = max(outside.values(), default=0.0)
-    estimator, answers = result.context.risk, result.choice.answers
-    if not isinstance(estimator, RegressionAdjusted) or answers is None:
+    answers, context, risk = result.choice.answers, result.context, result.risk
+    estimates = None
+    if answers is not None:
+        losses = context.data.losses(answers, result.loss)
+        estimates = context.risk.least_and_most_adjusted(losses)
+    if estimates is None:
         return _unlike(names, most)
-    data, risk = result.context.data, result.risk
-    losses = answers.losses(np.concatenate(data.y_validation), result.loss, data.classes)
-    losses = losses[: len(estimator.Z_)]
-    ends = sorted(estimator.adjusted_mean(losses, r2) for r2 in (0.0, FULL_R2))
+    ends = sorted(estimates)
     half = float(stdtrit(risk.dof, 0.5 + LEVEL / 2)) * risk.stderr
     own = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
     apart = (1 - own) * (ends[1] - ends[0]) / half if half > 0 else 0.0
@@ -65,12 +63,12 @@ def reach_check(result: SearchResult) -> Check:
         f"{listed(names, MOST_NAMES)}"
     )
     finding = (
-        f"{beyond}, and what the sources say of the risk there depends on how it is continued: "
-        f"{low} or {high}, by a little or a lot of adjustment."
+        f"{beyond}, and the estimated risk depends on how far the losses are adjusted for it: "
+        f"{low} without, {high} fully."
     )
     advice = (
-        "Both may be wrong by far where the loss bends outside the range. Add a source that has "
-        "such rows, or label some of the target's."
+        "Add a source that reaches as far as the target, or label some target rows: both figures "
+        "may be wrong by far where the loss bends outside the sources' range."
     )
     level = Level.PROBLEM if far else Level.CAUTION
     return Check(NAME, level, finding, advice, numbers, beyond)
@@ -96,7 +94,7 @@ def _outside(target: Floats, sources: Floats) -> float:
     if not len(known) or not len(seen):
         return 0.0
     low, high = np.quantile(seen, [TAIL, 1 - TAIL])
-    if low == high:  # the sources' values hardly differ, so their range says nothing
+    if low == high:  # the sources' values hardly differ, so they have no range
         return 0.0
     return float(np.sum((known < low) | (known > high)) / len(target))
 
@@ -110,6 +108,6 @@ def _unlike(names: list[str], most: float) -> Check:
         f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
         f"{listed(names, MOST_NAMES)}."
     )
-    advice = "The estimate knows little of them. Add a source that has such rows, or label some."
+    advice = "Add a source that has such rows, or label some: the estimate knows little of them."
     headline = finding.removesuffix(".")
     return Check(NAME, Level.CAUTION, finding, advice, {"outside": most}, headline)

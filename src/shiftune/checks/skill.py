@@ -34,7 +34,7 @@ def skill_check(result: SearchResult) -> Check:
             Level.CAUTION,
             "Whether the model is better than a constant is unknown: its plan of fits keeps no "
             "answers.",
-            "Compare it with a constant yourself.",
+            "Compare the model with a constant yourself.",
             {},
             "skill is unknown",
         )
@@ -63,15 +63,15 @@ def skill_check(result: SearchResult) -> Check:
     )
     if chance >= LIKELY:
         advice = (
-            "Predict the constant, or look for columns that explain more, or for labels of the "
-            "target: a few of them show what the site's own level is."
+            "Predict the constant, look for columns that explain more, or label a few target rows, "
+            "which show what the site's own level is."
         )
         headline = "the model is no better than a constant"
         return Check(NAME, Level.PROBLEM, finding, advice, numbers, headline)
     if chance > SOME_CHANCE:
         advice = (
-            "The difference may hold at some sites only. More rows, more sites, or a few labels "
-            "of the target would tell."
+            "Add rows or sites, or label a few target rows: the model may be better at some sites "
+            "only."
         )
         headline = "it is not certain that the model is better than a constant"
         return Check(NAME, Level.CAUTION, finding, advice, numbers, headline)
@@ -80,6 +80,5 @@ def skill_check(result: SearchResult) -> Check:
 
 def _risk(result: SearchResult, predicted: np.ndarray) -> RiskEstimate:
     """Estimate the risk of answers to the validation rows."""
-    data, answers = result.context.data, Answers(predicted, predicted)
-    y = np.concatenate(data.y_validation)
-    return result.context.estimate(data.by_site(answers.losses(y, result.loss, data.classes)))
+    losses = result.context.data.losses(Answers(predicted, predicted), result.loss)
+    return result.context.estimate(losses)

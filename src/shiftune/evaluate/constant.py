@@ -1,4 +1,4 @@
-"""The best constant answer: what somebody without a model would say."""
+"""The best constant answer, which needs no model."""
 
 from __future__ import annotations
 

@@ -82,6 +82,11 @@ class StudyData:
         """Mark the validation rows of these sites, shape (n,)."""
         return np.isin(np.repeat(self.names, [len(own) for own in self.y_validation]), names)
 
+    def losses(self, answers: Answers, loss: Loss) -> list[NDArray[np.float64]]:
+        """Return the losses of answers to all validation rows, one array per site."""
+        y = np.concatenate(self.y_validation)
+        return self.by_site(answers.losses(y, loss, self.classes))
+
     def by_site(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Split values of all validation rows, shape (n,), into one array per site."""
         return np.split(values, np.cumsum([len(own) for own in self.y_validation])[:-1])

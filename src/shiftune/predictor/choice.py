@@ -77,8 +77,7 @@ def choose(
     candidates = Candidates(answers, data.y_validation, row_shares, loss, data.classes)
 
     def judged(nested: Answers) -> RiskEstimate:
-        losses = nested.losses(candidates.y, loss, data.classes)
-        return shared_alike(estimate(data.by_site(losses)), alone.risk)
+        return shared_alike(estimate(data.losses(nested, loss)), alone.risk)
 
     nested = candidates.nested_answers()
     together = judged(nested)
@@ -96,10 +95,10 @@ def _better_half(
     loss: Loss,
 ) -> Floats:
     """Losses of the better half of the trials by their mean over the sites, (at most 24, n)."""
-    labels, plain = np.concatenate(data.y_validation), np.repeat(best.lam, best.n)
+    plain = np.repeat(best.lam, best.n)
 
     def losses(number: int) -> Floats:
-        return answers[number].losses(labels, loss, data.classes)
+        return np.concatenate(data.losses(answers[number], loss))
 
     order = sorted(answers, key=lambda number: float(plain @ losses(number)))
     kept = order[: min((len(order) + 1) // 2, MOST_COMPARED)]

@@ -54,11 +54,10 @@ def best_alone(
     alone = len(answers) == 1 or np.max(risk.lam * risk.n) >= ALL
     if own is None or alone or risk.new_site is None:
         return unchanged
-    labels = np.concatenate(data.y_validation)
     values = np.empty((len(answers), len(risk.names)))
     for values_of_trial, (number, each) in zip(values, answers.items(), strict=True):
         # Means stand for the rows: with many sites, averaging them for each would take minutes.
-        means = [own.mean(keepdims=True) for own in data.by_site(_losses(each, labels, loss, data))]
+        means = [own.mean(keepdims=True) for own in data.losses(each, loss)]
         values_of_trial[:] = [
             compared_by(without_source(risks[number], name), means) for name in risk.names
         ]
@@ -70,9 +69,5 @@ def best_alone(
         rows = np.repeat(chosen == number, risk.n)
         known[rows], unseen[rows] = answers[number].known[rows], answers[number].unseen[rows]
     nested = Answers(known, unseen, own.unseen_share)
-    judged = estimate(data.by_site(_losses(nested, labels, loss, data)))
-    return Choice({best: 1.0}, shared_alike(judged, risk), answers=nested)
-
-
-def _losses(answers: Answers, labels: NDArray[np.generic], loss: Loss, data: StudyData) -> Floats:
-    return answers.losses(labels, loss, data.classes)
+    judged = shared_alike(estimate(data.losses(nested, loss)), risk)
+    return Choice({best: 1.0}, judged, answers=nested)

@@ -37,6 +37,8 @@ MOST_LEVERAGE = 0.9
 MOST_STRETCH = 10.0
 # Share of the target's rows with a value that no source has, below which no warning is raised.
 MOST_BEYOND = 0.1
+# Share of the losses' variance that columns explain at most, where the adjustment is doubted.
+MOST_R2 = 0.5
 # Directions in which the variance of the adjustment is kept.
 MOST_DIRECTIONS = 64
 
@@ -185,14 +187,13 @@ class RegressionAdjusted(RiskEstimator):
             )
         return self._estimated(sample)
 
-    def adjusted_mean(self, losses: Floats, prior_r2: float) -> float:
-        """Return the estimate under another `prior_r2`; 0 is the mean over the sites."""
-        plain = np.repeat(self.shares_ / self.n_, self.n_)
-        if prior_r2 == 0 or not self.Z_.shape[1]:
-            return float(plain @ losses)
-        penalty = (1 - prior_r2) / prior_r2 * self.Z_.shape[1]
+    def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float]:
+        """Mean over the sites, and the same adjusted as if columns explained half of the losses."""
+        of_sources = np.concatenate(losses)[: len(self.Z_)]
+        plain = float(np.repeat(self.shares_ / self.n_, self.n_) @ of_sources)
+        penalty = (1 - MOST_R2) / MOST_R2 * max(self.Z_.shape[1], 1)
         move, _ = adjustment(self.Z_, self.gaps_, self.shares_, penalty)
-        return float((plain + self.Z_ @ move) @ losses)
+        return plain, plain + float(self.Z_ @ move @ of_sources)
 
     def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
         """Mean of the risk and of the mean loss over the sites, without adjustment.

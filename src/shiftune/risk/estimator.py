@@ -79,6 +79,13 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Value by which trials of different model families are compared; by default the risk."""
         return risk.value
 
+    def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float] | None:
+        """Estimates with as little and as much adjustment to the target's rows as is plausible.
+
+        None where the estimator adjusts nothing.
+        """
+        return None
+
     def row_shares(self, losses: Floats, best: RiskEstimate) -> Floats:
         """Coefficients of the rows' losses by which ensembles are compared, shape (n,).
 

@@ -116,9 +116,8 @@ def plain_promise(result: SearchResult) -> float:
     if answers is None:
         alone = len(result.choice.weights) == 1
         return float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
-    y = np.concatenate(data.y_validation)
     known = Answers(answers.known, answers.known)
-    return float(known.losses(y, result.loss, data.classes).mean())
+    return float(np.concatenate(data.losses(known, result.loss)).mean())
 
 
 def tied_rivals(result: SearchResult, most: int) -> list[Rival]:

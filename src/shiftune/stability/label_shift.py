@@ -57,7 +57,7 @@ class LabelShift:
 
     @property
     def likely(self) -> float:
-        """Its frequency by both, as far as the sources speak for the second."""
+        """Its frequency by both: the second as far as it would have been right at the sources."""
         return self.expected + self.trust * (self.mixed - self.expected)
 
 
@@ -72,9 +72,9 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     .. math:: \pi'_y = \mathrm{mean}_{x \in T}
               \frac{\hat p(y|x)\, \pi'_y / \pi_y}{\sum_c \hat p(c|x)\, \pi'_c / \pi_c} ,
 
-    the most likely frequencies where only they have changed [1]_. Without labels nothing says
-    which of the two is right, but the sources in the target's role do: with :math:`b_j` the step
-    from the first to the second at source j, and :math:`a_j` the step from the first to the truth,
+    the most likely frequencies where only they have changed [1]_. Without labels it is unknown
+    which of the two is right, but not for the sources in the target's role: with :math:`b_j` the
+    step from the first to the second at source j, and :math:`a_j` that from the first to the truth,
 
     .. math:: \gamma = \frac{\sum_j a_j^\top b_j}{\sum_j b_j^\top b_j},
               \quad 0 \le \gamma \le 1 .
