@@ -1,6 +1,6 @@
 """Trials on a Dask cluster: here two local processes; an address connects to any other cluster.
 
-Needs Dask: pip install 'shiftune[dask]'
+Needs Dask: pip install '.[dask]'
 """
 
 from distributed import Client, LocalCluster

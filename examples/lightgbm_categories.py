@@ -1,6 +1,6 @@
 """LightGBM on a table with categories, read by LightGBM itself or encoded in a pipeline.
 
-Needs LightGBM: pip install 'shiftune[lightgbm]'
+Needs LightGBM: pip install '.[lightgbm]'
 """
 
 from lightgbm import LGBMClassifier

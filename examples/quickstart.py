@@ -1,6 +1,6 @@
 """From a table with a site column to predictions, their error at the new site, and a report.
 
-The report needs two more packages: pip install 'shiftune[report]'
+The report needs two more packages: pip install '.[report]'
 """
 
 from threadpoolctl import threadpool_limits

@@ -21,6 +21,7 @@ from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.evaluate.losses import loss_named
+from shiftune.extras import how_to_install
 from shiftune.models import spaces
 from shiftune.problem import ShiftProblem, Site
 from shiftune.search import ShiftSearch
@@ -235,7 +236,7 @@ def _lightgbm() -> Learner:
         from lightgbm import LGBMClassifier
     except ImportError as error:
         raise MissingPackageError(
-            "the GvHD experiment tunes LightGBM; pip install 'shiftune[lightgbm]'"
+            f"the GvHD experiment tunes LightGBM; {how_to_install('lightgbm')}"
         ) from error
     model = LGBMClassifier(n_estimators=100, n_jobs=1, verbose=-1)
     return Learner(model, spaces.lightgbm_paper(), "log_loss")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from reproduction.data.formats import read_arrays
 from reproduction.data.source import as_published, checksum
 from shiftune.errors import MissingPackageError, SettingsError, StorageError
+from shiftune.extras import how_to_install
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +83,7 @@ def _downloaded(source: Source) -> list[Floats]:
         import pooch
     except ImportError as error:
         raise MissingPackageError(
-            f"downloading needs pooch; pip install 'shiftune[reproduction]'. {_ways(source)}"
+            f"downloading needs pooch; {how_to_install('reproduction')}. {_ways(source)}"
         ) from error
     try:
         # No hash of the raw file: it may differ in line endings or times. `_checked` has ours.

@@ -60,7 +60,7 @@ def load_parkinson(
     folder : path, optional
         Where ``patient_0.npy`` to ``patient_41.npy``, or ``parkinsons_updrs.data``, are. Default:
         the folder ``parkinson`` below the one that the environment variable SHIFTUNE_DATA names;
-        else an earlier download; else a download (``pip install 'shiftune[reproduction]'``).
+        else an earlier download; else a download (``pip install '.[reproduction]'``).
 
     References
     ----------
@@ -108,7 +108,7 @@ def load_gvhd(
     folder : path, optional
         Where ``task_0.npy`` to ``task_29.npy``, or the authors' repository as ``MS-CS.zip``, are.
         Default: the folder ``gvhd`` below the one that the environment variable SHIFTUNE_DATA
-        names; else an earlier download; else a download (``pip install 'shiftune[reproduction]'``).
+        names; else an earlier download; else a download (``pip install '.[reproduction]'``).
 
     References
     ----------

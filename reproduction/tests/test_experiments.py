@@ -133,7 +133,7 @@ class TestPatients:
 
     def test_without_lightgbm(self, loaded, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
-        with pytest.raises(MissingPackageError, match=r"pip install 'shiftune\[lightgbm\]'"):
+        with pytest.raises(MissingPackageError, match=r"pip install '\.\[lightgbm\]'"):
             Patients("gvhd", budget=2).run("naive", SETTINGS["guarded"], Case(0))
 
 

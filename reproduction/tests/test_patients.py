@@ -305,7 +305,7 @@ def test_without_folder_or_network_the_three_ways_are_told(name, fakes, monkeypa
     with pytest.raises(ProblemError, match=f"the download failed.*{ways}"):
         LOADERS[name]()
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ProblemError, match=rf"pip install 'shiftune\[reproduction\]'.*{ways}"):
+    with pytest.raises(ProblemError, match=rf"pip install '\.\[reproduction\]'.*{ways}"):
         LOADERS[name]()
     assert not cache.exists() or list(cache.iterdir()) == []
 

@@ -15,6 +15,7 @@ from shiftune.ratio import (
     effective_rows,
     uncovered_shares,
 )
+from shiftune.ratio.overlap import overlap, overlapping, sorted_by_verdict
 
 
 class TestEffectiveRows:
@@ -113,3 +114,21 @@ class TestDiagnose:
     def test_known_ratio(self, problem):
         table = diagnose(problem, KnownRatio([lambda X: np.ones(len(X))] * 3))
         assert (table["ess"] == table["n"]).all()
+
+
+class TestOrder:
+    @pytest.fixture
+    def table(self):
+        """A source of 3 rows, one that covers half of the target, and one that covers it all."""
+        rng = np.random.default_rng(0)
+        target = np.vstack([rng.normal(size=(300, 2)), rng.normal(20, 1, (300, 2))])
+        half, whole = rng.normal(size=(300, 2)), np.vstack([target, target])[::7]
+        weights = [np.ones(len(X)) for X in (half[:3], half, whole)]
+        return overlap(weights, target, [half[:3], half, whole], ["tiny", "half", "whole"])
+
+    def test_few_rows_do_not_lead(self, table):
+        assert sorted_by_verdict(table).index.to_list() == ["whole", "half", "tiny"]
+        assert table.loc["tiny", "verdict"] == "too few rows to tell: 3"
+
+    def test_half_of_the_target_is_no_overlap(self, table):
+        assert overlapping(table).to_dict() == {"tiny": False, "half": False, "whole": True}

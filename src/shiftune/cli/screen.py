@@ -16,7 +16,7 @@ from rich.text import Text
 from shiftune.cli.console import SafeConsole
 from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
 from shiftune.level import Level
-from shiftune.ratio.overlap import is_doubtful
+from shiftune.ratio.overlap import is_doubtful, overlapping, sorted_by_verdict
 from shiftune.tables import SiteTable
 from shiftune.wording import (
     count,
@@ -123,9 +123,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     grid.add_column("effective rows", justify="right")
     grid.add_column("out of reach", justify="right")
     grid.add_column("verdict", ratio=1)
-    out = is_doubtful(overlap)
-    ordered = overlap.assign(out=out).sort_values(["out", "ess_share"], ascending=[True, False])
-    for name, row in ordered.head(MOST_SITES).iterrows():
+    for name, row in sorted_by_verdict(overlap).head(MOST_SITES).iterrows():
         grid.add_row(
             str(name),
             str(row["n"]),
@@ -138,17 +136,10 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
         )
     console.print()
     console.print(grid)
-    if len(ordered) > MOST_SITES:
-        _more(console, f"{len(ordered) - MOST_SITES} more sources")
-    left = len(overlap) - int(out.sum())
+    if len(overlap) > MOST_SITES:
+        _more(console, f"{len(overlap) - MOST_SITES} more sources")
     console.print()
-    console.print(
-        f"{left} of {len(overlap)} source{'s' * (len(overlap) > 1)} overlap{'s' * (left == 1)} "
-        f"with {target}."
-        if left
-        else f"No source by itself overlaps with {target}: any estimate of the error there is an "
-        "extrapolation."
-    )
+    console.print(_in_one_sentence(overlap, target))
     console.print(
         Text(
             "The diagnosis uses half of each source's rows. Mean weight: 1 if the source covers "
@@ -159,6 +150,21 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
             style="dim",
         )
     )
+
+
+def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:
+    n, whole = len(overlap), int(overlapping(overlap).sum())
+    part = n - whole - int(is_doubtful(overlap).sum())
+    if not whole and not part:
+        return (
+            f"No source by itself overlaps with {target}: any estimate of the error there is an "
+            "extrapolation."
+        )
+    sources = f"source{'s' * (n > 1)}"
+    if not whole:
+        return f"No source covers all of {target}; {part} of {n} {sources} overlap in part."
+    rest = f", and {part} more in part" if part else ""
+    return f"{whole} of {n} {sources} overlap{'s' * (whole == 1)} with {target}{rest}."
 
 
 def show_task(console: Console, options: TuneOptions, earlier: int) -> None:

@@ -31,6 +31,8 @@ SOME_OUT_OF_REACH = 0.1
 MANY_OUT_OF_REACH = 0.25
 # A source of which a smaller share of rows is effective overlaps little.
 FEW_EFFECTIVE = 0.1
+# With fewer rows, distances between them do not show what a source covers.
+FEW_ROWS = 10
 
 
 def diagnose(
@@ -105,7 +107,7 @@ def overlap(
     rows = []
     for w, uncovered in zip(weights, missed, strict=True):
         n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
-        found = limits.objection(n, mean, ess) or _verdict(ess / n, uncovered)
+        found = limits.objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
         rows.append(
             {
                 "n": n,
@@ -159,7 +161,27 @@ def is_doubtful(table: pd.DataFrame) -> pd.Series:
     return table["level"] == Level.PROBLEM
 
 
-def _verdict(ess_share: float, uncovered: float) -> Verdict:
+def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:
+    """Return sources that overlap first, doubtful ones last; each kind by its effective rows.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `overlap` returns it.
+    """
+    kind = is_doubtful(table).astype(int) - overlapping(table).astype(int)
+    order = np.lexsort((-table["ess"].to_numpy(), kind.to_numpy()))
+    return table.iloc[order]
+
+
+def overlapping(table: pd.DataFrame) -> pd.Series:
+    """Mark the sources that cover most of the target."""
+    return table["reason"].map(lambda code: Reason[code.upper()].overlaps).astype(bool)
+
+
+def _verdict(n: int, ess_share: float, uncovered: float) -> Verdict:
+    if n < FEW_ROWS:
+        return Verdict(Reason.FEW_ROWS, n)
     if uncovered > MANY_OUT_OF_REACH:
         return Verdict(Reason.MANY_OUT_OF_REACH, uncovered)
     if ess_share < FEW_EFFECTIVE:

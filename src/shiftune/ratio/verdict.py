@@ -18,6 +18,7 @@ class Reason(Enum):
     SOME_OUT_OF_REACH = Level.CAUTION, "overlaps; {:.0%} of target rows out of reach"
     MANY_OUT_OF_REACH = Level.CAUTION, "covers part: {:.0%} of target rows out of reach"
     LITTLE_OVERLAP = Level.CAUTION, "overlaps little: {:.0%} of its rows count"
+    FEW_ROWS = Level.CAUTION, "too few rows to tell: {:.0f}"
     ONE_ROW = Level.PROBLEM, "one row only, no variance"
     NO_TARGET_LIKE_ROWS = Level.PROBLEM, "no target-like rows: mean weight {:.3g}"
     FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows: mean weight {:.3g}"
@@ -29,6 +30,11 @@ class Reason(Enum):
     def level(self) -> Level:
         """OK, CAUTION, or PROBLEM for a source that density ratios cannot use."""
         return self.value[0]
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the source covers most of the target."""
+        return self in (Reason.OVERLAPS, Reason.SOME_OUT_OF_REACH)
 
     @property
     def code(self) -> str:
