@@ -16,7 +16,8 @@ from shiftune.cli.option_fields import Role, named, taking
 from shiftune.cli.options import TuneOptions
 from shiftune.errors import StorageError
 
-BASE = TuneOptions(data=Path("v.csv"), site="ward", target="A", label="cost", model=["ridge"])
+FILES = {"data": Path("v.csv")}
+BASE = TuneOptions(**FILES, site="ward", target="A", label="cost", model=["ridge"])
 # A value other than the default for every field that is saved.
 OTHERS = {
     "site": "clinic",
@@ -44,14 +45,14 @@ OTHERS = {
 
 
 def test_every_field_is_saved_and_read_back():
-    unsaved = set(named(TuneOptions, Role.RUN))
-    assert unsaved == {"data", "trials", "timeout", "out", "jobs", "as_json"}
+    unsaved = {*named(TuneOptions, Role.RUN), *named(TuneOptions, Role.FILE)}
+    assert unsaved == {"data", "target_file", "trials", "timeout", "out", "jobs", "as_json"}
     assert OTHERS.keys() == {each.name for each in fields(TuneOptions)} - unsaved
     for name, value in OTHERS.items():
         options = replace(BASE, **{name: value})
         saved = json.loads(json.dumps(options.saved()))
         assert saved[name] == value
-        again = TuneOptions.from_saved(Path("v.csv"), saved, "run")
+        again = TuneOptions.from_saved(saved, FILES, "run")
         assert replace(again, trials=BASE.trials) == options
 
 
@@ -72,22 +73,22 @@ def test_a_new_option_is_one_field():
     assert "Number of rounds." in CliRunner().invoke(app, ["--help"]).output
     assert "rounds" in named(WithOneMore, Role.DATA)
     assert options.saved()["rounds"] == 4
-    assert WithOneMore.from_saved(Path("v.csv"), options.saved(), "run").rounds == 4
+    assert WithOneMore.from_saved(options.saved(), FILES, "run").rounds == 4
     # A folder that was written before the option existed has its default.
-    assert WithOneMore.from_saved(Path("v.csv"), BASE.saved(), "run").rounds == 1
+    assert WithOneMore.from_saved(BASE.saved(), FILES, "run").rounds == 1
 
 
-@pytest.mark.parametrize("change", [{"magic": 1}, {"site": ...}])
+@pytest.mark.parametrize("change", [{"magic": 1}, {"label": ...}])
 def test_settings_that_are_not_ours(change):
     saved = {k: v for k, v in (BASE.saved() | change).items() if v is not ...}
     with pytest.raises(StorageError, match=r"run is damaged or was written by another version"):
-        TuneOptions.from_saved(Path("v.csv"), saved, "run")
+        TuneOptions.from_saved(saved, FILES, "run")
 
 
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (FORMAT + 1, "was written by a newer shiftune (format 4; this version reads 3): upgrade"),
+        (FORMAT + 1, "was written by a newer shiftune (format 5; this version reads 4): upgrade"),
         (0, "is damaged or was written by an older shiftune"),
         (None, "is damaged or was written by an older shiftune"),
     ],

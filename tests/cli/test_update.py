@@ -27,7 +27,7 @@ from shiftune.cli.reopening import reopened
 from shiftune.errors import ProblemError
 from shiftune.problem.site import Site
 from shiftune.search.journal_lock import only_search
-from shiftune.tables import Schema
+from shiftune.tables import Schema, SiteFiles
 from shiftune.wording import listed
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
@@ -85,7 +85,7 @@ def wards_run(finished, folder, monkeypatch):
 @pytest.fixture(scope="module")
 def read_again(finished):
     """Jobs of the finished runs."""
-    return {name: reopened(ResultFolder(finished / name), None) for name in ("cost", "ill")}
+    return {name: reopened(ResultFolder(finished / name)) for name in ("cost", "ill")}
 
 
 @pytest.fixture
@@ -454,7 +454,7 @@ def test_other_dates_are_named_as_dates():
     """The file's format decides nothing: a date that cannot be read contradicts nothing."""
     seen = pd.to_datetime("2024-01-01") + pd.to_timedelta(range(10), "D")
     job = SimpleNamespace(
-        options=SimpleNamespace(site="ward", data="t.csv"),
+        options=SimpleNamespace(files=SiteFiles(Path("t.csv"), site="ward")),
         table=SimpleNamespace(
             schema=Schema({"seen": "date"}),
             problem=SimpleNamespace(target=Site("C", pd.DataFrame({"seen": seen}), None)),
@@ -551,7 +551,7 @@ def test_runs_that_are_not_finished(wards_run, run):
 def test_a_table_that_was_moved_or_changed(wards_run, run):
     give(range(80, 90))
     path = wards_run / "cost" / "settings.json"
-    write_json(path, read_json(path) | {"file": str(wards_run / "gone.csv")})
+    write_json(path, read_json(path) | {"files": {"data": str(wards_run / "gone.csv")}})
     assert "give --data FILE" in flat(run("update", "cost", "labels.csv", code=2))
     shutil.copy("cost.csv", "moved.csv")
     run("update", "cost", "labels.csv", "--data", "moved.csv")

@@ -52,7 +52,7 @@ def check_rows(
         return
     first = [
         f"{names[row]} has {_values(here.iloc[row], differ.iloc[row], schema)} there, and "
-        f"{_values(there.iloc[row], differ.iloc[row], schema)} in {job.options.data}"
+        f"{_values(there.iloc[row], differ.iloc[row], schema)} in {job.options.files.of_target}"
         for row in rows[:MOST_NAMED]
     ]
     columns = listed([name for name in schema.kinds if differ[name].any()], 4)
@@ -66,13 +66,13 @@ def check_rows(
 def _own(job: TuneJob, positions: Sequence[int]) -> pd.DataFrame:
     target = job.table.problem.target
     own: pd.DataFrame = rows_of(target.X, np.asarray(positions))
-    return own.reset_index(drop=True).assign(**{job.options.site: target.name})
+    return own.reset_index(drop=True).assign(**{job.options.files.site_column: target.name})
 
 
 def _schema(job: TuneJob, given: pd.DataFrame) -> Schema:
     """Return the columns that the model uses, and the site, as far as the file has them."""
     schema = job.table.schema
-    kinds = {**schema.kinds, job.options.site: "category"}
+    kinds = {**schema.kinds, job.options.files.site_column: "category"}
     shared = {name: kind for name, kind in kinds.items() if name in given}
     return Schema(shared, schema.date_formats)
 

@@ -7,7 +7,7 @@ import json
 import typer
 
 from shiftune.cli.app import command
-from shiftune.cli.option_fields import Role, taking, values_of
+from shiftune.cli.option_fields import taking
 from shiftune.cli.options import DiagnoseOptions
 
 
@@ -24,10 +24,7 @@ def diagnose(options: DiagnoseOptions) -> None:
     lists, for each source, the mean density ratio (1: the source covers the target), the effective
     share of its rows after weighting, the share of target rows out of its reach, and a verdict.
     """
-    from shiftune.tables import read_file, site_table
-
-    data = values_of(options, Role.DATA)
-    table = site_table(read_file(options.data), drop_unlabelled=True, **data)
+    table = options.read(drop_unlabelled=True)
     notes = list(table.notes)
     if options.label is None:
         notes.append("all columns but the site are compared; name the label, if any, with --label")
@@ -47,5 +44,5 @@ def diagnose(options: DiagnoseOptions) -> None:
     from shiftune.cli.screen import screen, show_overlap, show_table
 
     console = screen()
-    show_table(console, options.data, table, notes, label=options.label)
+    show_table(console, options.files, table, notes, label=options.label)
     show_overlap(console, overlap, table.problem.target.name)

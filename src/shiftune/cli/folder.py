@@ -88,7 +88,7 @@ class ResultFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = {
             "format": FORMAT,
-            "file": str(job.options.data.resolve()),
+            "files": job.options.saved_files(),
             "data": job.fingerprint,
             "options": job.options.saved(),
             "runs": [*(self.settings()["runs"] if there else []), run | made_with()],
@@ -98,7 +98,7 @@ class ResultFolder:
 
     def _check_same(self, job: TuneJob) -> None:
         settings = self.settings()
-        earlier, now = self.options(job.options.data).compared(), job.options.compared()
+        earlier, now = self.options().compared(), job.options.compared()
         # Options that read the same file differently imply other data, which is not reported again.
         if all(earlier[name] == now[name] for name in named(TuneOptions, Role.DATA)):
             earlier, now = earlier | {"data": settings["data"]}, now | {"data": job.fingerprint}
@@ -108,10 +108,18 @@ class ResultFolder:
         """Return the content of settings.json."""
         return read_json(self.path / SETTINGS)
 
-    def options(self, table: Path) -> TuneOptions:
-        """Return the options of the result, for a table that may have been moved."""
-        where = str(self.path / SETTINGS)
-        return TuneOptions.from_saved(table, self.settings()["options"], where)
+    @property
+    def last_command(self) -> str:
+        """Command of the last run."""
+        command: str = self.settings()["runs"][-1]["command"]
+        return command
+
+    def options(self, moved: Mapping[str, Path | None] | None = None) -> TuneOptions:
+        """Return the options of the result, for files that may have been moved."""
+        settings, where = self.settings(), str(self.path / SETTINGS)
+        files = {name: Path(path) for name, path in settings["files"].items()}
+        files |= {name: path for name, path in (moved or {}).items() if path is not None}
+        return TuneOptions.from_saved(settings["options"], files, where)
 
     def complete(self, trials: int, asked: dict[str, Any]) -> dict[str, Any] | None:
         """Return the content of `BEST` if it is the result of so many trials, and complete.
@@ -239,7 +247,7 @@ class ResultFolder:
         remarks = columns["remark"][columns["remark"] != ""]
         return {
             "command": last["command"],
-            "data file": settings["file"],
+            "data file": ", ".join(settings["files"].values()),
             "data fingerprint": settings["data"],
             "labels of the target": _about_labels(done.table.target_labelled),
             "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",

@@ -24,7 +24,9 @@ Key = tuple[str, ...]
 
 def row_column(job: TuneJob) -> str:
     """Return the name of the column with the number of a row in the data file, from 0."""
-    return free_name(ROW, [job.options.site, job.options.label, *job.table.columns.index])
+    return free_name(
+        ROW, [job.options.files.site_column, job.options.label, *job.table.columns.index]
+    )
 
 
 def read_given(path: Path, job: TuneJob) -> dict[int, Any]:
@@ -95,7 +97,7 @@ def _matched(
         raise DataError(
             f"{path} does not identify its rows: it has no column "
             f"{_either([*job.table.identifiers, row])}; add {row!r}, the number of the row in "
-            f"{job.options.data}, counted from 0"
+            f"{job.options.files.of_target}, counted from 0"
         )
     own = job.identifiers.assign(**{row: job.table.target_rows})
     for names in (identifiers or numbered, [*identifiers, *numbered]):
@@ -110,36 +112,38 @@ def _matched(
         if len(positions) > 1:
             raise DataError(
                 f"{_named(names, key)} in {path} may be any of the {in_words(positions, job)} of "
-                f"{job.options.data}; add a column {row!r} with the number of the row there, "
-                "counted from 0"
+                f"{job.options.files.of_target}; add a column {row!r} with the number of the row "
+                "there, counted from 0"
             )
     return names, keys, [positions[0] for positions in found]
 
 
 def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
     """Explain why a row is none of the target's: it is another site's, or nobody's."""
-    options, row, target = job.options, row_column(job), job.table.problem.target.name
+    files, row, target = job.options.files, row_column(job), job.table.problem.target.name
     stored = [name for name in names if name != row]
-    everything = read_as_written(options.data, [*stored, options.site])
+    everything = files.as_written([*stored, files.site_column])
+    if files.target_file is not None and row in names:  # numbers are those of the target's file
+        everything = everything[everything[files.site_column] == files.target_name]
     everything[row] = range(len(everything))
     keys = _keys(everything[names])
     what = _named(names, key)
     if others := _Rows(keys)[key]:
-        site = everything[options.site].iloc[others[0]]
+        site = everything[files.site_column].iloc[others[0]]
         return (
             f"{what} in {path} is of site {str(site)!r}, not of {target!r}; only labels of "
             f"{target!r} update its predictor: leave the others out"
         )
     if names == [row]:
         return (
-            f"{options.data} has no {what}, which {path} names; its rows are counted from 0 to "
+            f"{files.of_target} has no {what}, which {path} names; its rows are counted from 0 to "
             f"{len(keys) - 1}, the first one below the header being 0"
         )
     texts = {" ".join(each): each for each in _keys(job.identifiers[stored])} if stored else {}
     near = alike(" ".join(key[: len(stored)]), texts)
     return (
-        f"{options.data} has no row with {what}, which {path} names; write identifiers as they are "
-        "written there" + (f" (is it {_named(stored, texts[near[0]])}?)" if near else "")
+        f"{files.of_target} has no row with {what}, which {path} names; write identifiers as they "
+        "are written there" + (f" (is it {_named(stored, texts[near[0]])}?)" if near else "")
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from shiftune import names
-from shiftune.cli.option_fields import Role, values_of
 from shiftune.cli.options import TuneOptions
 from shiftune.errors import SettingsError
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
@@ -18,7 +17,7 @@ from shiftune.search import ShiftSearch
 from shiftune.search.families import table_size
 from shiftune.search.settings import check_search, final_for
 from shiftune.spelling import check_choice
-from shiftune.tables import SiteTable, read_as_written, read_file, site_table
+from shiftune.tables import SiteFiles, SiteTable
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class TuneJob:
 
 def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     """Read the table and set up the search; writes nothing."""
-    table = site_table(read_file(options.data), **values_of(options, Role.DATA))
+    table = options.read()
     task = table.problem.task
     if options.loss is not None:
         check_choice(options.loss, names.LOSSES_OF[task], f"loss for {task}")
@@ -98,11 +97,11 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         loss=loss.name,
         final=final_for(search),
     )
-    return TuneJob(settled, table, _identifiers(options.data, table), search)
+    return TuneJob(settled, table, _identifiers(options.files, table), search)
 
 
-def _identifiers(path: Path, table: SiteTable) -> pd.DataFrame:
+def _identifiers(files: SiteFiles, table: SiteTable) -> pd.DataFrame:
     if not table.identifiers:
         return pd.DataFrame(index=range(len(table.target_rows)))
-    written = read_as_written(path, table.identifiers)
+    written = files.as_written(table.identifiers)
     return written.iloc[table.target_rows].reset_index(drop=True)

@@ -14,7 +14,7 @@ from shiftune.errors import StorageError
 from shiftune.resuming import check_format
 
 # Number of the form of settings.json, best.json and update.json.
-FORMAT = 3
+FORMAT = 4
 CHECKSUM = "checksum"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftune.cli.app import command
-from shiftune.cli.run_arguments import MovedTable, Run
+from shiftune.cli.run_arguments import MovedTable, MovedTargetFile, Run
 from shiftune.errors import DataError, SettingsError, StorageError
 from shiftune.wording import count
 
@@ -37,6 +37,7 @@ def label_plan(
         typer.Option(min=0, metavar="N", help="Random seed; the same seed draws the same rows."),
     ] = 0,
     data: MovedTable = None,
+    target_file: MovedTargetFile = None,
 ) -> None:
     """Draw rows of the target at random, and write a file to fill in their labels.
 
@@ -66,10 +67,10 @@ def label_plan(
             f"{path} exists, and may have labels in it; give another file with --out"
         )
     with notes_for_warnings():
-        job = reopened(result, data)
+        job = reopened(result, {"data": data, "target_file": target_file})
         plan = _plan(job, result.updates, n, seed)
     with writing_to(path.parent, "give another file with --out"), atomic_write(path) as part:
-        plan.to_csv(part, index=False, sep=separator_of(job.options.data))
+        plan.to_csv(part, index=False, sep=separator_of(job.options.files.of_target))
     console = screen()
     target, label = job.table.problem.target.name, job.options.label
     written = f"Written to {path}: {count(n, 'row')} of {target}, drawn at random."
@@ -90,7 +91,6 @@ def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
     import numpy as np
 
     from shiftune.cli.given_labels import row_column
-    from shiftune.tables import read_as_written
 
     table = job.table
     left = ~table.target_labelled
@@ -105,6 +105,6 @@ def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
         )
     drawn = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
     used = table.columns.index[table.columns["used"]].to_list()
-    found = read_as_written(job.options.data, [*table.identifiers, *used]).iloc[drawn]
+    found = job.options.files.as_written([*table.identifiers, *used]).iloc[drawn]
     found.insert(len(table.identifiers), row_column(job), drawn)
     return found.assign(**{job.options.label: ""})

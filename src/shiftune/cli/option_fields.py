@@ -11,6 +11,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 class Role(Enum):
     """Part of a run that an option decides; `SEARCH` where a field names none."""
 
+    FILE = auto()
+    """A file that is read: what it holds is compared, not its path."""
     DATA = auto()
     """The rows, columns and labels that are read: an argument of `shiftune.tables.site_table`."""
     SEARCH = auto()

@@ -10,11 +10,13 @@ import typer
 from shiftune import names
 from shiftune.cli.option_fields import ReadFile, Role, default_of, named, values_of
 from shiftune.cli.run_arguments import SafeCsv
+from shiftune.cli.table_options import READING, TableOptions
 from shiftune.errors import SettingsError, StorageError
 from shiftune.loss_names import loss_name
 from shiftune.spelling import check_choice, check_different
 
-READING, SEARCHING, RUNNING = "Table", "Search", "Run"
+SEARCHING, RUNNING = "Search", "Run"
+SAVED = (Role.DATA, Role.SEARCH, Role.RESULT)
 
 
 def _name(
@@ -59,16 +61,6 @@ def _check_one(name: str, choices: Sequence[str], what: str) -> None:
     check_choice(name, choices, what)
 
 
-def _columns(*flags: str, text: str) -> Any:
-    return typer.Option(
-        *flags,
-        metavar="COLUMN",
-        help=f"{text} Can be repeated.",
-        rich_help_panel=READING,
-        show_default=False,
-    )
-
-
 def _check_jobs(value: Any) -> Any:
     if value == 0 or value < -1:
         raise SettingsError(f"--jobs must be a number of processes, or -1 for all cores: {value}")
@@ -88,56 +80,6 @@ def _metrics_with(incomplete: str) -> list[str]:
 # "oracle" needs labels of the target that are kept aside, which only Python code can do.
 RISKS = tuple(name for name in names.RISKS if name != "oracle")
 
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or .jsonl. A "
-        "quoted pattern, 'data/*.csv', stands for several files.",
-        show_default=False,
-    ),
-    Role.RUN,  # the fingerprint of what it holds is compared, not its path
-]
-SiteColumn = Annotated[
-    str,
-    typer.Option(metavar="COLUMN", help="Column with the site of each row.", show_default=False),
-    Role.DATA,
-]
-Target = Annotated[
-    str,
-    typer.Option(metavar="SITE", help="Site to tune for; needs no labels.", show_default=False),
-    Role.DATA,
-]
-Keep = Annotated[
-    list[str], _columns(text="Use this column even if it would be left out."), Role.DATA
-]
-Drop = Annotated[list[str], _columns(text="Leave this column out."), Role.DATA]
-Identifiers = Annotated[
-    list[str],
-    _columns("--id", text="Identifier: not used by the model, copied to predictions.csv."),
-    Role.DATA,
-]
-Group = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Rows with the same value belong together, such as visits of a patient: never divided "
-        "between training and validation, and counted as one in intervals. Not used by the model.",
-        rich_help_panel=READING,
-        show_default=False,
-    ),
-    Role.DATA,
-]
-DateFormat = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FORMAT",
-        help="Format of dates written as text, such as %d/%m/%Y; default: inferred.",
-        rich_help_panel=READING,
-        show_default=False,
-    ),
-    Role.DATA,
-]
 Ratio = Annotated[
     str,
     _name(
@@ -177,43 +119,27 @@ Json = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnoseOptions:
+class DiagnoseOptions(TableOptions):
     """Options of `shiftune diagnose`."""
 
-    data: Data
-    site: SiteColumn
-    target: Target
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Label, not compared.", show_default=False),
-        Role.DATA,
-    ] = None
-    group: Group = None
-    keep: Keep = field(default_factory=list)
-    drop: Drop = field(default_factory=list)
-    identifiers: Identifiers = field(default_factory=list)
-    date_format: DateFormat = None
     ratio: Ratio = "logistic"
     seed: Seed = 0
     as_json: Json = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions:
+class TuneOptions(TableOptions):
     """Options of `shiftune tune`.
 
     A new option is a field here, and its use. Settings that are saved, compared with those
     of an earlier run and read back follow from the fields and their roles.
     """
 
-    data: Data
-    site: SiteColumn
-    target: Target
-    label: Annotated[
+    label: Annotated[  # field() takes the inherited default away
         str,
         typer.Option(metavar="COLUMN", help="Column to predict.", show_default=False),
         Role.DATA,
-    ]
+    ] = field()
     model: Annotated[
         list[str],
         _name(
@@ -259,11 +185,6 @@ class TuneOptions:
         ),
         Role.DATA,
     ] = None
-    group: Group = None
-    keep: Keep = field(default_factory=list)
-    drop: Drop = field(default_factory=list)
-    identifiers: Identifiers = field(default_factory=list)
-    date_format: DateFormat = None
     drop_unlabelled: Annotated[
         bool,
         typer.Option(
@@ -348,9 +269,13 @@ class TuneOptions:
 
     def saved(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
-        roles = (Role.DATA, Role.SEARCH, Role.RESULT)
-        found = {k: v for role in roles for k, v in values_of(self, role).items()}
+        found = {k: v for role in SAVED for k, v in values_of(self, role).items()}
         return {k: sorted(v) if isinstance(v, list) else v for k, v in found.items()}
+
+    def saved_files(self) -> dict[str, str]:
+        """Return the paths of the files that are read."""
+        given = values_of(self, Role.FILE).items()
+        return {name: str(path.resolve()) for name, path in given if path is not None}
 
     def of_result(self) -> dict[str, Any]:
         """Return the saved settings of what is made of the trials."""
@@ -362,16 +287,16 @@ class TuneOptions:
         return {name: value for name, value in self.saved().items() if name not in ours}
 
     @classmethod
-    def from_saved(cls, data: Path, saved: Mapping[str, Any], where: str) -> Self:
+    def from_saved(cls, saved: Mapping[str, Any], files: Mapping[str, Any], where: str) -> Self:
         """Return the options behind saved settings, for a run that adds no trial.
 
         Settings that did not exist yet when the folder was written have their defaults.
         """
-        known = {each.name for each in fields(cls)} - set(named(cls, Role.RUN))
+        known = {n for role in SAVED for n in named(cls, role)}
         required = {each.name for each in fields(cls) if default_of(each) is MISSING} - {"data"}
         if not required <= saved.keys() <= known:
             raise StorageError(
                 f"{where} is damaged or was written by another version of shiftune; choose "
                 "another place"
             )
-        return cls(data=data, trials=1, **saved)
+        return cls(trials=1, **files, **saved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pandas as pd
 
 from shiftune.cli.folder import ResultFolder
 from shiftune.cli.job import TuneJob, prepare_job
+from shiftune.cli.option_fields import Role, values_of
 from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.states import LABELS
 from shiftune.errors import DataError, DataWarning, StorageError
@@ -25,19 +27,20 @@ from shiftune.tables import files_at
 SAME = 1e-6
 
 
-def reopened(folder: ResultFolder, moved: Path | None) -> TuneJob:
+def reopened(folder: ResultFolder, moved: Mapping[str, Path | None] | None = None) -> TuneJob:
     """Read the table of a result again; another table is refused."""
-    settings = folder.settings()
-    table = moved or Path(settings["file"])
-    try:
-        files_at(table)
-    except StorageError as error:
-        raise DataError(f"{error}; if the table was moved, give --data FILE") from error
-    job = prepare_job(folder.options(table), folder.journal)
-    if settings["data"] != job.fingerprint:
+    options = folder.options(moved)
+    for name, path in values_of(options, Role.FILE).items():
+        try:
+            files_at(path or options.data)
+        except StorageError as error:
+            option = f"--{name.replace('_', '-')}"
+            raise DataError(f"{error} (if it was moved, give {option} FILE)") from error
+    job = prepare_job(options, folder.journal)
+    if folder.settings()["data"] != job.fingerprint:
         raise DataError(
-            f"{table} is not the table of this result, or has changed since; give the old one "
-            "with --data"
+            f"{options.files} is not the table of this result, or has changed since; give the old "
+            "one with --data"
         )
     folder.check(job)
     return job
@@ -45,13 +48,9 @@ def reopened(folder: ResultFolder, moved: Path | None) -> TuneJob:
 
 def completed(folder: ResultFolder) -> dict[str, Any]:
     """Return the content of best.json, if it is the result of all trials in the folder."""
-    settings = folder.settings()
-    asked = folder.options(Path(settings["file"])).of_result()
-    best = folder.complete(folder.finished(), asked)
+    best = folder.complete(folder.finished(), folder.options().of_result())
     if best is None:
-        raise StorageError(
-            f"{folder.path} is not finished; run this first: {settings['runs'][-1]['command']}"
-        )
+        raise StorageError(f"{folder.path} is not finished; run this first: {folder.last_command}")
     return best
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import typer
 
 from shiftune.cli.app import command
-from shiftune.cli.run_arguments import MovedTable, Run
+from shiftune.cli.run_arguments import MovedTable, MovedTargetFile, Run
 from shiftune.cli.tune import NO_REPORT
 from shiftune.errors import MissingPackageError, StorageError
 
 
 @command()
-def report(folder: Run, data: MovedTable = None) -> None:
+def report(folder: Run, data: MovedTable = None, target_file: MovedTargetFile = None) -> None:
     """Rewrite the report and the other files of a result.
 
     For example:
@@ -30,8 +30,10 @@ def report(folder: Run, data: MovedTable = None) -> None:
         raise MissingPackageError(NO_REPORT)
     result = ResultFolder(folder)
     if lost := result.lost() or ("" if result.finished() else f"{folder} has no finished trial"):
-        raise StorageError(f"{lost}; run this first: {result.settings()['runs'][-1]['command']}")
-    again = reopened(result, data)  # the study has a trial, so none is added
+        raise StorageError(f"{lost}; run this first: {result.last_command}")
+    again = reopened(
+        result, {"data": data, "target_file": target_file}
+    )  # the study has a trial, so none is added
     with notes_for_warnings():
         again.search.set_params(progress=False).fit(again.table.problem)
         result.write(again)

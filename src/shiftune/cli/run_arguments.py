@@ -13,6 +13,10 @@ MovedTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
 ]
+MovedTargetFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The target's file, if it was moved.", show_default=False),
+]
 SafeCsv = Annotated[
     bool,
     typer.Option(

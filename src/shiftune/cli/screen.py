@@ -17,7 +17,7 @@ from shiftune.cli.console import SafeConsole
 from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
 from shiftune.level import Level
 from shiftune.ratio.overlap import is_doubtful, overlapping, sorted_by_verdict
-from shiftune.tables import SiteTable
+from shiftune.tables import SiteFiles, SiteTable
 from shiftune.wording import (
     count,
     listed,
@@ -59,10 +59,10 @@ def notes_for_warnings() -> Iterator[None]:
 
 
 def show_table(
-    console: Console, path: Path, table: SiteTable, notes: Sequence[str], *, label: str | None
+    console: Console, files: SiteFiles, table: SiteTable, notes: Sequence[str], *, label: str | None
 ) -> None:
     """Show the sites, the label and the columns that were read, and the notes."""
-    console.print(_facts(path, table, label))
+    console.print(_facts(files, table, label))
     columns = table.columns
     remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
     shown = remarkable.head(MOST_COLUMNS)
@@ -86,7 +86,7 @@ def show_table(
         show_note(console, note)
 
 
-def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
+def _facts(files: SiteFiles, table: SiteTable, label: str | None) -> Table:
     problem = table.problem
     sites = sorted(problem.sources, key=len, reverse=True)
     shown = listed((f"{site.name} ({len(site)})" for site in sites), 8, quoted=False)
@@ -99,7 +99,7 @@ def _facts(path: Path, table: SiteTable, label: str | None) -> Table:
     few = problem.labelled_target
     labelled = "" if few is None else f", {len(few)} of them with a label"
     facts = [
-        ("Table", str(path)),
+        ("Table", str(files)),
         ("Target", f"{problem.target.name}: {len(problem.target)} rows{labelled}"),
         ("Sources", f"{len(sites)} with {rows} rows: {shown}"),
         ("Columns", kinds + (f"; {left} left out" if left else "")),

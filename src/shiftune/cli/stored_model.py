@@ -22,7 +22,7 @@ def table_model(job: TuneJob, predictor: Any, scores: SiteScores) -> TableModel:
     unused = table.columns.index[~table.columns["used"]]
     return TableModel(
         predictor,
-        profile_of(sites, target, schema, [options.site, options.label, *unused]),
+        profile_of(sites, target, schema, [options.files.site_column, options.label, *unused]),
         ColumnSummaries.of(schema.read(target)),
         table.identifiers,
         options.label,

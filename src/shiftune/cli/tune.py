@@ -66,7 +66,7 @@ def tune(options: TuneOptions) -> None:
         typer.echo(f"{lost}; the others run again", err=True)
         best = None
     console = screen(silent=options.as_json)
-    show_table(console, options.data, job.table, job.table.notes, label=options.label)
+    show_table(console, options.files, job.table, job.table.notes, label=options.label)
     if best is not None:
         show_finished(console, best, folder.path)
     else:
@@ -85,7 +85,7 @@ def _default_folder(options: TuneOptions) -> Path:
     name = options.data.resolve().parent.name if pattern else options.data.name
     stem = name.split(".", maxsplit=1)[0]
     models = "-".join(sorted(options.model)) or "auto"
-    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.target}-{models}"))
+    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.files.target_name}-{models}"))
 
 
 def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from shiftune.cli.app import command, command_line
 from shiftune.cli.options import Json
-from shiftune.cli.run_arguments import MovedTable, Run
+from shiftune.cli.run_arguments import MovedTable, MovedTargetFile, Run
 from shiftune.errors import DataError, DataWarning, SettingsError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def update(
         ),
     ] = None,
     data: MovedTable = None,
+    target_file: MovedTargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Update the model of a result by labels of the target, without a new search.
@@ -63,7 +65,7 @@ def update(
     from shiftune.search.storage import only_search_of
 
     with notes_for_warnings(), only_search_of(result.journal):
-        record = _updated(result, labels, data)
+        record = _updated(result, labels, {"data": data, "target_file": target_file})
     state = result.updates.state(record["number"])
     if as_json:
         found = {"folder": str(state), **record}
@@ -84,7 +86,7 @@ def _list(result: ResultFolder, as_json: bool) -> None:
         show_updates(screen(), result.path, updates.records, updates.unfinished)
 
 
-def _updated(result: ResultFolder, path: Path, data: Path | None) -> dict[str, Any]:
+def _updated(result: ResultFolder, path: Path, moved: Mapping[str, Path | None]) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
     from shiftune.cli.given_labels import in_words, read_given
     from shiftune.cli.reopening import completed, reopened
@@ -92,7 +94,7 @@ def _updated(result: ResultFolder, path: Path, data: Path | None) -> dict[str, A
     best, updates = completed(result), result.updates
     if obstacle := best.get("update_obstacle"):
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
-    job = reopened(result, data)
+    job = reopened(result, moved)
     last = max(updates.finished, default=None)
     earlier = updates.labels(job)
     given = _without_known(read_given(path, job), job, path)

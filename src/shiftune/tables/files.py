@@ -28,6 +28,7 @@ from shiftune.tables.csv_files import (
     read_csv,
     read_typed,
 )
+from shiftune.wording import listed
 
 
 def _json_lines(path: Path, **options: Any) -> Any:
@@ -51,7 +52,32 @@ READERS: dict[tuple[str, ...], Callable[..., pd.DataFrame]] = {
 }
 
 
-def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
+# Column that is added where every file is a site.
+FILE_NAME = "file name"
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Return the names of files without their endings; those of their folders if they are alike.
+
+    >>> names_of([Path("wards/North.csv.gz"), Path("wards/South.csv")])
+    ['North', 'South']
+    >>> names_of([Path("North/visits.csv"), Path("South/visits.csv")])
+    ['North', 'South']
+    """
+    names = [path.name.split(".", maxsplit=1)[0] for path in files]
+    folders = [path.resolve().parent.name for path in files]
+    if len(set(names)) == len(files):
+        return names
+    if len(set(folders)) == len(files):
+        return folders
+    raise StorageError(
+        f"the files {listed(map(str, files), 4)} cannot be told apart by their names; rename some"
+    )
+
+
+def read_file(
+    path: Path, needed: str = "a table with a site column", *, name_files: bool = False
+) -> pd.DataFrame:
     """Return the table in a file; errors name the file and the remedy.
 
     The ending decides: .parquet and .feather (pyarrow), .xlsx (openpyxl; the first sheet), .jsonl;
@@ -59,7 +85,7 @@ def read_file(path: Path, needed: str = "a table with a site column") -> pd.Data
     CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
     neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
     zero (007) are text. A pattern (data/*.csv) stands for all files that match it, in the order of
-    their names.
+    their names; with `name_files` the column `FILE_NAME` names the file of each row.
     """
     files = files_at(path)
     tables = {file: _read_one(file) for file in files}
@@ -73,7 +99,10 @@ def read_file(path: Path, needed: str = "a table with a site column") -> pd.Data
                 f"{file} has other columns than {files[0]}: it lacks {lacking or 'none'} and has "
                 f"{more or 'none'} in addition; give all files the same columns"
             )
-    table = first if len(files) == 1 else pd.concat(tables.values(), ignore_index=True)
+    if name_files:
+        for file, name in zip(files, names_of(files), strict=True):
+            tables[file] = tables[file].assign(**{FILE_NAME: name})
+    table = pd.concat(tables.values(), ignore_index=True) if len(files) > 1 else tables[files[0]]
     if table.shape[1] < 2:
         raise StorageError(
             f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
@@ -90,10 +119,15 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return some columns of a file, with their values as written there.
 
     From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
-    numbers from files with types stay whole, also if some are missing or stored as floats.
+    numbers from files with types stay whole, also if some are missing or stored as floats. A column
+    that the file lacks is missing; `FILE_NAME` is the name of the file.
     """
-    parts = [part for file in files_at(path) for part in TableFile(file).parts(columns)]
-    return pd.concat(parts, ignore_index=True)[[*columns]]
+    files = files_at(path)
+    parts = {file: pd.concat(TableFile(file).parts(columns)) for file in files}
+    if FILE_NAME in columns:
+        for file, name in zip(files, names_of(files), strict=True):
+            parts[file] = parts[file].assign(**{FILE_NAME: name})
+    return pd.concat(parts.values(), ignore_index=True)[[*columns]]
 
 
 def separator_of(path: Path) -> str:
@@ -167,7 +201,8 @@ class TableFile:
     def _parts(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         if self.form is not None:
             wanted = [place for place, name in enumerate(self.names) if name in columns]
-            options = {"usecols": wanted, "dtype": str, "na_filter": False}
+            # Rows are counted even if the file has none of the columns.
+            options = {"usecols": wanted or [0], "dtype": str, "na_filter": False}
             with explained(self.path):
                 reader = read_csv(self.path, self.form, chunksize=self.rows, **options)
             yield from _read_in_parts(reader, self.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +81,7 @@ def site_table(
     drop_unlabelled: bool = False,
     use_target_labels: bool = False,
     date_format: str | None = None,
+    notes: Sequence[str] = (),
 ) -> SiteTable:
     """Type the columns of a table and read it as a problem.
 
@@ -108,6 +109,8 @@ def site_table(
         among the rows of the target. Otherwise these labels are set aside.
     date_format : str, optional
         Format of `pandas.to_datetime` to try first on columns of text.
+    notes : texts
+        What is known about the table already, for the notes of the problem.
 
     Examples
     --------
@@ -123,11 +126,11 @@ def site_table(
     df = df.rename(columns=str)
     check_roles(df, site, label, *keep, *drop, *identifiers, group=group)
     _check_options({"site": site, "label": label, "group": group}, keep, drop, identifiers)
-    df, notes = _tidied(df, site, label)
+    df, found = _tidied(df, site, label)
     groups = site_names(df[site], f"the site column {site!r}")
     target = _target_name(target, groups)
     rows, more = _usable_rows(df, groups, target, site, label, drop_unlabelled)
-    notes += more
+    found += more
     df, groups = df.iloc[rows], groups[rows]
     inside = groups == target
     labels, decided = pd.Series(0.0, df.index), task or "regression"  # overlap needs no labels
@@ -135,7 +138,7 @@ def site_table(
         labels, decided, more = read_labels(
             df[label], inside, task, use_target_labels=use_target_labels
         )
-        notes += more
+        found += more
     roles = dict.fromkeys(drop, "") | dict.fromkeys(identifiers, "identifier") | {group: "group"}
     columns = {
         name: _left_out(df[name], roles[name])
@@ -147,9 +150,9 @@ def site_table(
     if label is not None:
         identifying = (column for column in columns.values() if column.identifier)
         repeated = [column for column in identifying if column.repeats]
-        notes += [_about_repeats(column) for column in repeated if group is None]
+        found += [_about_repeats(column) for column in repeated if group is None]
     if decided == "classification":
-        notes += lacking_classes(labels[~inside], groups[~inside])
+        found += lacking_classes(labels[~inside], groups[~inside])
     used = {name: column for name, column in columns.items() if column.used}
     if not used:
         raise DataError("no column is left to learn from; shiftune diagnose lists the columns")
@@ -171,7 +174,7 @@ def site_table(
         task=decided,
         label=label or "",
     )
-    parts["notes"] = (*notes, *parts["notes"])
+    parts["notes"] = (*notes, *found, *parts["notes"])
     schema = Schema(
         {name: column.kind for name, column in used.items()},
         {name: column.date_format for name, column in used.items() if column.date_format},

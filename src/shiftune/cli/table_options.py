@@ -1,0 +1,122 @@
+"""Options that decide which rows and columns are read, of every command that reads a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shiftune.cli.option_fields import Role, values_of
+
+if TYPE_CHECKING:
+    from shiftune.tables import SiteFiles, SiteTable
+
+READING = "Table"
+
+
+def _columns(*flags: str, text: str) -> Any:
+    return typer.Option(
+        *flags,
+        metavar="COLUMN",
+        help=f"{text} Can be repeated.",
+        rich_help_panel=READING,
+        show_default=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Files, roles of columns, and how they are read."""
+
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or "
+            ".jsonl. A quoted pattern, 'data/*.csv', stands for several files.",
+            show_default=False,
+        ),
+        Role.FILE,
+    ]
+    site: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with the site of each row. Without it, every file is a site.",
+            show_default=False,
+        ),
+        Role.DATA,
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="SITE", help="Site to tune for; needs no labels.", show_default=False),
+        Role.DATA,
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Label, not compared.", show_default=False),
+        Role.DATA,
+    ] = None
+    target_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Rows of the target, if DATA has only the sources; it needs no site column.",
+            rich_help_panel=READING,
+            show_default=False,
+        ),
+        Role.FILE,
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Rows with the same value belong together, such as visits of a patient: never "
+            "divided between training and validation, and counted as one in intervals. Not used by "
+            "the model.",
+            rich_help_panel=READING,
+            show_default=False,
+        ),
+        Role.DATA,
+    ] = None
+    keep: Annotated[
+        list[str], _columns(text="Use this column even if it would be left out."), Role.DATA
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], _columns(text="Leave this column out."), Role.DATA] = field(
+        default_factory=list
+    )
+    identifiers: Annotated[
+        list[str],
+        _columns("--id", text="Identifier: not used by the model, copied to predictions.csv."),
+        Role.DATA,
+    ] = field(default_factory=list)
+    date_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="Format of dates written as text, such as %d/%m/%Y; default: inferred.",
+            rich_help_panel=READING,
+            show_default=False,
+        ),
+        Role.DATA,
+    ] = None
+
+    @cached_property
+    def files(self) -> SiteFiles:
+        """Where the rows are."""
+        from shiftune.tables import SiteFiles
+
+        return SiteFiles(self.data, self.target_file, self.site, self.target)
+
+    def read(self, **more: Any) -> SiteTable:
+        """Read the files as a problem; `more` overrides arguments of `site_table`."""
+        from shiftune.tables import site_table
+
+        roles = {"site": self.files.site_column, "target": self.files.target_name}
+        table = self.files.read()
+        return site_table(
+            table, **values_of(self, Role.DATA) | roles | more, notes=self.files.notes
+        )
