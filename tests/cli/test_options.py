@@ -37,6 +37,7 @@ OTHERS = {
     "risk": "naive",
     "ratio": "auto",
     "final": "best",
+    "calibrate": "auto",
     "metric": ["auc", "brier"],
     "fast": True,
     "safe_csv": False,

@@ -19,7 +19,13 @@ from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
 from shiftune.cli.option_fields import Role, named
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
-from shiftune.cli.records import estimate_record, records, risk_record, verdict_record
+from shiftune.cli.records import (
+    calibration_record,
+    estimate_record,
+    records,
+    risk_record,
+    verdict_record,
+)
 from shiftune.cli.safe_csv import safe_for_spreadsheets
 from shiftune.cli.states import MODEL, Updates
 from shiftune.cli.stored_model import table_model
@@ -213,6 +219,8 @@ class ResultFolder:
             "params": search.best_params_,
             "members": records(search.members_),
             "ensemble_gain": None if gain is None else estimate_record(gain),
+            "calibration": search.calibration_
+            and calibration_record(search.calibration_, search.loss_.name),
             "risk": risk_record(search.risk_),
             "brief": brief(search.result_, search.checks()).record(),
             "verdict": verdict_record(search.checks()),

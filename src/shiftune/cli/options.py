@@ -241,6 +241,18 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = None
+    calibrate: Annotated[
+        str,
+        _name(
+            "calibration",
+            names.CALIBRATIONS,
+            "Map of probabilities, learned on unseen sites: intercept, platt or isotonic; auto "
+            "takes one where it clearly lowers the loss.",
+            SEARCHING,
+            True,
+        ),
+        Role.RESULT,
+    ] = "none"
     metric: Annotated[
         list[str],
         typer.Option(

@@ -7,11 +7,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from shiftune.checks import judgement
+from shiftune.predictor.calibration import LogLine
+from shiftune.report.explanations import calibration_in_words
+from shiftune.wording import loss_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from shiftune.checks import Checks
+    from shiftune.predictor.choice import Recalibration
     from shiftune.risk.result import Estimate, RiskEstimate
     from shiftune.tables import SiteTable
 
@@ -48,6 +52,19 @@ def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
 def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
     """Return an estimated risk with its interval and method."""
     return estimate_record(risk, level) | {"method": risk.method, "fallback": risk.fallback}
+
+
+def calibration_record(calibration: Recalibration, loss: str) -> dict[str, Any]:
+    """Return what came of a recalibration."""
+    gain, line = calibration.gain, calibration.map
+    return {
+        "kind": calibration.kind,
+        "gain": None if gain is None else estimate_record(gain),
+        "gains": {kind: estimate_record(each) for kind, each in calibration.gains.items()},
+        "intercepts": line.intercepts.tolist() if isinstance(line, LogLine) else None,
+        "slope": line.slope if isinstance(line, LogLine) else None,
+        "finding": calibration_in_words(calibration, loss_in_words(loss)),
+    }
 
 
 def verdict_record(checks: Checks) -> dict[str, Any]:

@@ -11,7 +11,14 @@ from sklearn.base import clone
 
 from shiftune.errors import SettingsError
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import PooledFit, StudyData, TrialLosses, evaluate_fit, relative
+from shiftune.evaluate.fitting import (
+    FitPlan,
+    PooledFit,
+    StudyData,
+    TrialLosses,
+    evaluate_fit,
+    relative,
+)
 from shiftune.evaluate.losses import Loss
 from shiftune.problem.site import rows_of
 
@@ -120,6 +127,13 @@ class LeaveSourcesOut:
             return abs(float(np.isin(source_rows, group).mean()) - 1 / GROUPS_FOR_ONE_FIT)
 
         return sorted(self.groups(source_rows), key=away)
+
+
+def leaves_sites_out(plan: FitPlan) -> bool:
+    """Whether a plan has answers of models that have not seen the site; of others' plans, yes."""
+    if isinstance(plan, LeaveSourcesOut):
+        return plan.extra_fits > 0 and plan.unseen > 0
+    return not isinstance(plan, PooledFit)
 
 
 def _without(group: tuple[str, ...], data: StudyData) -> StudyData | None:

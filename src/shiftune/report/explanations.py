@@ -13,6 +13,7 @@ from shiftune.provenance import versions_in_words
 from shiftune.wording import count, lower_by, number, percent
 
 if TYPE_CHECKING:
+    from shiftune.predictor.choice import Recalibration
     from shiftune.search.result import SearchResult
     from shiftune.search.updating import Updated
 
@@ -138,6 +139,25 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
         f"{_intercept(updated.effect_)}. Compared with no labels, the {loss} is "
         f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
         "site."
+    )
+
+
+def calibration_in_words(calibration: Recalibration, loss: str) -> str:
+    """Describe what came of a recalibration."""
+    if calibration.obstacle:
+        return f"Not recalibrated: {calibration.obstacle}."
+    if calibration.gain is None:
+        best = max(calibration.gains, key=lambda kind: calibration.gains[kind].value)
+        gain = calibration.gains[best]
+        return (
+            f"Not recalibrated, since no map clearly lowers the {loss} at sites that had no say "
+            f"in it: with the best, {best}, it would be {lower_by(gain.value, gain.interval())}."
+        )
+    gain = calibration.gain
+    return (
+        f"Probabilities are recalibrated ({calibration.kind}) by a map that was learned on "
+        f"predictions at unseen sites. At sites that had no say in it, the {loss} is "
+        f"{lower_by(gain.value, gain.interval())} than without it."
     )
 
 

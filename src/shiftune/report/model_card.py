@@ -10,7 +10,12 @@ from pathlib import Path
 from shiftune.checks import Check
 from shiftune.level import Level
 from shiftune.report.brief import Brief, brief
-from shiftune.report.explanations import assumptions, how_estimated, how_to_repeat
+from shiftune.report.explanations import (
+    assumptions,
+    calibration_in_words,
+    how_estimated,
+    how_to_repeat,
+)
 from shiftune.report.parameters import in_words
 from shiftune.report.saving import save_text
 from shiftune.search.result import SearchResult
@@ -123,7 +128,8 @@ def _limits(result: SearchResult, checks: Sequence[Check]) -> list[str]:
 
 
 def _model(result: SearchResult) -> list[str]:
-    members = result.members
+    members, calibration = result.members, result.choice.calibration
+    loss = loss_in_words(result.loss.name)
     rows = [
         (str(trial), str(row["model"]), percent(row["weight"]), in_words(row["params"]))
         for trial, row in zip(members.index, members.to_dict("records"), strict=True)
@@ -133,6 +139,7 @@ def _model(result: SearchResult) -> list[str]:
         "## Model",
         f"{how}, fitted on all labelled rows, of {count(len(result.risks), 'trial')}.",
         _table(("trial", "model", "weight", "parameters"), rows),
+        *([_plain(calibration_in_words(calibration, loss))] if calibration else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a search hands over: the best trial alone, or an ensemble of trials."""
+"""What a search hands over: the best trial alone, or an ensemble of trials, recalibrated or not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from shiftune.evaluate.answers import Answers
 from shiftune.predictor.choice import Choice, choose
+from shiftune.predictor.recalibration import recalibrate
 from shiftune.predictor.single import best_alone
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.trial import TrialContext
@@ -17,10 +18,13 @@ def handed_over(
     risks: Mapping[int, RiskEstimate],
     answers: Mapping[int, Answers],
     final: str,
+    calibrate: str,
 ) -> Choice:
-    """Choose among trials; see `ShiftSearch`, `final`."""
+    """Choose among trials; see `ShiftSearch`, `final` and `calibrate`."""
     data, loss, estimate = context.data, context.loss, context.estimate
-    alone = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
-    if final == "best" or len(answers) < 2:
-        return alone
-    return choose(alone, answers, data, loss, context.risk, estimate)
+    choice = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
+    if final == "ensemble" and len(answers) > 1:
+        choice = choose(choice, answers, data, loss, context.risk, estimate)
+    if calibrate == "none":
+        return choice
+    return recalibrate(choice, calibrate, data, loss, estimate)

@@ -20,7 +20,7 @@ from shiftune.metrics import metrics_for
 from shiftune.metrics.new_site import NewSite
 from shiftune.metrics.predictions import SitePredictions
 from shiftune.metrics.tables import MetricTables, metric_tables
-from shiftune.predictor.choice import Choice
+from shiftune.predictor.choice import Choice, Recalibration
 from shiftune.predictor.conformal import SiteScores
 from shiftune.problem import ShiftProblem
 from shiftune.ratio import DensityRatio, column_shifts, overlap
@@ -45,7 +45,7 @@ from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.unused_families import notes_on_unused
 from shiftune.search.updating import Updated, Updater
-from shiftune.wording import number
+from shiftune.wording import lower_by, number
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -159,9 +159,9 @@ class SearchResult:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on families that have no part in the result, and on an interval without width."""
+        """Notes on unused families, on an interval without width, and on a map that harms."""
         unused = notes_on_unused(self.families, finished_trials(self.study))
-        return (*unused, *_about_width(self.risk))
+        return (*unused, *_about_width(self.risk), *_about_map(self.choice.calibration))
 
     @cached_property
     def members(self) -> pd.DataFrame:
@@ -312,6 +312,19 @@ class SearchResult:
         )  # one of the convenience methods that import from a lower layer
 
         return run_checks(self)
+
+
+def _about_map(calibration: Recalibration | None) -> tuple[str, ...]:
+    """Say that a recalibration was not possible, or that it costs."""
+    if calibration is None:
+        return ()
+    if calibration.obstacle:
+        asked = f"calibrate={calibration.asked!r} has no effect"
+        return (f"{asked}: {calibration.obstacle}",)
+    if calibration.gain is None or calibration.gain.interval()[1] > 0:
+        return ()
+    loss = lower_by(calibration.gain.value, calibration.gain.interval())
+    return (f"calibrate={calibration.asked!r} costs: with it, the loss is {loss}",)
 
 
 def _about_width(risk: RiskEstimate) -> tuple[str, ...]:

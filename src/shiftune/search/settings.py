@@ -14,8 +14,9 @@ from sklearn.base import is_regressor
 
 from shiftune import names
 from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
-from shiftune.evaluate.fitting import weight_argument
+from shiftune.evaluate.fitting import FitPlan, weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
+from shiftune.evaluate.unseen_sites import leaves_sites_out
 from shiftune.loss_names import ROOTS
 from shiftune.metrics import metrics_for
 from shiftune.names import Task
@@ -133,6 +134,7 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
             _check_plain(family.distributions or {})
     classes = None if predicts_values(models, problem, loss) else problem.classes
     metrics_for(search.metrics, loss, classes)
+    _check_calibrate(search.calibrate, loss, classes, settings.plan)
     return Checked(families, loss, settings)
 
 
@@ -246,6 +248,26 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
             f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
         )
+
+
+def _check_calibrate(
+    calibrate: str, loss: Loss, classes: NDArray[Any] | None, plan: FitPlan
+) -> None:
+    if check_choice(calibrate, names.CALIBRATIONS, "calibration") == "none":
+        return
+    why = ""
+    if classes is None:
+        why = "maps probabilities of classes, and this search predicts quantities"
+    elif loss.needs == "predict":
+        why = f"maps probabilities, and the loss {loss.name} is of predicted classes"
+    elif not leaves_sites_out(plan):
+        why = (
+            "is learned on answers of models that had not seen the site, and this search fits one "
+            "model per trial; search with risk='adjusted' and its own plan of fits (in the command "
+            "line without --fast)"
+        )
+    if why:
+        raise SettingsError(f"calibrate={calibrate!r} {why}")
 
 
 def _check_plain(space: Mapping[str, Any]) -> None:
