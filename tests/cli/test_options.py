@@ -26,6 +26,7 @@ OTHERS = {
     "model": ["knn", "svm"],
     "task": "regression",
     "group": "patient",
+    "sample_weight": "w",
     "keep": ["a", "b"],
     "drop": ["c"],
     "identifiers": ["d"],

@@ -182,7 +182,7 @@ def test_arrays():
     ids = np.arange(24) // 3
     p = ShiftProblem.from_arrays(X, y, site, X, group=ids)
     assert [own.groups.tolist() for own in p.sources] == [ids[:12].tolist(), ids[12:].tolist()]
-    with pytest.raises(SettingsError, match="24 rows and group 3"):
+    with pytest.raises(SettingsError, match=r"24 rows, and group has the shape \(3,\)"):
         ShiftProblem.from_arrays(X, y, site, X, group=[1, 2, 3])
 
 

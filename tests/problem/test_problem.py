@@ -241,7 +241,7 @@ BAD = {
     "site as feature": (
         lambda df: df,
         {"features": ["hospital"]},
-        "'hospital' is the site, the label or the group",
+        "'hospital' is the site, the label, the group or the weight",
     ),
     "label missing in a source": (
         lambda df: df.assign(readmitted=df.readmitted.mask(df.index == 200)),

@@ -25,7 +25,7 @@ class Doubled(RiskEstimator):
     def default_plan(self):
         return LeaveSourcesOut(0)
 
-    def fit(self, X_target, X_sources):
+    def fit(self, X_target, X_sources, sample_weight=None):
         self.rows_ = [len(X_target), *(len(X) for X in X_sources)]
         return self
 

@@ -112,7 +112,7 @@ REFUSED = {
     "fit({'alpha': [1.0]}, loss='log_loss')": "needs predict_proba",
     "fit({'alpha': [1.0]}, n_trials=0)": "n_trials",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).fit(X, y)": "X_target=",
-    "search.fit(problem, sample_weight=np.ones(90))": "sample_weight is not supported",
+    "clone(search).fit(problem, sample_weight=np.ones(90))": "sample_weight are part of it",
     "search.fit(problem, eval_set=[])": "give options of the model to its constructor",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).predict(X)": "call fit first",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).best_score_": "call fit first",

@@ -22,6 +22,7 @@ from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, seeded
 from shiftune.models.space import as_space
 from shiftune.problem import ShiftProblem, pooled
+from shiftune.problem.weights import weights_of
 from shiftune.search.fitted import RefittedModel
 from shiftune.search.settings import check_numbers, coerce_problem, loss_for
 
@@ -85,6 +86,11 @@ class SourceTransfer(RefittedModel, MetaEstimatorMixin, BaseEstimator):  # type:
             return self._fit(coerce_problem(X, y, groups, X_target, [self.estimator]))
 
     def _fit(self, problem: ShiftProblem) -> Self:
+        if weights_of(problem.sources) is not None:
+            raise SettingsError(
+                f"{type(self).__name__} counts every row once; make the problem without "
+                "sample_weight"
+            )
         loss = loss_for([self.estimator], self.loss, problem)
         check_numbers(self)
         self._check()

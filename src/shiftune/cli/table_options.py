@@ -82,6 +82,17 @@ class TableOptions:
         ),
         Role.DATA,
     ] = None
+    sample_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Weights of rows: one of weight 2 counts as two, in training, risk and metrics. "
+            "Not used by the model.",
+            rich_help_panel=READING,
+            show_default=False,
+        ),
+        Role.DATA,
+    ] = None
     keep: Annotated[
         list[str], _columns(text="Use this column even if it would be left out."), Role.DATA
     ] = field(default_factory=list)

@@ -24,7 +24,7 @@ def constant_answers(data: StudyData, loss: Loss, *, known: bool = False) -> Pre
 
     With `known` rows, and for a single source, those of the row's own site count as well.
     """
-    drawn = drawn_rows(len(data.y_train), MOST_ROWS)
+    drawn = _drawn(data)
     labels, sites = data.y_train[drawn], data.train_sites[drawn]
     parts = []
     for name, own in zip(data.names, data.y_validation, strict=True):
@@ -33,6 +33,14 @@ def constant_answers(data: StudyData, loss: Loss, *, known: bool = False) -> Pre
         answer = best_constant(y, loss, data.classes)
         parts.append(np.broadcast_to(answer, (len(own), *np.shape(answer))))
     return np.concatenate(parts)
+
+
+def _drawn(data: StudyData) -> NDArray[np.intp]:
+    """Return numbers of training rows, in proportion to their weights where they have any."""
+    if data.sample_weight is None or data.training_weights is None:
+        return drawn_rows(len(data.y_train), MOST_ROWS)
+    shares = np.cumsum(data.training_weights) / data.training_weights.sum()
+    return np.searchsorted(shares, (np.arange(MOST_ROWS) + 0.5) / MOST_ROWS)
 
 
 def best_constant(y: NDArray[Any], loss: Loss, classes: NDArray[Any] | None) -> NDArray[np.float64]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context, get_config
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
 from shiftune import interrupts
@@ -18,6 +21,9 @@ from shiftune.evaluate.answers import Answers, Predictions, answers_of, in_all_c
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.problem.site import Features, rows_of
+from shiftune.rows.weighted import coefficients, linearised
+
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,7 @@ class StudyData:
     train_sites : array of shape (n_train,)
         The site of every training row.
     training_weights : array of shape (n_train,) or None
+        Of the training rows in every fit: density ratios, or the weights that rows were given.
     X_validation : validation rows of all sources, stacked
     y_validation : k arrays of shape (n_j,)
     weights : k arrays of shape (n_j,), or None where the estimate needs none
@@ -40,6 +47,8 @@ class StudyData:
         Labels of the training and validation rows, sorted; None where predictions are values.
     groups : k arrays of shape (n_j,), or None where rows are independent
         Codes of validation rows that belong together.
+    sample_weight : k arrays of shape (n_j,), or None where every row counts once
+        Weights that the validation rows were given; the training rows then have them, too.
     prepared : PreparedRows or None
         Rows after the transformers that all trials have in common; see `sharing`. None prepares
         the rows in every fit.
@@ -58,6 +67,7 @@ class StudyData:
     labelled_target: str = ""
     classes: NDArray[Any] | None = None
     groups: tuple[NDArray[np.intp], ...] | None = None
+    sample_weight: tuple[NDArray[np.float64], ...] | None = None
     # Not set by the constructor, so that `dataclasses.replace` never carries them to other rows.
     prepared: PreparedRows | None = field(default=None, init=False)
     left_out: tuple[str, ...] = field(default=(), init=False)
@@ -87,9 +97,35 @@ class StudyData:
         y = np.concatenate(self.y_validation)
         return self.by_site(answers.losses(y, loss, self.classes))
 
-    def by_site(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Split values of all validation rows, shape (n,), into one array per site."""
-        return np.split(values, np.cumsum([len(own) for own in self.y_validation])[:-1])
+    def by_site(self, losses: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Split losses of all validation rows, shape (n,), into one array per site.
+
+        Where rows have weights, the mean of an array is the weighted mean of the site's losses
+        (`shiftune.rows.weighted`).
+        """
+        return self._each_site(linearised, losses)
+
+    def row_coefficients(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return coefficients of plain losses, from those of the losses in `by_site`, (n,)."""
+        return np.concatenate(self._each_site(coefficients, shares))
+
+    def _each_site(
+        self, change: Callable[..., NDArray[np.float64]], values: NDArray[np.float64]
+    ) -> list[NDArray[np.float64]]:
+        parts = np.split(values, np.cumsum([len(own) for own in self.y_validation])[:-1])
+        weights = self.sample_weight or [None] * len(parts)
+        return [change(own, w) for own, w in zip(parts, weights, strict=True)]
+
+    def nonnegative(self, losses: Sequence[NDArray[np.float64]]) -> bool:
+        """Whether no loss is below 0, of losses in `by_site`."""
+        weights = self.sample_weight or [np.ones(len(own)) for own in losses]
+        means = [own.mean() for own in losses]
+        plain = [m + (z - m) / w * w.mean() for z, w, m in zip(losses, weights, means, strict=True)]
+        return all(own.min() >= -ROUNDING * np.abs(own).max() for own in plain)
+
+    def mean_loss(self, losses: NDArray[np.float64]) -> float:
+        """Mean loss over the rows of all sites."""
+        return float(np.concatenate(self.by_site(losses)).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +169,7 @@ class PooledFit:
         """Return the losses of the one model."""
         losses, own = evaluate_fit(model, data, loss)
         answers = None if own is None else Answers(own, own)
-        return TrialLosses(data.by_site(losses), float(losses.mean()), answers)
+        return TrialLosses(data.by_site(losses), data.mean_loss(losses), answers)
 
 
 class Evaluated(NamedTuple):
@@ -181,7 +217,9 @@ def evaluate_fit(
     if sources is not None:
         rows = data.validation_rows(sources)
         X, y = rows_of(X, rows), y[rows]
-    if data.prepared is not None and isinstance(model, Pipeline):  # not where a plan has wrapped it
+    # Not where a plan has wrapped the model, or transformers read the weights.
+    routed = data.training_weights is not None and requests_weights(model)
+    if data.prepared is not None and isinstance(model, Pipeline) and not routed:
         transformers, model = model[:-1], model[-1]
         X_train, X = data.prepared.get(
             (data.left_out, None if sources is None else tuple(sources)),
@@ -195,11 +233,25 @@ def evaluate_fit(
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
-    """Fit a model, with sample weights where they are given, also inside pipelines."""
+    """Fit a model, with sample weights where they are given, also inside pipelines.
+
+    With scikit-learn's metadata routing, a model that requests `sample_weight` routes it; without
+    a request it reaches the last step of a pipeline.
+    """
     interrupts.check()
     if weights is None:
         return model.fit(X, y)
-    return model.fit(X, y, **{weight_argument(model): weights})
+    if requests_weights(model):
+        return model.fit(X, y, sample_weight=weights)
+    with config_context(enable_metadata_routing=False):
+        return model.fit(X, y, **{weight_argument(model): weights})
+
+
+def requests_weights(model: Any) -> bool:
+    """Whether a model, or a part of it, requests `sample_weight` by metadata routing."""
+    if not get_config()["enable_metadata_routing"]:
+        return False
+    return bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
 
 
 def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -273,9 +325,11 @@ def weight_argument(model: Any) -> str:
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
         return f"{name}__{weight_argument(last)}"
+    if isinstance(model, TransformedTargetRegressor):  # it hands arguments on
+        return weight_argument(model.regressor)
     if not has_fit_parameter(model, "sample_weight"):
         raise SettingsError(
-            f"{type(model).__name__} takes no sample_weight, so it cannot be trained with "
-            "importance weights; use training_weights=None"
+            f"{type(model).__name__} takes no sample_weight, so its rows cannot have weights; "
+            "choose another model, or leave out sample_weight or training_weights"
         )
     return "sample_weight"

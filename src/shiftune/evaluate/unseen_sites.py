@@ -107,7 +107,7 @@ class LeaveSourcesOut:
         answers = None
         if known.answers is not None and unseen.answers is not None:
             answers = Answers(known.answers, unseen.answers, self.unseen)
-        return TrialLosses(data.by_site(losses), float(known.losses.mean()), answers)
+        return TrialLosses(data.by_site(losses), data.mean_loss(known.losses), answers)
 
     def _of_one_model(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         y = np.concatenate(data.y_validation)
@@ -143,11 +143,14 @@ def _without(group: tuple[str, ...], data: StudyData) -> StudyData | None:
     if len(np.unique(labels)) < 2:
         return None
     weights = data.training_weights
+    if weights is not None:
+        # Density ratios are relative; weights that rows were given are numbers of rows.
+        weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
     others = replace(
         data,
         X_train=rows_of(data.X_train, kept),
         y_train=labels,
         train_sites=data.train_sites[kept],
-        training_weights=None if weights is None else relative(weights[kept]),
+        training_weights=weights,
     )
     return others.sharing(data.prepared, group)

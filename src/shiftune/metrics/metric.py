@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.metrics.scales import ScaleName
 from shiftune.names import Task
+from shiftune.rows.weighted import linearised
 
 Floats = NDArray[np.float64]
 
@@ -87,15 +88,23 @@ class Metric:
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(self.function(labels, predicted, w))
 
-    def influence_values(self, y: NDArray[Any], prediction: Floats) -> Floats:
+    def influence_values(
+        self, y: NDArray[Any], prediction: Floats, weights: Floats | None = None
+    ) -> Floats:
         """Return the influence of every row, shape (n,)."""
-        if self.influence is None:
-            return _by_leaving_out(self, y, prediction)
+        if weights is not None and self.rows is not None:
+            each = linearised(self.rows(y, prediction), weights)
+            mean = each.mean()
+            return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
+        if self.influence is None or weights is not None:  # formulas are for rows without weights
+            return _by_leaving_out(self, y, prediction, weights)
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.influence(y, prediction)
 
 
-def _by_leaving_out(metric: Metric, y: NDArray[Any], prediction: Floats) -> Floats:
+def _by_leaving_out(
+    metric: Metric, y: NDArray[Any], prediction: Floats, weights: Floats | None
+) -> Floats:
     """Influence of rows from metrics without a group of them, as in the jackknife.
 
     Rows of a group share its influence, scaled so that the mean square has the size that it would
@@ -105,9 +114,12 @@ def _by_leaving_out(metric: Metric, y: NDArray[Any], prediction: Floats) -> Floa
     if groups < 2:
         return np.full(n, np.nan)
     group = np.random.default_rng(0).permutation(n) % groups
-    without = np.array([metric(y[group != g], prediction[group != g]) for g in range(groups)])
+    w = np.ones(n) if weights is None else weights
+    kept = [group != g for g in range(groups)]
+    without = np.array([metric(y[own], prediction[own], w[own]) for own in kept])
     away = (groups - 1) * (without.mean() - without)
-    return np.asarray(away[group] * np.sqrt((n - 1) / (groups - 1)))
+    rows = away[group] * np.sqrt((n - 1) / (groups - 1))
+    return np.asarray(rows - rows.mean())  # groups differ by a row
 
 
 def of_rows(

@@ -74,6 +74,8 @@ class NewSite:
     X_target : array or DataFrame of shape (n_T, d)
     fitted : RegressionAdjusted, optional
         Fitted on these rows, where there is one.
+    target_weights : array of shape (n_T,), optional
+        Weights of the target's rows, where those of the sources have weights.
     level : float
         Of the intervals.
     """
@@ -83,9 +85,11 @@ class NewSite:
         predictions: SitePredictions,
         X_target: Any,
         fitted: RegressionAdjusted | None = None,
+        target_weights: Floats | None = None,
         level: float = 0.95,
     ) -> None:
         self.predictions, self.X_target, self.level = predictions, X_target, level
+        self.target_weights = target_weights
         self._fitted: dict[tuple[int, ...], RegressionAdjusted] = {}
         if fitted is not None:
             self._fitted[tuple(range(len(predictions.names)))] = fitted
@@ -117,7 +121,8 @@ class NewSite:
         """Compute a metric at the source with a number."""
         given = self.predictions
         groups = None if given.groups is None else given.groups[j]
-        return at_site(metric, given.names[j], given.y[j], given.p[j], groups)
+        weights = None if given.weights is None else given.weights[j]
+        return at_site(metric, given.names[j], given.y[j], given.p[j], groups, weights)
 
     def on_scale(
         self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]
@@ -139,7 +144,11 @@ class NewSite:
         if used not in self._fitted:
             like = next(iter(self._fitted.values()), RegressionAdjusted())
             sources = [self.predictions.X[j] for j in used]
-            self._fitted[used] = clone(like).fit(self.X_target, sources)
+            weights, own = self.predictions.weights, self.target_weights
+            given = None
+            if weights is not None and own is not None:
+                given = [own, *(weights[j] for j in used)]
+            self._fitted[used] = clone(like).fit(self.X_target, sources, given)
         return self._fitted[used]
 
 

@@ -59,6 +59,7 @@ def at_site(
     y: NDArray[Any],
     p: Floats,
     groups: NDArray[np.intp] | None = None,
+    weights: Floats | None = None,
 ) -> SiteMetric:
     """Compute a metric at a site, if its rows allow that."""
     n, counts = len(y), np.zeros(0, dtype=np.intp)
@@ -68,7 +69,7 @@ def at_site(
     nothing = np.full(n, np.nan)
     if missing := _too_few(metric, n, counts):
         return SiteMetric(site, n, np.nan, nothing, note=missing)
-    value, influence = metric(y, p), metric.influence_values(y, p)
+    value, influence = metric(y, p, weights), metric.influence_values(y, p, weights)
     if not (np.isfinite(value) and np.isfinite(influence).all()):
         return SiteMetric(site, n, np.nan, nothing, note="not defined there")
     counted = n if metric.counted is None else metric.counted(y, p)

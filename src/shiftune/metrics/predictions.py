@@ -37,6 +37,7 @@ class SitePredictions:
         Whether the models have not seen the sites that they predict.
     groups : k arrays of shape (n_j,), or None where rows are independent
         Codes of rows that belong together.
+    weights : k arrays of shape (n_j,), or None where every row counts once
     """
 
     names: tuple[str, ...]
@@ -47,6 +48,7 @@ class SitePredictions:
     votes: bool = False
     unseen: bool = True
     groups: Sequence[NDArray[np.intp]] | None = None
+    weights: Sequence[Floats] | None = None
 
     @classmethod
     def of(cls, answers: Answers, data: StudyData, loss: Loss) -> SitePredictions:
@@ -70,6 +72,7 @@ class SitePredictions:
             votes=data.classes is not None and loss.needs == "predict",
             unseen=answers.unseen_share > 0,
             groups=None if data.groups is None else data.groups[: len(names)],
+            weights=None if data.sample_weight is None else data.sample_weight[: len(names)],
         )
 
     @property

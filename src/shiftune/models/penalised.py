@@ -57,7 +57,8 @@ class _Penalised(BaseEstimator):  # type: ignore[misc]
         self.model_ = Pipeline([("features", transformer), ("linear", self._linear())])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model_.fit(self._limited(X), y, linear__sample_weight=weights)
+            features = self.model_[:-1].fit_transform(self._limited(X))
+            self.model_[-1].fit(features, y, sample_weight=weights)
 
     def _batches(self, X: Any) -> Iterator[Array]:
         check_is_fitted(self, "model_")

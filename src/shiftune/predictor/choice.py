@@ -107,7 +107,8 @@ def choose(
         From the losses of every site, k arrays, to the risk.
     """
     row_shares = estimator.row_shares(_better_half(alone.risk, answers, data, loss), alone.risk)
-    candidates = Candidates(answers, data.y_validation, row_shares, loss, data.classes)
+    shares = data.row_coefficients(row_shares)
+    candidates = Candidates(answers, data.y_validation, shares, loss, data.classes)
 
     def judged(nested: Answers) -> RiskEstimate:
         return shared_alike(estimate(data.losses(nested, loss)), alone.risk)

@@ -77,6 +77,7 @@ class ShiftProblem:
         label: Hashable,
         target: Any,
         group: Hashable | None = None,
+        sample_weight: Hashable | None = None,
         features: Sequence[Hashable] | None = None,
         target_labels: TargetLabels = "hide",
         missing_labels: Literal["error", "drop"] = "error",
@@ -96,8 +97,12 @@ class ShiftProblem:
             Rows with the same value belong together, such as visits of a patient: they are never
             divided between training and validation, and intervals count groups instead of rows. A
             row without a value is a group of its own.
+        sample_weight : column name, optional
+            Numbers above 0: a row of weight 2 counts as two rows of its site, in training (the
+            model's `sample_weight`), in the site's mean loss and in metrics. Standard errors
+            count rows, not weights. Rows of the target count once each if none has a weight.
         features : list of column names, optional
-            Default: all columns but `site`, `label` and `group`.
+            Default: all columns but `site`, `label`, `group` and `sample_weight`.
         target_labels : {"hide", "use", "oracle"}
             Labels of the target are hidden (the default), used as a few labelled rows, or kept
             aside as the truth of an experiment.
@@ -109,7 +114,7 @@ class ShiftProblem:
             Default: decided by the labels (see `shiftune.problem.labels.task_of`).
         """
         sources, own, notes = split_frame(
-            df, site, label, target, features, missing_labels, target_name, group
+            df, site, label, target, features, missing_labels, target_name, group, sample_weight
         )
         return cls._read(
             sources, own, notes, target_labels=target_labels, task=task, label=str(label)
@@ -124,6 +129,7 @@ class ShiftProblem:
         X_target: Any,
         *,
         group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         labelled_target: tuple[Any, ArrayLike] | None = None,
         oracle_labels: ArrayLike | None = None,
         target_name: str = "target",
@@ -138,13 +144,15 @@ class ShiftProblem:
         X_target : array or DataFrame of shape (n_T, d)
         group : array of shape (n,), optional
             Ids of rows that belong together, such as visits of a patient; see `from_frame`.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows; see `from_frame`. Those of the target count once each.
         labelled_target : (X, y), optional
             A few labelled rows of the target.
         oracle_labels : array of shape (n_T,), optional
             The labels of `X_target`, for experiments only.
         """
         return cls._read(
-            split_by_site(X, y, groups, group=group),
+            split_by_site(X, y, groups, group=group, sample_weight=sample_weight),
             GivenSite(target_name, X_target, oracle_labels),
             target_labels="oracle",
             labelled_target=labelled_target,
@@ -154,7 +162,7 @@ class ShiftProblem:
     @classmethod
     def from_sites(
         cls,
-        sites: Mapping[str, tuple[Any, ArrayLike]] | Iterable[tuple[Any, ArrayLike]],
+        sites: Mapping[str, tuple[Any, ...]] | Iterable[tuple[Any, ...]],
         X_target: Any,
         *,
         labelled_target: tuple[Any, ArrayLike] | None = None,
@@ -164,6 +172,8 @@ class ShiftProblem:
     ) -> ShiftProblem:
         """Read one (X, y) per source: a mapping from names, or a list (named "1", "2", ...).
 
+        (X, y, sample_weight) gives the rows weights; see `from_frame`.
+
         >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
         >>> [site.name for site in ShiftProblem.from_sites([a, b], np.zeros((5, 1))).sources]
         ['1', '2']
@@ -171,9 +181,12 @@ class ShiftProblem:
         pairs = list(sites.items()) if hasattr(sites, "items") else list(enumerate(sites, start=1))
         given = []
         for name, pair in pairs:
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise SettingsError(f"site {str(name)!r} must be a pair (X, y)")
-            given.append(GivenSite(str(name), *pair))
+            if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+                raise SettingsError(
+                    f"site {str(name)!r} must be a pair (X, y), or (X, y, sample_weight)"
+                )
+            X, y, *weights = pair
+            given.append(GivenSite(str(name), X, y, sample_weight=weights[0] if weights else None))
         return cls._read(
             given,
             GivenSite(target_name, X_target, oracle_labels),
@@ -190,14 +203,16 @@ class ShiftProblem:
         sample_domain: ArrayLike,
         *,
         target: int | None = None,
+        sample_weight: ArrayLike | None = None,
         task: Task | None = None,
     ) -> ShiftProblem:
         """Read skada's form: `sample_domain` >= 0 marks a source row, < 0 a target row.
 
         The labels of target rows, masked (-1 or NaN) or not, are never read. With more than one
-        target domain, `target` is the one to tune for.
+        target domain, `target` is the one to tune for. `sample_weight` has shape (n,); see
+        `from_frame`.
         """
-        sources, own = split_domains(X, y, sample_domain, target)
+        sources, own = split_domains(X, y, sample_domain, target, sample_weight)
         return cls._read(sources, own, task=task)
 
     @classmethod
@@ -274,7 +289,7 @@ class ShiftProblem:
         )
 
     def fingerprint(self) -> str:
-        """Return a hash of the data: task, names, columns, rows, labels and groups.
+        """Return a hash of the data: task, names, columns, rows, labels, groups and weights.
 
         >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
         >>> one, other = (ShiftProblem.from_sites([a, x], np.zeros((5, 1))) for x in (a, b))
@@ -291,6 +306,8 @@ class ShiftProblem:
                 digest.update(pd.util.hash_array(site.y).tobytes())
             if site.groups is not None:
                 digest.update(b"groups" + site.groups.astype("<i8").tobytes())
+            if site.sample_weight is not None:
+                digest.update(b"weights" + site.sample_weight.astype("<f8").tobytes())
         return digest.hexdigest()
 
     def diagnose(

@@ -23,6 +23,7 @@ from shiftune.problem.columns import (
 from shiftune.problem.groups import about_groups, group_codes
 from shiftune.problem.labels import as_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site, rows_of
+from shiftune.problem.weights import site_weights
 from shiftune.spelling import alike
 from shiftune.wording import listed
 
@@ -45,11 +46,12 @@ class GivenSite(NamedTuple):
     y: Any = None
     rows: NDArray[np.intp] | None = None
     group: Any = None
+    sample_weight: Any = None
 
     def in_pandas(self) -> GivenSite:
         """Return the same rows, without tables of other libraries."""
-        X, y, group = map(as_pandas, (self.X, self.y, self.group))
-        return self._replace(X=X, y=y, group=group)
+        X, y, group, w = map(as_pandas, (self.X, self.y, self.group, self.sample_weight))
+        return self._replace(X=X, y=y, group=group, sample_weight=w)
 
 
 class Parts(TypedDict):
@@ -101,15 +103,23 @@ def read_sites(
     groups, more = group_codes(
         {site.name: (site.group, len(site.X)) for site in given}, [site.name for site in labelled]
     )
-    own = Site(target.name, tables[target.name], None, target.rows, groups.get(target.name))
-    found = tuple(
-        Site(s.name, tables[s.name], labels[s.name], s.rows, groups.get(s.name)) for s in sources
+    weights, about_weights = site_weights(
+        {site.name: (site.sample_weight, len(site.X), site.rows) for site in given},
+        [site.name for site in sources],
     )
+
+    def checked(site: GivenSite, name: str) -> Site:
+        key = site.name
+        own = (labels.get(key), site.rows, groups.get(key), weights.get(key))
+        return Site(name, tables[key], *own)
+
+    own = checked(target, target.name)
+    found = tuple(checked(site, site.name) for site in sources)
     decided, notes = _decide_task(labels, task, label or "y")
     if decided == "classification":
         _check_classes(found, labels.get(FEW))
     notes += _about_columns([X for name, X in tables.items() if name != FEW])
-    notes += [*_about_small(found), *more, *about_groups(found, own)]
+    notes += [*_about_small(found), *more, *about_groups(found, own), *about_weights]
     if len(found) == 1:
         loud.append(
             f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
@@ -118,9 +128,10 @@ def read_sites(
     parts = Parts(
         sources=found,
         target=own,
-        labelled_target=few
-        and Site(target.name, tables[FEW], labels[FEW], few.rows, groups.get(FEW)),
-        oracle=None if truth is None else Site(own.name, own.X, truth, own.rows, own.groups),
+        labelled_target=few and checked(few, target.name),
+        oracle=None
+        if truth is None
+        else Site(own.name, own.X, truth, own.rows, own.groups, own.sample_weight),
         task=decided,
         notes=(*loud, *notes),
         label=label,
@@ -155,8 +166,9 @@ def _about_hidden(target: GivenSite) -> str:
 def _labelled_rows(target: GivenSite) -> GivenSite:
     known = ~is_missing(target.y)
     rows = np.flatnonzero(known) if target.rows is None else target.rows[known]
-    group = None if target.group is None else rows_of(target.group, known)
-    return GivenSite(FEW, rows_of(target.X, known), rows_of(target.y, known), rows, group)
+    each = (target.group, target.sample_weight)
+    more = [None if own is None else rows_of(own, known) for own in each]
+    return GivenSite(FEW, rows_of(target.X, known), rows_of(target.y, known), rows, *more)
 
 
 def _decide_task(

@@ -33,6 +33,8 @@ class Site:
     groups : array of shape (n,), optional
         Codes of rows that belong together, such as visits of a patient; the same code at two sites
         is the same group. None where all rows are independent.
+    sample_weight : array of shape (n,), optional
+        Numbers above 0: a row of weight 2 counts as two rows. None where every row counts once.
 
     Examples
     --------
@@ -41,12 +43,13 @@ class Site:
     (2, False)
     """
 
-    __slots__ = ("_X", "groups", "name", "rows", "y")
+    __slots__ = ("_X", "groups", "name", "rows", "sample_weight", "y")
 
     name: str
     y: NDArray[Any] | None
     rows: NDArray[np.intp]
     groups: NDArray[np.intp] | None
+    sample_weight: NDArray[np.float64] | None
     _X: Features
 
     def __init__(
@@ -56,6 +59,7 @@ class Site:
         y: NDArray[Any] | None = None,
         rows: NDArray[np.intp] | None = None,
         groups: NDArray[np.intp] | None = None,
+        sample_weight: NDArray[np.float64] | None = None,
     ) -> None:
         if len(X) == 0:
             raise DataError(f"site {name!r} has no rows; it needs at least one")
@@ -69,6 +73,8 @@ class Site:
         fixed(self, "y", None if y is None else _read_only(y))
         fixed(self, "rows", _read_only(np.arange(len(X)) if rows is None else rows))
         fixed(self, "groups", None if groups is None else _read_only(groups))
+        weights = None if sample_weight is None else _read_only(sample_weight)
+        fixed(self, "sample_weight", weights)
 
     @property
     def X(self) -> Features:
@@ -89,7 +95,8 @@ class Site:
         X = self._X.iloc[positions] if isinstance(self._X, pd.DataFrame) else self._X[positions]
         y = None if self.y is None else self.y[positions]
         groups = None if self.groups is None else self.groups[positions]
-        return Site(self.name, X, y, self.rows[positions], groups)
+        weights = None if self.sample_weight is None else self.sample_weight[positions]
+        return Site(self.name, X, y, self.rows[positions], groups, weights)
 
     def __len__(self) -> int:
         return len(self._X)
@@ -98,7 +105,7 @@ class Site:
         raise AttributeError(f"a Site cannot be changed (tried to set {key!r})")
 
     def __reduce__(self) -> tuple[type[Site], tuple[Any, ...]]:
-        return Site, (self.name, self._X, self.y, self.rows, self.groups)
+        return Site, (self.name, self._X, self.y, self.rows, self.groups, self.sample_weight)
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labelled"

@@ -24,6 +24,7 @@ def split_by_site(
     *,
     rows: NDArray[np.intp] | None = None,
     group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> list[GivenSite]:
     """Return the rows of every site, in the order in which the sites first occur.
 
@@ -34,8 +35,8 @@ def split_by_site(
         Label and site of every row.
     rows : array of shape (n,), optional
         Row numbers in the user's table, where these are only some of its rows.
-    group : array of shape (n,), optional
-        Ids of rows that belong together.
+    group, sample_weight : arrays of shape (n,), optional
+        Ids of rows that belong together; weights of the rows.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def split_by_site(
     [[0, 2], [1]]
     """
     refuse_sparse(X, "X")
-    X, y, groups, group = map(as_pandas, (X, y, groups, group))
+    X, y, groups, group, sample_weight = map(as_pandas, (X, y, groups, group, sample_weight))
     if y is None or groups is None:
         raise SettingsError("y and groups are needed, one entry per row of X")
     where = np.asarray(groups)
@@ -54,15 +55,17 @@ def split_by_site(
         raise SettingsError(
             "X has {} rows, y {} and groups {}; all need one entry per row".format(*counts)
         )
-    if group is not None and len(np.asarray(group)) != len(X):
-        raise SettingsError(f"X has {len(X)} rows and group {len(np.asarray(group))}")
+    for what, given in (("group", group), ("sample_weight", sample_weight)):
+        if given is not None and np.shape(given) != (len(X),):
+            shape = np.shape(given)
+            raise SettingsError(f"X has {len(X)} rows, and {what} has the shape {shape}")
     names = site_names(pd.Series(where), "groups")
     numbers = np.arange(len(where)) if rows is None else rows
     found = []
     for name in pd.unique(names):
         own = np.flatnonzero(names == name)
-        ids = None if group is None else rows_of(group, own)
-        found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own], ids))
+        more = [None if each is None else rows_of(each, own) for each in (group, sample_weight)]
+        found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own], *more))
     return found
 
 
@@ -75,6 +78,7 @@ def split_frame(
     missing_labels: str,
     target_name: str,
     group: Hashable | None,
+    sample_weight: Hashable | None,
 ) -> tuple[list[GivenSite], GivenSite, list[str]]:
     """Return the sources, the target and notes; see `ShiftProblem.from_frame`."""
     df, target = as_pandas(df), as_pandas(target)
@@ -84,14 +88,19 @@ def split_frame(
         raise SettingsError(f"missing_labels must be 'error' or 'drop', got {missing_labels!r}")
     if isinstance(features, str):
         raise SettingsError(f"features must be a list of columns; did you mean [{features!r}]?")
-    check_roles(df, site, label, *(features or ()), group=group)
-    roles = (site, label, *(() if group is None else (group,)))
+    check_roles(df, site, label, *(features or ()), group=group, sample_weight=sample_weight)
+    roles = [site, label, *(name for name in (group, sample_weight) if name is not None)]
     chosen = [c for c in df if c not in roles] if features is None else list(features)
     if taken := [name for name in roles if name in chosen]:
         raise SettingsError(
-            f"column {taken[0]!r} is the site, the label or the group, so it cannot be a feature"
+            f"column {taken[0]!r} is the site, the label, the group or the weight, so it cannot be "
+            "a feature"
         )
-    ids = None if group is None else df[group]
+    more = {
+        role: df[name]
+        for role, name in (("group", group), ("sample_weight", sample_weight))
+        if name is not None
+    }
     # Not df[chosen]: names may be True and False.
     X, y, groups = (
         df.reindex(columns=chosen),
@@ -103,33 +112,36 @@ def split_frame(
         for name in chosen:
             check_choice(name, target.columns, "column of the target", DataError)
         inside = np.zeros(len(df), dtype=bool)
-        its_ids = None if group is None else target.get(group)
-        own = GivenSite(
-            target_name, target.reindex(columns=chosen), target.get(label), group=its_ids
-        )
+        its: dict[str, Any] = {role: target.get(column.name) for role, column in more.items()}
+        own = GivenSite(target_name, target.reindex(columns=chosen), target.get(label), **its)
     else:
         same = [v for v in df[site].unique() if type(v) is not str and v == target]  # 1 and 1.0
         wanted = str(same[0] if same else target)
         inside = groups == check_choice(wanted, sorted(set(groups)), "site", DataError)
-        its_ids = None if ids is None else ids[inside]
-        own = GivenSite(wanted, X[inside], y[inside], np.flatnonzero(inside), its_ids)
+        its = {role: column[inside] for role, column in more.items()}
+        own = GivenSite(wanted, X[inside], y[inside], np.flatnonzero(inside), **its)
     if own.y is not None and own.y.isna().all():
         own = own._replace(y=None)
     known, notes = has_label(y[~inside], groups[~inside], drop=missing_labels == "drop")
     rows = np.flatnonzero(~inside)[known]
-    known_ids = None if ids is None else ids.iloc[rows]
-    sources = split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows, group=known_ids)
+    known_more = {role: column.iloc[rows] for role, column in more.items()}
+    sources = split_by_site(X.iloc[rows], y.iloc[rows], groups[rows], rows=rows, **known_more)
     return sources, own, notes
 
 
 def split_domains(
-    X: Any, y: ArrayLike, sample_domain: ArrayLike, target: int | None
+    X: Any,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    target: int | None,
+    sample_weight: ArrayLike | None,
 ) -> tuple[list[GivenSite], GivenSite]:
     """Return the sources and the target; see `ShiftProblem.from_sample_domain`."""
     domain = np.asarray(sample_domain)
     if domain.dtype.kind not in "iuf" or np.any(domain != np.round(domain.astype(float))):
         raise SettingsError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
-    sites = {int(site.name): site for site in split_by_site(X, y, domain.astype(int))}
+    given = split_by_site(X, y, domain.astype(int), sample_weight=sample_weight)
+    sites = {int(site.name): site for site in given}
     targets = sorted(number for number in sites if number < 0)
     if not targets:
         raise SettingsError("sample_domain marks no row as target (none is < 0)")
@@ -167,10 +179,11 @@ def check_roles(
     label: Hashable | None,
     *others: Hashable,
     group: Hashable | None = None,
+    sample_weight: Hashable | None = None,
 ) -> None:
-    """Check that the columns exist, each once, and that site, label and group are different."""
+    """Check that the columns exist, each once, and that no column has two roles."""
     check_unique(df.columns, "the table")
-    roles = {"site": site, "label": label, "group": group}
+    roles = {"site": site, "label": label, "group": group, "sample_weight": sample_weight}
     given = {role: name for role, name in roles.items() if name is not None}
     for name in (*given.values(), *others):
         check_choice(name, df.columns, "column", DataError)

@@ -23,6 +23,7 @@ from shiftune.risk.sample import Sample, read_sample
 from shiftune.risk.trust import adjustment, trust_in_adjustment
 from shiftune.risk.variance import variance_between
 from shiftune.rows.moments import Moments
+from shiftune.rows.weighted import linearised
 from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
@@ -113,7 +114,9 @@ class RegressionAdjusted(RiskEstimator):
         """Five models: one of all sources, four without some of them."""
         return LeaveSourcesOut()
 
-    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+    def fit(
+        self, X_target: Any, X_sources: Sequence[Any], sample_weight: Sequence[Floats] | None = None
+    ) -> Self:
         """Learn how the sources' rows, whose losses will be given, differ from the target's."""
         if not 0 < self.prior_r2 < 1:
             raise SettingsError(f"prior_r2 must lie between 0 and 1, got {self.prior_r2!r}")
@@ -125,6 +128,11 @@ class RegressionAdjusted(RiskEstimator):
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
         moments = Moments()
         Z_target, Z = moments.fit_transform(target, sources)
+        if sample_weight is not None:
+            own, *others = sample_weight
+            parts = np.split(Z, np.cumsum(self.n_)[:-1])
+            Z_target = linearised(Z_target, own)
+            Z = np.concatenate([linearised(*each) for each in zip(parts, others, strict=True)])
         self._learn(Z, Z_target, moments.beyond_)
         return self
 

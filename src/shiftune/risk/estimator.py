@@ -51,7 +51,9 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Models of a trial where the user does not choose a plan."""
         return PooledFit()
 
-    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+    def fit(
+        self, X_target: Any, X_sources: Sequence[Any], sample_weight: Sequence[Floats] | None = None
+    ) -> Self:
         """Read the rows, once per study; by default nothing is learned.
 
         Parameters
@@ -59,6 +61,9 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         X_target : array or DataFrame of shape (n_T, d)
         X_sources : k arrays or DataFrames of shape (n_j, d)
             The rows whose losses `estimate` will receive, in the same order.
+        sample_weight : k + 1 arrays, of shape (n_T,) and (n_j,), optional
+            Weights of the rows, where they have any; those of the target first. The losses are
+            then such that their means are weighted ones (`shiftune.rows.weighted`).
         """
         return self
 

@@ -51,11 +51,13 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise AttributeError("the rows have no names of columns")
         return np.asarray(X.columns, dtype=object)
 
-    def score(self, X: Any, y: ArrayLike) -> float:
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
         labels = as_labels(as_pandas(y), "X")
         rows = rows_like(X, self.problem_.target.X)
-        return -float(losses_of(self.predictor_, rows, labels, self.result_.loss).mean())
+        losses = losses_of(self.predictor_, rows, labels, self.result_.loss)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        return -float(np.average(losses, weights=weights))
 
     def __sklearn_tags__(self) -> Any:
         """A search for a classifier is a classifier; with names the task is known after `fit`."""

@@ -17,6 +17,7 @@ from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
 from shiftune.evaluate.losses import Loss
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem.groups import groups_of
+from shiftune.problem.weights import weights_of
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.base import site_weights
 from shiftune.risk import RiskEstimator, risk_named
@@ -100,8 +101,8 @@ class EvaluationSettings:
         weighted = ratio if self.risk.needs_ratio else None
         weights = None if weighted is None else site_weights(weighted, evaluated)
         few = problem.labelled_target
-        sources = [site.X for site in evaluated if few is None or site.name != few.name]
-        risk = clone(self.risk).fit(problem.target.X, sources)
+        sources = [site for site in evaluated if few is None or site.name != few.name]
+        risk = self._fitted_risk(problem.target, sources)
         if weights is not None:
             # Its warnings depend on the weights alone: they are raised here, once, and not in
             # every trial.
@@ -122,6 +123,7 @@ class EvaluationSettings:
             labelled_target="" if few is None else few.name,
             classes=_classes(models, problem, loss, [y_train, *(s.labels for s in evaluated)]),
             groups=groups_of(evaluated),
+            sample_weight=weights_of(evaluated),
         )
         estimators = {name: seeded(model, self.random_state) for name, model in models.items()}
         preparations = {
@@ -131,10 +133,18 @@ class EvaluationSettings:
         }
         return TrialContext(estimators, data, loss, risk, self.plan, preparations=preparations)
 
+    def _fitted_risk(self, target: Site, sources: Sequence[Site]) -> RiskEstimator:
+        given = weights_of([target, *sources])
+        weights = {} if given is None else {"sample_weight": given}
+        risk: RiskEstimator = clone(self.risk)
+        return risk.fit(target.X, [site.X for site in sources], **weights)
+
     def weights_for_training(
         self, ratio: DensityRatio | None, sites: Sequence[Site]
     ) -> NDArray[np.float64] | None:
         """Weights of the rows of all sites, end to end; None where there are none."""
+        if given := weights_of(sites):
+            return np.concatenate(given)
         if ratio is None or self.training_weights is None:
             return None
         weights = relative(np.concatenate(site_weights(ratio, sites)))

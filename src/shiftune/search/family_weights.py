@@ -63,7 +63,7 @@ class FamilyWeights:
         found = Candidates(
             answers,
             data.y_validation,
-            np.repeat(risk.lam, risk.n),
+            data.row_coefficients(np.repeat(risk.lam, risk.n)),
             self.context.loss,
             data.classes,
             most_rows=MOST_ROWS,

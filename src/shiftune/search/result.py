@@ -296,7 +296,8 @@ class SearchResult:
             return None
         predictions = SitePredictions.of(answers, context.data, self.loss)
         fitted = context.risk if isinstance(context.risk, RegressionAdjusted) else None
-        return NewSite(predictions, self.problem.target.X, fitted)
+        target = self.problem.target
+        return NewSite(predictions, target.X, fitted, target.sample_weight)
 
     @cached_property
     def metrics(self) -> MetricTables:

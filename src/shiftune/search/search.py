@@ -231,6 +231,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         *,
         groups: ArrayLike | None = None,
         X_target: Any = None,
+        sample_weight: ArrayLike | None = None,
         **others: Any,
     ) -> Self:
         """Search, then fit what is handed over on all rows of all sources.
@@ -243,8 +244,10 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             their labels and sites, and
         X_target : array or DataFrame of shape (n_T, d)
             the rows of the target.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows in X; see `ShiftProblem.from_frame`.
         others
-            None: `sample_weight` and other arguments for the model's `fit` are refused.
+            None: arguments for the model's `fit` are refused.
 
         Raises
         ------
@@ -257,7 +260,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         with interrupts.deferred():
             self._forget()
             check_given(self.estimator, self.space)
-            problem = coerce_problem(X, y, groups, X_target, given_models(self.estimator))
+            models = given_models(self.estimator)
+            problem = coerce_problem(X, y, groups, X_target, models, sample_weight)
             checked = check_search(self, problem)
             with only_search_of(self.storage):
                 self._open(problem, checked)

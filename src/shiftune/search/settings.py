@@ -22,6 +22,7 @@ from shiftune.metrics import metrics_for
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
+from shiftune.problem.weights import weights_of
 from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings, predicts_values
 from shiftune.search.families import Family, resolve
@@ -49,12 +50,14 @@ OPTIONS = (
 
 
 def coerce_problem(
-    X: Any, y: Any, groups: Any, X_target: Any, models: Sequence[Any]
+    X: Any, y: Any, groups: Any, X_target: Any, models: Sequence[Any], sample_weight: Any = None
 ) -> ShiftProblem:
     """Return the problem as given, or one made from arrays, for the models given."""
     if isinstance(X, ShiftProblem):
-        if not (y is None and groups is None and X_target is None):
-            raise SettingsError("with a ShiftProblem, y, groups and X_target are part of it")
+        if any(each is not None for each in (y, groups, X_target, sample_weight)):
+            raise SettingsError(
+                "with a ShiftProblem, y, groups, X_target and sample_weight are part of it"
+            )
         return X
     if y is None or groups is None or X_target is None:
         raise SettingsError(
@@ -63,21 +66,15 @@ def coerce_problem(
         )
     # Whole-number labels may be classes or quantities; the model knows which it was made for.
     task: Task | None = "regression" if any(map(is_regressor, models)) else None
-    return ShiftProblem.from_arrays(X, y, groups, X_target, task=task)
+    return ShiftProblem.from_arrays(X, y, groups, X_target, sample_weight=sample_weight, task=task)
 
 
 def refuse_others(given: Mapping[str, Any]) -> None:
     """Refuse arguments for the model's `fit`, in words."""
     for name in given:
-        if name == "sample_weight":
-            raise SettingsError(
-                "sample_weight is not supported: every row counts once, in training and in the "
-                "risk. training_weights='importance' trains with density ratios, and "
-                "class_weight of the model weights classes"
-            )
         raise SettingsError(
-            f"fit takes X, y, groups and X_target, not {name!r}; give options of the model to its "
-            "constructor"
+            f"fit takes X, y, groups, X_target and sample_weight, not {name!r}; give options of "
+            "the model to its constructor"
         )
 
 
@@ -127,8 +124,14 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     _check_like_optuna(search)
     _check_choices(search, settings)
     sampler_named(search.sampler, search.random_state)
+    weighted = weights_of(problem.sources) is not None
+    if weighted and settings.needs_ratio:
+        raise SettingsError(
+            "density ratios count every row once, so rows with sample_weight need "
+            "risk='adjusted' or 'naive', and training_weights=None"
+        )
     for family in families.values():
-        if search.training_weights:
+        if search.training_weights or weighted:
             weight_argument(family.estimator)
         if search.storage is not None:
             _check_plain(family.distributions or {})

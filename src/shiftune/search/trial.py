@@ -6,7 +6,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -60,6 +60,8 @@ class TrialContext:
             # Raised once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
             risk = self.risk.estimate(losses, self.data.weights, names=self.data.names)
+        if self.data.sample_weight is not None:  # a linearised loss can be below 0
+            risk = replace(risk, nonnegative=self.data.nonnegative(losses))
         groups = self.data.groups
         return (risk if groups is None else by_group(risk, groups)).condensed()
 

@@ -121,6 +121,8 @@ class Updater:
                 "there are no answers of models that have not seen the site; search with "
                 "risk='adjusted' and its own plan of fits"
             )
+        if result.context.data.sample_weight is not None:
+            return "rows have weights, and an effect of the site would count every row once"
         if len(self.names) < FEWEST_SOURCES:
             return (
                 f"there are {len(self.names)} sources, and at least {FEWEST_SOURCES} are "

@@ -74,6 +74,7 @@ def site_table(
     target: str,
     label: str | None = None,
     group: str | None = None,
+    sample_weight: str | None = None,
     task: Task | None = None,
     keep: Collection[str] = (),
     drop: Collection[str] = (),
@@ -96,6 +97,8 @@ def site_table(
     group : column name, optional
         Rows with the same value belong together; see `ShiftProblem.from_frame`. It is an
         identifier, too.
+    sample_weight : column name, optional
+        Weights of the rows; see `ShiftProblem.from_frame`.
     task : {"classification", "regression"}, optional
         Default: decided by the labels.
     keep, drop : column names
@@ -124,8 +127,9 @@ def site_table(
     --use-target-labels'
     """
     df = df.rename(columns=str)
-    check_roles(df, site, label, *keep, *drop, *identifiers, group=group)
-    _check_options({"site": site, "label": label, "group": group}, keep, drop, identifiers)
+    others = {"group": group, "sample_weight": sample_weight}
+    check_roles(df, site, label, *keep, *drop, *identifiers, **others)
+    _check_options({"site": site, "label": label, **others}, keep, drop, identifiers)
     df, found = _tidied(df, site, label)
     groups = site_names(df[site], f"the site column {site!r}")
     target = _target_name(target, groups)
@@ -139,7 +143,8 @@ def site_table(
             df[label], inside, task, use_target_labels=use_target_labels
         )
         found += more
-    roles = dict.fromkeys(drop, "") | dict.fromkeys(identifiers, "identifier") | {group: "group"}
+    roles: dict[str | None, str] = {group: "group", sample_weight: "weight"}
+    roles.update(dict.fromkeys(drop, "") | dict.fromkeys(identifiers, "identifier"))
     columns = {
         name: _left_out(df[name], roles[name])
         if name in roles
@@ -158,18 +163,17 @@ def site_table(
         raise DataError("no column is left to learn from; shiftune diagnose lists the columns")
     X = pd.DataFrame({name: column.series for name, column in used.items()})
     own_labels = labels[inside] if label is not None and use_target_labels else None
-    ids = None if group is None else df[group]
+    given = {role: df[name] for role, name in others.items() if name is not None}
+    if sample_weight is not None:
+        given["sample_weight"] = _weights(columns[sample_weight])
+    of_sources, its = (
+        {role: column[where] for role, column in given.items()} for where in (~inside, inside)
+    )
     parts, _ = read_sites(
         split_by_site(
-            X[~inside],
-            labels[~inside],
-            groups[~inside],
-            rows=rows[~inside],
-            group=None if ids is None else ids[~inside],
+            X[~inside], labels[~inside], groups[~inside], rows=rows[~inside], **of_sources
         ),
-        GivenSite(
-            target, X[inside], own_labels, rows[inside], None if ids is None else ids[inside]
-        ),
+        GivenSite(target, X[inside], own_labels, rows[inside], **its),
         target_labels="use",
         task=decided,
         label=label or "",
@@ -265,7 +269,16 @@ def _usable_rows(
 
 def _left_out(column: pd.Series, role: str) -> ReadColumn:
     why = f"{role}, as requested" if role else "as requested"
-    return typed(column).left_out(why, identifier=role != "")
+    return typed(column).left_out(why, identifier=role in ("identifier", "group"))
+
+
+def _weights(column: ReadColumn) -> pd.Series:
+    if column.kind != "number":
+        raise DataError(
+            f"column {column.series.name!r} has the weights of rows, but is not numeric; weights "
+            "are numbers above 0"
+        )
+    return column.series
 
 
 def _about_repeats(column: ReadColumn) -> str:

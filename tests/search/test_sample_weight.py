@@ -1,0 +1,183 @@
+"""Rows of weight 2 count as two: in fits, in mean losses, in metrics."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.baselines import LearnedInitialisation
+from shiftune.errors import DataWarning, SettingsError
+from shiftune.evaluate.fitting import fit, weight_argument
+from shiftune.metrics import metric_named
+from shiftune.metrics.per_site import at_site
+from shiftune.problem.split import Split
+from shiftune.risk import RegressionAdjusted
+from shiftune.rows.weighted import coefficients, linearised
+
+SPACE = {"alpha": [3.0]}
+
+
+def every_third(problem):
+    """Split by the first column, so that repeated rows are in the same part."""
+
+    def part(site, validates):
+        return site.take(np.flatnonzero((np.round(site.X[:, 0]) % 3 == 0) == validates))
+
+    sites = problem.sources
+    return Split((), *(tuple(part(s, v) for s in sites) for v in (False, True)))
+
+
+@pytest.fixture(scope="module")
+def searches():
+    """The same rows with whole numbers as weights, and repeated as often."""
+    rng = np.random.default_rng(0)
+    w = rng.integers(1, 4, 120)
+    X = np.column_stack([np.arange(120) % 40, rng.normal(size=120)])
+    y, sites = X[:, 1] + rng.normal(size=120), np.repeat(list("BCD"), 40)
+
+    def searched(times, **weights):
+        data = (np.repeat(each, times, axis=0) for each in (X, y, sites))
+        problem = ShiftProblem.from_arrays(*data, X[:50], task="regression", **weights)
+        search = ShiftSearch(Ridge(), SPACE, n_trials=1, shares=every_third, progress=False)
+        return search.fit(problem)
+
+    return searched(np.ones(120, int), sample_weight=w), searched(w)
+
+
+def test_refit_and_losses_are_those_of_repeated_rows(searches):
+    weighted, repeated = searches
+    assert weighted.best_estimator_.coef_ == pytest.approx(repeated.best_estimator_.coef_)
+    answers = [search.result_.choice.answers for search in searches]
+    assert len(answers[0]) < len(answers[1])
+    losses = [s.context_.data.losses(a, s.loss_) for s, a in zip(searches, answers, strict=True)]
+    means = [[own.mean() for own in each] for each in losses]
+    assert means[0] == pytest.approx(means[1])
+
+
+def test_every_fold_has_the_weights(searches):
+    one, other = (
+        search.context_.plan.losses(Ridge(3.0), search.context_.data, search.loss_)
+        for search in searches
+    )
+    for weighted, repeated in zip(one.by_source, other.by_source, strict=True):
+        assert weighted.mean() == pytest.approx(repeated.mean())
+
+
+def test_the_interval_of_losses_ends_at_zero(searches):
+    weighted, _ = searches
+    assert weighted.risk_.nonnegative
+    assert min(own.min() for own in _losses(weighted)) < 0  # linearised
+
+
+def _losses(search):
+    return search.context_.data.losses(search.result_.choice.answers, search.loss_)
+
+
+def test_the_variance_is_that_of_a_weighted_mean():
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(2000, 40)), rng.gamma(1.0, size=(2000, 40)) + 0.1
+    means = np.sum(w * x, axis=1) / w.sum(axis=1)
+    claimed = [linearised(*pair).var(ddof=1) / 40 for pair in zip(x, w, strict=True)]
+    assert np.mean(claimed) == pytest.approx(means.var(), rel=0.1)  # error of 2000: 3 %
+
+
+def test_coefficients_of_linearised_values(rng):
+    c, w, x = rng.normal(size=9), rng.random(9) + 0.1, rng.normal(size=9)
+    assert coefficients(c, w) @ x == pytest.approx(c @ linearised(x, w))
+
+
+def test_weighted_rows_like_the_targets_need_no_adjustment(rng):
+    """The target is the source with its rows repeated: the risk is the weighted mean loss."""
+    X, losses, w = rng.normal(size=(60, 2)), rng.random(60), rng.integers(1, 4, 60).astype(float)
+    target = np.repeat(X, w.astype(int), axis=0)
+    weights = [np.ones(len(target)), w]
+    adjusted = RegressionAdjusted().fit(target, [X], weights)
+    plain = RegressionAdjusted().fit(target, [X])
+    found = adjusted.estimate([linearised(losses, w)]).value
+    assert found == pytest.approx(np.average(losses, weights=w), abs=1e-3)
+    assert abs(found - plain.estimate([losses]).value) < 0.1
+
+
+@pytest.mark.parametrize("name", ["rmse", "auc"])
+def test_metrics_have_the_weights(rng, name):
+    y, p, w = rng.integers(0, 2, 50), rng.random(50), rng.integers(1, 4, 50)
+    metric = metric_named(name)
+    found = at_site(metric, "B", y, p, weights=w.astype(float))
+    repeated = at_site(metric, "B", np.repeat(y, w), np.repeat(p, w))
+    assert found.value == pytest.approx(repeated.value)
+    assert abs(found.influence.mean()) < 1e-9
+    assert found.stderr > repeated.stderr  # which takes repeated rows for new ones
+
+
+def test_models_without_weights_are_named(searches):
+    problem = searches[0].problem_
+    with pytest.raises(SettingsError, match="KNeighborsRegressor takes no sample_weight"):
+        ShiftSearch(KNeighborsRegressor(), {"n_neighbors": [5]}).fit(problem)
+    with pytest.raises(SettingsError, match=r"rows with sample_weight need risk='adjusted'"):
+        ShiftSearch(Ridge(), SPACE, risk="variance_reduced").fit(problem)
+    with pytest.raises(SettingsError, match="LearnedInitialisation counts every row once"):
+        LearnedInitialisation(Ridge(), {"alpha": (1.0, 2.0)}).fit(problem)
+    with pytest.raises(SettingsError, match="cannot update this predictor: rows have weights"):
+        searches[0].update(problem.target.X, np.zeros(50))
+
+
+def test_scikit_learns_signature(searches):
+    problem = searches[0].problem_
+    X = np.concatenate([site.X for site in problem.sources])
+    y, w = (
+        np.concatenate([getattr(s, n) for s in problem.sources]) for n in ("y", "sample_weight")
+    )
+    search = ShiftSearch(Ridge(), SPACE, n_trials=1, shares=every_third, progress=False)
+    groups = np.repeat(problem.names, [len(site) for site in problem.sources])
+    search.fit(X, y, groups=groups, X_target=problem.target.X, sample_weight=w)
+    assert search.best_estimator_.coef_ == pytest.approx(searches[0].best_estimator_.coef_)
+    twice = search.score(np.repeat(X, w.astype(int), axis=0), np.repeat(y, w.astype(int)))
+    assert search.score(X, y, sample_weight=w) == pytest.approx(twice)
+    with config_context(enable_metadata_routing=True):
+        routed = Pipeline([("search", search.set_fit_request(sample_weight=True, groups=True))])
+        routed.steps[0][1].set_fit_request(X_target=True, sample_weight=True, groups=True)
+        routed.fit(X, y, groups=groups, X_target=problem.target.X, sample_weight=w)
+    assert search.best_estimator_.coef_ == pytest.approx(searches[0].best_estimator_.coef_)
+
+
+def test_metadata_routing_inside_pipelines(rng):
+    X, y, w = rng.normal(size=(30, 2)), rng.normal(size=30), rng.random(30) + 0.1
+    expected = Ridge().fit(StandardScaler().fit_transform(X), y, sample_weight=w)
+    scaled = StandardScaler().fit_transform(X, sample_weight=w)
+    both = Ridge().fit(scaled, y, sample_weight=w)
+    with config_context(enable_metadata_routing=True):
+        plain = fit(make_pipeline(StandardScaler(), Ridge()), X, y, w)
+        requested = make_pipeline(
+            StandardScaler().set_fit_request(sample_weight=True),
+            Ridge().set_fit_request(sample_weight=True),
+        )
+        routed = fit(requested, X, y, w)
+    assert plain[-1].coef_ == pytest.approx(expected.coef_)
+    assert routed[-1].coef_ == pytest.approx(both.coef_)
+    inside = TransformedTargetRegressor(Ridge(), transformer=StandardScaler())
+    assert weight_argument(make_pipeline(inside)) == "transformedtargetregressor__sample_weight"
+
+
+def test_families_and_labels_of_the_target(searches):
+    problem = searches[0].problem_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        few = ShiftProblem.from_sites(
+            {s.name: (s.X, s.y, s.sample_weight) for s in problem.sources},
+            problem.target.X,
+            labelled_target=(problem.target.X[:12], np.arange(12.0)),
+        )
+    models = {"one": (Ridge(), SPACE), "other": (Ridge(), {"alpha": [5.0]})}
+    search = ShiftSearch(models, n_trials=4, progress=False).fit(few)
+    assert search.risk_.labelled_target
+    assert search.result_.updated is None
+    assert len(search.metrics_)
