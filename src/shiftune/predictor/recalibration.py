@@ -110,7 +110,7 @@ class _Rows:
         self.site = np.repeat(np.arange(len(n)), n)
         self.fold = np.repeat(fold, n)
         # As in the estimate: a site's share grows with its rows, up to a bound.
-        self.w = np.repeat(risk.lam, n)
+        self.w = data.row_coefficients(np.repeat(risk.lam, n))
 
     def learn(self, kind: str, without: int = -1) -> Map:
         """Learn a map on unseen-site answers, without those of a fold of sites."""
