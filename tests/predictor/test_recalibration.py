@@ -33,6 +33,7 @@ def sites(slope, *, k=8, n=200, apart=0.0, seed=0, few=0, share=0.5):
         labelled_target="target" if few else "",
         classes=np.array([0, 1]),
         by_site=lambda values: np.split(values, ends),
+        row_coefficients=lambda shares: shares,
     )
     X = [np.zeros((size, 1)) for size in sizes[:k]]
     fitted = RegressionAdjusted().fit(np.zeros((50, 1)), X)
