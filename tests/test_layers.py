@@ -18,6 +18,7 @@ ORDER = [
     "interrupts",
     "entry",
     "temporary_folder",
+    "toml_text",
     "level",
     "names",
     "extras",

@@ -33,6 +33,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
         "model.skops",
         "predictions.csv",
         "settings.json",
+        "settings.toml",
         "report.html",
         "model-card.md",
     }

@@ -9,10 +9,11 @@ import typer
 from shiftune.cli.app import command
 from shiftune.cli.option_fields import taking
 from shiftune.cli.options import DiagnoseOptions
+from shiftune.cli.settings_file import settings_option
 
 
 @command()
-@taking(DiagnoseOptions)
+@taking(DiagnoseOptions, settings=settings_option(DiagnoseOptions))
 def diagnose(options: DiagnoseOptions) -> None:
     """Compare the sites with the target, before any model is trained.
 

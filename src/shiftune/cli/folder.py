@@ -27,6 +27,7 @@ from shiftune.cli.records import (
     verdict_record,
 )
 from shiftune.cli.safe_csv import safe_for_spreadsheets
+from shiftune.cli.settings_file import settings_text
 from shiftune.cli.states import MODEL, Updates
 from shiftune.cli.stored_model import table_model
 from shiftune.cli.update_record import effect_record
@@ -39,7 +40,8 @@ from shiftune.search.records import finished_trials
 from shiftune.search.storage import ANSWERS, trials_in
 
 JOURNAL = "study.journal"
-SETTINGS, BEST, TRIALS = "settings.json", "best.json", "trials.csv"
+SETTINGS, COMMAND = "settings.json", "settings.toml"
+BEST, TRIALS = "best.json", "trials.csv"
 REPORT, CARD = "report.html", "model-card.md"
 OUT = "put this right and run the same command again, or give another folder with --out"
 AGAIN = "remove it and run the same shiftune tune again, which adds no trial"
@@ -101,6 +103,8 @@ class ResultFolder:
         }
         with writing_to(self.path, OUT):
             write_json(self.path / SETTINGS, settings)
+            with atomic_write(self.path / COMMAND) as part:
+                part.write_text(settings_text(job.options), "utf-8")
 
     def _check_same(self, job: TuneJob) -> None:
         settings = self.settings()

@@ -2,10 +2,12 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum, auto
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from typer.models import ArgumentInfo, OptionInfo
 
 
 class Role(Enum):
@@ -23,54 +25,98 @@ class Role(Enum):
     """Place, pace and output of this run; neither saved nor compared."""
 
 
-class ReadFile(NamedTuple):
-    """Mark of an option whose value is read from a file: the command line takes its path."""
-
-    read: Callable[[Path], Any]
-
-
 Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option as its field declares it.
+
+    Attributes
+    ----------
+    name : str
+        Of the field.
+    key : str
+        As it is called on the command line, without dashes in front.
+    hint : type
+        With the annotations of the field.
+    default : object
+        MISSING if the option is required.
+    """
+
+    name: str
+    key: str
+    hint: Any
+    default: Any
+
+    @property
+    def role(self) -> Role:
+        """Part of a run that the option decides."""
+        found: Role = _mark(self.hint, Role, Role.SEARCH)
+        return found
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it can be given several times."""
+        return get_origin(self.hint.__origin__) is list
+
+    @property
+    def holds_table(self) -> bool:
+        """Whether its value is read from a file, whose content a settings file can have."""
+        return dict in [get_origin(each) for each in get_args(self.hint.__origin__)]
+
+    @property
+    def is_path(self) -> bool:
+        """Whether its text is the path of a file or folder."""
+        return self.holds_table or Path in (self.hint.__origin__, *get_args(self.hint.__origin__))
+
+
+def declared(options: type) -> list[Declared]:
+    """Return the options of a dataclass."""
+    hints = get_type_hints(options, include_extras=True)
+    return [
+        Declared(each.name, _key(hints[each.name], each.name), hints[each.name], _default(each))
+        for each in fields(options)
+    ]
+
+
+def _key(hint: Any, name: str) -> str:
+    info = _mark(hint, OptionInfo | ArgumentInfo)
+    # In an annotation, Typer takes the first flag for the default.
+    given = map(str, (info.default, *(info.param_decls or ())))
+    flag = next((flag for flag in given if flag.startswith("--")), f"--{name}")
+    return flag.split("/")[0].removeprefix("--").replace("_", "-")
 
 
 def named(options: type, role: Role) -> list[str]:
     """Return the names of the fields that have a role."""
-    hints = get_type_hints(options, include_extras=True)
-    return [
-        each.name for each in fields(options) if _mark(hints[each.name], Role, Role.SEARCH) is role
-    ]
+    return [each.name for each in declared(options) if each.role is role]
 
 
-def values_of(options: Any, role: Role) -> dict[str, Any]:
+def values_of(options: Any, *roles: Role) -> dict[str, Any]:
     """Return the fields that have a role, with their values."""
-    return {name: getattr(options, name) for name in named(type(options), role)}
+    return {
+        each.name: getattr(options, each.name)
+        for role in roles
+        for each in declared(type(options))
+        if each.role is role
+    }
 
 
-def taking(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a command of a function of these options: Typer sees a parameter for every field."""
-    hints = get_type_hints(options, include_extras=True)
-    readers: dict[str, ReadFile] = {}
-    parameters = []
-    for each in fields(options):  # type: ignore[arg-type]
-        hint = hints[each.name]
-        if reader := _mark(hint, ReadFile):
-            readers[each.name] = reader
-            hint = Annotated[Path | None, *hint.__metadata__]
-        default = default_of(each)
-        parameters.append(
-            inspect.Parameter(
-                each.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is MISSING else default,
-                annotation=hint,
-            )
-        )
+def taking(
+    options: type[Options], **more: Any
+) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Make a command of a function of these options: Typer sees a parameter for every field.
+
+    Further parameters, whose values are not passed on, are given with their annotations.
+    """
+    parameters = [_parameter(each.name, each.hint, each.default) for each in declared(options)] + [
+        _parameter(name, hint, None) for name, hint in more.items()
+    ]
 
     def decorate(function: Callable[[Options], None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
-            for name, reader in readers.items():
-                if given[name] is not None:
-                    given[name] = reader.read(given[name])
-            function(options(**given))
+            function(options(**{k: value for k, value in given.items() if k not in more}))
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -80,10 +126,14 @@ def taking(options: type[Options]) -> Callable[[Callable[[Options], None]], Call
     return decorate
 
 
-def _mark(hint: Any, kind: type, default: Any = None) -> Any:
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    given = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=hint)
+
+
+def _mark(hint: Any, kind: Any, default: Any = None) -> Any:
     return next((mark for mark in hint.__metadata__ if isinstance(mark, kind)), default)
 
 
-def default_of(each: Any) -> Any:
-    """Return the default of a field; MISSING where it has none."""
+def _default(each: Any) -> Any:
     return each.default if each.default_factory is MISSING else each.default_factory()

@@ -1,14 +1,14 @@
 """Options of the commands, each declared once: help, check, completion and role."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import typer
 
 from shiftune import names
-from shiftune.cli.option_fields import ReadFile, Role, default_of, named, values_of
+from shiftune.cli.option_fields import Role, declared, named, values_of
 from shiftune.cli.run_arguments import SafeCsv
 from shiftune.cli.table_options import READING, TableOptions
 from shiftune.errors import SettingsError, StorageError
@@ -67,10 +67,11 @@ def _check_jobs(value: Any) -> Any:
     return value
 
 
-def _space_entries(path: Path) -> dict[str, Any]:
+def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
+    """Read a file; the command line has its path, a settings file may have its entries."""
     from shiftune.models.space_file import read_entries
 
-    return read_entries(path)
+    return given if isinstance(given, dict) else read_entries(Path(given))
 
 
 def _metrics_with(incomplete: str) -> list[str]:
@@ -209,11 +210,11 @@ class TuneOptions(TableOptions):
         dict[str, Any] | None,
         typer.Option(
             metavar="FILE",
+            parser=_space_entries,
             help="Search space, TOML or JSON; [bold]shiftune models NAME[/] prints one to edit.",
             rich_help_panel=SEARCHING,
             show_default=False,
         ),
-        ReadFile(_space_entries),
     ] = None
     loss: Annotated[
         str | None,
@@ -281,13 +282,17 @@ class TuneOptions(TableOptions):
 
     def saved(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
-        found = {k: v for role in SAVED for k, v in values_of(self, role).items()}
+        found = values_of(self, *SAVED)
         return {k: sorted(v) if isinstance(v, list) else v for k, v in found.items()}
 
     def saved_files(self) -> dict[str, str]:
         """Return the paths of the files that are read."""
         given = values_of(self, Role.FILE).items()
         return {name: str(path.resolve()) for name, path in given if path is not None}
+
+    def repeated(self) -> dict[str, Any]:
+        """Return what another run needs to give the same result."""
+        return {**self.saved_files(), **self.saved(), "trials": self.trials, "jobs": self.jobs}
 
     def of_result(self) -> dict[str, Any]:
         """Return the saved settings of what is made of the trials."""
@@ -305,7 +310,7 @@ class TuneOptions(TableOptions):
         Settings that did not exist yet when the folder was written have their defaults.
         """
         known = {n for role in SAVED for n in named(cls, role)}
-        required = {each.name for each in fields(cls) if default_of(each) is MISSING} - {"data"}
+        required = {each.name for each in declared(cls) if each.default is MISSING} - {"data"}
         if not required <= saved.keys() <= known:
             raise StorageError(
                 f"{where} is damaged or was written by another version of shiftune; choose "

@@ -16,7 +16,7 @@ from shiftune.wording import count, first_sentence, listed, number
 
 LEVELS = {Trust.TRUST: Level.OK, Trust.WITH_CARE: Level.CAUTION, Trust.DO_NOT_USE: Level.PROBLEM}
 FILES = ("report.html", "model-card.md", "best.json", "predictions.csv", "trials.csv")
-OTHERS = ("settings.json", "study.journal", "study.journal.answers")
+OTHERS = ("settings.json", "settings.toml", "study.journal", "study.journal.answers")
 # The report has the others.
 MOST_STEPS = 2
 

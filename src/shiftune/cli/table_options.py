@@ -52,7 +52,11 @@ class TableOptions:
     ] = None
     target: Annotated[
         str | None,
-        typer.Option(metavar="SITE", help="Site to tune for; needs no labels.", show_default=False),
+        typer.Option(
+            metavar="SITE",
+            help="Site to tune for; needs no labels. Default: that of --target-file.",
+            show_default=False,
+        ),
         Role.DATA,
     ] = None
     label: Annotated[

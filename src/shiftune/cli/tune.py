@@ -13,6 +13,7 @@ from shiftune import entry, names
 from shiftune.cli.app import command, command_line
 from shiftune.cli.option_fields import taking
 from shiftune.cli.options import RISKS, TuneOptions
+from shiftune.cli.settings_file import settings_option
 from shiftune.errors import ProblemError, StorageError
 from shiftune.extras import how_to_install
 from shiftune.wording import printable
@@ -35,7 +36,7 @@ NAMES = "\n\n".join(
 
 
 @command(epilog=NAMES)
-@taking(TuneOptions)
+@taking(TuneOptions, settings=settings_option(TuneOptions))
 def tune(options: TuneOptions) -> None:
     """Find the best hyperparameters for a site without labels, and estimate the error there.
 
@@ -43,6 +44,7 @@ def tune(options: TuneOptions) -> None:
 
       shiftune tune data.csv --site ward --target A --label ill --model logistic
       shiftune tune ... --model linear --model lightgbm   # they share the trials
+      shiftune tune --settings run/settings.toml --out again
 
     All other sites are sources, which need labels. The target's own labels are ignored, unless
     --use-target-labels is given. Identifiers and constant columns are left out, with a note.
@@ -50,9 +52,9 @@ def tune(options: TuneOptions) -> None:
     DIR receives [bold]report.html[/], [bold]model-card.md[/], [bold]best.json[/],
     [bold]predictions.csv[/] (one line per target row: its identifiers, its position in the file
     counted from 0, the prediction), [bold]trials.csv[/], the model (for
-    [bold]shiftune.load_model[/]), settings.json, study.journal (for optuna-dashboard) and
-    study.journal.answers. Ctrl-C stops the search; the same command continues it, also with a
-    larger --trials.
+    [bold]shiftune.load_model[/]), settings.json, settings.toml (for --settings, repeats the run),
+    study.journal (for optuna-dashboard) and study.journal.answers. Ctrl-C stops the search; the
+    same command continues it, also with a larger --trials.
     """
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.job import prepare_job

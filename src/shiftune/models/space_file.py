@@ -24,6 +24,7 @@ from optuna.distributions import (
 from shiftune.errors import SettingsError
 from shiftune.models.space import Space, check_names
 from shiftune.spelling import hint
+from shiftune.toml_text import toml_lines
 
 KEYS = ("low", "high", "log", "step")
 EXAMPLE = "alpha = { low = 0.01, high = 100.0, log = true }"
@@ -101,7 +102,7 @@ def space_as_toml(space: Mapping[str, BaseDistribution]) -> str:
     >>> print(space_as_toml({"C": FloatDistribution(0.1, 10, log=True)}))
     C = { low = 0.1, high = 10.0, log = true }
     """
-    return "\n".join(f"{name} = {_toml(entry)}" for name, entry in space_entries(space).items())
+    return toml_lines(space_entries(space))
 
 
 def format_range(values: BaseDistribution) -> str:
@@ -169,9 +170,3 @@ def _entry(values: BaseDistribution) -> Any:
         | ({"log": True} if values.log else {})
         | ({} if values.step == usual else {"step": values.step})
     )
-
-
-def _toml(entry: Any) -> str:
-    if isinstance(entry, list):
-        return json.dumps(entry)
-    return "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in entry.items()) + " }"
