@@ -29,7 +29,7 @@ from regret import LEVEL, ratio_of_means
 from tqdm import tqdm
 
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.losses import bounded
+from shiftune.evaluate.losses import Loss, bounded
 from shiftune.predictor.choice import MOST_COMPARED
 from shiftune.predictor.selection import ROUNDS, Candidates
 from shiftune.risk import RegressionAdjusted
@@ -62,6 +62,10 @@ class Trials:
     y_target: np.ndarray
     task: str
     classes: np.ndarray | None
+    loss: Loss | None = None  # by which members are chosen, if not that of the task
+
+    def __post_init__(self) -> None:
+        self.loss = self.loss or LOSSES[self.task]
 
     def only(self, keep: Sequence[int]) -> Trials:
         """Return some of the trials."""
@@ -77,6 +81,7 @@ class Trials:
             self.y_target,
             self.task,
             self.classes,
+            self.loss,
         )
 
     def first(self, families: Sequence[str], each: int) -> Trials:
@@ -126,13 +131,14 @@ class Trials:
 
     def losses_of(self, answers: Answers) -> np.ndarray:
         """Return the losses of answers to all validation rows, (n_val,)."""
-        return answers.losses(np.concatenate(self.y), LOSSES[self.task], self.classes)
+        sites = np.repeat(np.arange(len(self.y)), [len(own) for own in self.y])
+        return answers.losses(np.concatenate(self.y), self.loss, self.classes, sites)
 
     def candidates(self, trust: float | None = None) -> Candidates:
         """Return the package's chooser."""
         shares = self.compared_by(trust)
         answers = dict(enumerate(self.answers))
-        return Candidates(answers, self.y, shares, LOSSES[self.task], self.classes)
+        return Candidates(answers, self.y, shares, self.loss, self.classes)
 
     def target_loss(self, weights: np.ndarray) -> float:
         """Return the mean loss of a weighted mean of the trials at the hidden target."""

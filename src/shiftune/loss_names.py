@@ -14,18 +14,13 @@ OTHER_NAMES: dict[LossName, tuple[str, ...]] = {
     "squared": ("mse", "mean_squared_error", "neg_mean_squared_error", "squared_error", "l2"),
     "absolute": ("mae", "mean_absolute_error", "neg_mean_absolute_error", "absolute_error", "l1"),
     "pinball": ("quantile", "mean_pinball_loss"),
+    "auc": ("roc_auc", "roc_auc_score", "roc_auc_ovr"),
+    "average_precision": ("average_precision_score", "pr_auc"),
+    "balanced_accuracy": ("balanced_accuracy_score",),
+    "f1": ("f1_score",),
 }
 # Their minimum is that of the squared error.
 ROOTS = ("rmse", "root_mean_squared_error", "neg_root_mean_squared_error")
-# Metrics that are no mean over rows, and the loss to tune instead.
-NO_MEANS: dict[str, LossName] = {
-    "auc": "log_loss",
-    "roc_auc": "log_loss",
-    "average_precision": "log_loss",
-    "f1": "log_loss",
-    "balanced_accuracy": "log_loss",
-    "r2": "squared",
-}
 
 _KNOWN: dict[str, LossName] = {
     **{other: name for name, others in OTHER_NAMES.items() for other in others},
@@ -38,17 +33,15 @@ def loss_name(given: object) -> LossName:
 
     >>> loss_name("squared"), loss_name("neg_mean_absolute_error"), loss_name("rmse")
     ('squared', 'absolute', 'squared')
-    >>> loss_name("roc_auc")
+    >>> loss_name("r2")
     Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'roc_auc' is no mean over rows, so it cannot be the loss of a
-    search; tune 'log_loss', and have it estimated with metrics=['auc'] (--metric auc)
+    shiftune.errors.SettingsError: 'r2' is no loss of a search; tune 'squared', which at every site
+    prefers the same model, and have it estimated with metrics=['r2'] (--metric r2)
     """
-    if isinstance(given, str) and given in NO_MEANS:
-        metric = "auc" if given == "roc_auc" else given
+    if given == "r2":
         raise SettingsError(
-            f"{given!r} is no mean over rows, so it cannot be the loss of a search; tune "
-            f"{NO_MEANS[given]!r}, and have it estimated with metrics=[{metric!r}] "
-            f"(--metric {metric})"
+            "'r2' is no loss of a search; tune 'squared', which at every site prefers the same "
+            "model, and have it estimated with metrics=['r2'] (--metric r2)"
         )
     if isinstance(given, str) and given in _KNOWN:
         return _KNOWN[given]

@@ -25,7 +25,10 @@ ModelName = Literal[
     "knn",
     "mlp",
 ]
-ClassLossName = Literal["log_loss", "brier", "zero_one"]
+RowLossName = Literal["log_loss", "brier", "zero_one"]
+# No means over rows: of all rows of a site together.
+SiteLossName = Literal["auc", "average_precision", "balanced_accuracy", "f1"]
+ClassLossName = Literal[RowLossName, SiteLossName]
 QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
 LossName = Literal[ClassLossName, QuantityLossName]
 RatioName = Literal["logistic", "ulsif", "rulsif", "boosting", "auto"]
@@ -69,6 +72,7 @@ MODELS: tuple[ModelName, ...] = get_args(ModelName)
 # Stands for several models.
 AUTO = "auto"
 LOSSES: tuple[LossName, ...] = get_args(LossName)
+SITE_LOSSES: tuple[SiteLossName, ...] = get_args(SiteLossName)
 LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
     "classification": get_args(ClassLossName),
     "regression": get_args(QuantityLossName),

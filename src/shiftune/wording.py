@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from shiftune.names import SITE_LOSSES
+
 # Control characters but tabs and ends of lines, and those that change the direction of writing.
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -148,8 +150,11 @@ def loss_in_words(name: str) -> str:
 
     >>> loss_in_words("squared"), loss_in_words("log_loss"), loss_in_words("zero_one")
     ('squared error', 'log loss', 'error rate')
+    >>> loss_in_words("auc")
+    '1 - AUC'
     """
     known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
+    known |= {metric: f"1 - {metric_in_words(metric)}" for metric in SITE_LOSSES}
     return known.get(name, name.replace("_", " "))
 
 

@@ -151,9 +151,3 @@ def test_names_of_scikit_learn(name):
     else:
         with pytest.raises(SettingsError):
             loss_named(name)
-
-
-@pytest.mark.parametrize("name", ["roc_auc", "f1", "r2"])
-def test_metrics_that_are_no_means(name):
-    with pytest.raises(SettingsError, match=r"no mean over rows.*metrics=\["):
-        loss_named(name)

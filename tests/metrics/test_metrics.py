@@ -155,6 +155,12 @@ def test_separated_classes_have_no_slope():
     assert np.isnan(METRICS["calibration_slope"](y, np.linspace(0.1, 0.9, 10)))
 
 
+def test_predictions_that_hardly_differ_have_no_slope():
+    y, p = np.tile([0, 1], 10), np.full(20, 1e-9) * np.arange(20)
+    assert np.isnan(METRICS["calibration_slope"](y, p))
+    assert np.isnan(METRICS["calibration_slope"].influence_values(y, p)).all()
+
+
 def test_functions_and_scorers():
     def weighted(y, p, weights):
         return np.average(y == p, weights=weights)

@@ -1,10 +1,9 @@
 """Recalibration is learned on some sites and judged by others."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.special import expit
+from tests.predictor.labelled import labelled
 
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.losses import loss_named
@@ -26,14 +25,11 @@ def sites(slope, *, k=8, n=200, apart=0.0, seed=0, few=0, share=0.5):
     p = expit(slope * np.concatenate(odds)).astype(np.float32)
     answers = np.column_stack([1 - p, p])
     names = [f"site {j}" for j in range(k)] + ["target"] * bool(few)
-    ends = np.cumsum(sizes)[:-1]
-    data = SimpleNamespace(
-        y_validation=y,
+    data = labelled(
+        y,
         names=tuple(names),
         labelled_target="target" if few else "",
         classes=np.array([0, 1]),
-        by_site=lambda values: np.split(values, ends),
-        row_coefficients=lambda shares: shares,
     )
     X = [np.zeros((size, 1)) for size in sizes[:k]]
     fitted = RegressionAdjusted().fit(np.zeros((50, 1)), X)
@@ -42,8 +38,7 @@ def sites(slope, *, k=8, n=200, apart=0.0, seed=0, few=0, share=0.5):
         return fitted.estimate(losses, names=names)
 
     given = Answers(answers, answers.copy(), share)
-    losses = given.losses(np.concatenate(y), LOG_LOSS, data.classes)
-    choice = Choice({0: 1.0}, estimate(data.by_site(losses)), answers=given)
+    choice = Choice({0: 1.0}, estimate(data.losses(given, LOG_LOSS)), answers=given)
     return choice, data, estimate
 
 
@@ -89,7 +84,7 @@ def test_without_miscalibration_the_gain_is_what_the_parameters_cost(asked):
 def test_the_map_of_a_site_is_learned_without_it():
     choice, data, estimate = sites(1.0, k=3, n=300)
     one = recalibrate(choice, "platt", data, LOG_LOSS, estimate)
-    data.y_validation[0] = 1 - data.y_validation[0]
+    data.y_validation[0][:] = 1 - data.y_validation[0]
     two = recalibrate(choice, "platt", data, LOG_LOSS, estimate)
     first = slice(0, 300)
     np.testing.assert_array_equal(one.answers.unseen[first], two.answers.unseen[first])

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.predictor.labelled import labelled
 
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import loss_named
 from shiftune.predictor.choice import Choice, choose
 from shiftune.predictor.selection import CANDIDATES, MOST_MEMBERS, Candidates
@@ -156,20 +156,13 @@ def test_probabilities_and_votes():
         assert weights_in_order(found, rounds=1).tolist() == [0, 1]
 
 
-def study_of(y):
-    """Labels of sites, without rows to train on."""
-    none = np.zeros(0)
-    names = tuple(f"S{j}" for j in range(len(y)))
-    return StudyData(none, none, none.astype(str), None, none, tuple(y), None, names)
-
-
 def judged(losses):
     return estimate(losses, method="naive")
 
 
 def chosen(answers, y):
     numbers = [3 * i + 1 for i in range(len(answers))]
-    data = study_of(y)
+    data = labelled(y)
     risks = {
         i: judged(data.losses(each, SQUARED)) for i, each in zip(numbers, answers, strict=True)
     }
@@ -227,7 +220,7 @@ def test_the_risk_of_a_single_trial_is_its_own():
     # The criterion that compares ensembles may prefer another trial than the estimate does.
     answers, y = noisy_models([0.1, 8.0])
     own = judged([np.full(len(each), 64.0) for each in y])
-    data = study_of(y)
+    data = labelled(y)
     by_number = dict(enumerate(answers))
     choice = choose(Choice({1: 1.0}, own), by_number, data, SQUARED, risk_named("naive"), judged)
     assert choice.weights == {1: 1.0}

@@ -107,7 +107,7 @@ REFUSED = {
     "fit({'alpha': stats.norm()})": "uniform, loguniform or randint",
     "fit({'alpha': (2.0, 1.0)})": "the values of 'alpha'",
     "fit({'alpha': []})": "the values of 'alpha'",
-    "fit({'alpha': [1.0]}, loss='roc_auc')": "metrics=['auc']",
+    "fit({'alpha': [1.0]}, loss='roc_auc')": "is for classes, and the labels are quantities",
     "fit({'alpha': [1.0]}, loss='r2')": "tune 'squared'",
     "fit({'alpha': [1.0]}, loss='log_loss')": "needs predict_proba",
     "fit({'alpha': [1.0]}, n_trials=0)": "n_trials",

@@ -221,7 +221,7 @@ class TuneOptions(TableOptions):
         _name(
             "loss",
             names.LOSSES,
-            "Loss of a prediction; default: log_loss for classes, squared for quantities.",
+            "Loss of a prediction, or a metric such as auc; default: log_loss or squared.",
             SEARCHING,
             checked=loss_name,
         ),

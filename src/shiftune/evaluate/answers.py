@@ -66,7 +66,11 @@ class Answers:
         return self.known.nbytes + (0 if self.unseen is self.known else self.unseen.nbytes)
 
     def losses(
-        self, y: NDArray[Any], loss: Loss, classes: NDArray[Any] | None = None
+        self,
+        y: NDArray[Any],
+        loss: Loss,
+        classes: NDArray[Any] | None = None,
+        sites: NDArray[np.intp] | None = None,
     ) -> NDArray[np.float64]:
         """Return the mixed loss of every row, shape (n,).
 
@@ -76,12 +80,14 @@ class Answers:
         loss : Loss
         classes : array of shape (C,), or None for values
             `StudyData.classes`.
+        sites : array of shape (n,), optional
+            Numbers of the rows' sites; without it the rows are of one site.
         """
         u = self.unseen_share
-        known = _losses(self.known, y, loss, classes)
+        known = _losses(self.known, y, loss, classes, sites)
         if u == 0 or self.unseen is self.known:
             return known
-        return np.asarray((1 - u) * known + u * _losses(self.unseen, y, loss, classes))
+        return np.asarray((1 - u) * known + u * _losses(self.unseen, y, loss, classes, sites))
 
     def rows(self, rows: NDArray[Any]) -> Answers:
         """Return the answers to some of the rows."""
@@ -151,15 +157,19 @@ def in_all_classes(
 
 
 def _losses(
-    answers: Predictions, y: NDArray[Any], loss: Loss, classes: NDArray[Any] | None
+    answers: Predictions,
+    y: NDArray[Any],
+    loss: Loss,
+    classes: NDArray[Any] | None,
+    sites: NDArray[np.intp] | None,
 ) -> NDArray[np.float64]:
     if loss.needs == "predict_proba":
-        return loss(y, answers, classes)
+        return loss(y, answers, classes, sites)
     if classes is None:
-        return loss(y, answers)
+        return loss(y, answers, sites=sites)
     if answers.ndim != 2:
         raise DataError(f"{loss.name}: votes have shape (n, C), got {answers.shape}")
-    return loss(y, classes[answers.argmax(axis=1)])
+    return loss(y, classes[answers.argmax(axis=1)], sites=sites)
 
 
 def _mean(arrays: Sequence[Predictions], weights: NDArray[np.float64]) -> Predictions:

@@ -90,12 +90,17 @@ class StudyData:
 
     def validation_rows(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Mark the validation rows of these sites, shape (n,)."""
-        return np.isin(np.repeat(self.names, [len(own) for own in self.y_validation]), names)
+        return np.isin(np.asarray(self.names)[self.validation_sites], names)
+
+    @property
+    def validation_sites(self) -> NDArray[np.intp]:
+        """The place in `names` of every validation row's site, shape (n,)."""
+        return np.repeat(np.arange(len(self.names)), [len(own) for own in self.y_validation])
 
     def losses(self, answers: Answers, loss: Loss) -> list[NDArray[np.float64]]:
         """Return the losses of answers to all validation rows, one array per site."""
         y = np.concatenate(self.y_validation)
-        return self.by_site(answers.losses(y, loss, self.classes))
+        return self.by_site(answers.losses(y, loss, self.classes, self.validation_sites))
 
     def by_site(self, losses: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Split losses of all validation rows, shape (n,), into one array per site.
@@ -214,9 +219,10 @@ def evaluate_fit(
         What rows of a class get that the model has never seen; without it they are an error.
     """
     X_train, X, y = data.X_train, data.X_validation, np.concatenate(data.y_validation)
+    sites = data.validation_sites
     if sources is not None:
         rows = data.validation_rows(sources)
-        X, y = rows_of(X, rows), y[rows]
+        X, y, sites = rows_of(X, rows), y[rows], sites[rows]
     # Not where a plan has wrapped the model, or transformers read the weights.
     routed = data.training_weights is not None and requests_weights(model)
     if data.prepared is not None and isinstance(model, Pipeline) and not routed:
@@ -229,7 +235,7 @@ def evaluate_fit(
             ),
         )
     fitted = fit(model, X_train, data.y_train, data.training_weights)
-    return _evaluated(fitted, X, y, loss, data.classes, unknown)
+    return _evaluated(fitted, X, y, loss, data.classes, sites, unknown)
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
@@ -265,7 +271,7 @@ def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 def losses_of(fitted: Any, X: Features, y: NDArray[Any], loss: Loss) -> NDArray[np.float64]:
     """Return the losses of a fitted model, shape (n,)."""
-    return _evaluated(fitted, X, y, loss, None, None).losses
+    return _evaluated(fitted, X, y, loss).losses
 
 
 def _evaluated(
@@ -273,12 +279,13 @@ def _evaluated(
     X: Features,
     y: NDArray[Any],
     loss: Loss,
-    classes: NDArray[Any] | None,
-    unknown: Evaluated | None,
+    classes: NDArray[Any] | None = None,
+    sites: NDArray[np.intp] | None = None,
+    unknown: Evaluated | None = None,
 ) -> Evaluated:
     predicted = np.asarray(getattr(fitted, loss.needs)(X))
     if loss.needs != "predict_proba":
-        losses = loss(y, predicted, None)
+        losses = loss(y, predicted, None, sites)
         return Evaluated(losses, answers_of(predicted, classes))
     own = columns = np.asarray(fitted.classes_)
     seen = np.isin(y, own)
@@ -289,11 +296,13 @@ def _evaluated(
             # Brier's loss depends on the number of classes, so it must be that of the problem.
             predicted, columns = P, classes
     if unknown is None:
-        return Evaluated(loss(y, predicted, columns), answers)
-    losses = unknown.losses.copy()
-    losses[seen] = loss(y[seen], predicted[seen], columns)
+        return Evaluated(loss(y, predicted, columns, sites), answers)
     if answers is not None and unknown.answers is not None:
         answers[~seen] = unknown.answers[~seen]
+        if loss.within_site:  # compares rows of all classes
+            return Evaluated(loss(y, answers, classes, sites), answers)
+    losses = unknown.losses.copy()
+    losses[seen] = loss(y[seen], predicted[seen], columns)
     return Evaluated(losses, answers)
 
 

@@ -1,4 +1,4 @@
-"""Pointwise losses: one number per row, never an average.
+"""Losses: one number per row, never an average.
 
 scikit-learn's metrics divide by the sum of the sample weights, which would turn every weighted
 estimate into a self-normalised one, so they cannot be used here.
@@ -17,6 +17,7 @@ from shiftune import names
 from shiftune.errors import DataError, SettingsError
 from shiftune.loss_names import loss_name
 from shiftune.names import complete
+from shiftune.spelling import check_choice
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ SMALLEST_PROBABILITY = float(np.finfo(float).eps)
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Pointwise loss: one number per row, from predictions or probabilities.
+    """Loss: one number per row, from predictions or probabilities.
 
     Parameters
     ----------
@@ -45,6 +46,10 @@ class Loss:
         Method of the model whose output it reads.
     upper : float
         Larger losses are cut to this; the theory needs a bounded loss.
+    within_site : bool
+        Whether the number of a row depends on the other rows of its site, as in a rank; only
+        their mean over the site has a meaning then (`shiftune.metrics.as_loss`). The function
+        also gets the number of every row's site: 0, 1, ...
 
     Examples
     --------
@@ -58,16 +63,30 @@ class Loss:
     name: str
     needs: Needs = "predict"
     upper: float = np.inf
+    within_site: bool = False
 
     def __call__(
-        self, y: ArrayLike, prediction: ArrayLike, classes: ArrayLike | None = None
+        self,
+        y: ArrayLike,
+        prediction: ArrayLike,
+        classes: ArrayLike | None = None,
+        sites: NDArray[np.intp] | None = None,
     ) -> Floats:
-        """Return the loss of every row, shape (n,), finite."""
+        """Return the loss of every row, shape (n,), finite.
+
+        `sites` has the number of every row's site; without it the rows are of one site.
+        """
         labels, predicted = np.asarray(y), np.asarray(prediction)
         if labels.ndim != 1:
             raise DataError(f"{self.name}: y must have shape (n,), got {labels.shape}")
+        of_sites = []
+        if self.within_site:
+            one_site = np.zeros(len(labels), dtype=np.intp)
+            of_sites = [one_site if sites is None else np.unique(sites, return_inverse=True)[1]]
         if self.needs == "predict_proba":
-            values = self.function(labels, *_probabilities(self.name, predicted, classes))
+            values = self.function(
+                labels, *_probabilities(self.name, predicted, classes), *of_sites
+            )
         else:
             if predicted.shape == (len(labels), 1):
                 predicted = predicted[:, 0]
@@ -77,7 +96,7 @@ class Loss:
                     f"{predicted.shape}; one prediction per row is needed"
                 )
             with np.errstate(over="ignore"):  # refused below
-                values = self.function(labels, predicted)
+                values = self.function(labels, predicted, *of_sites)
         losses = np.asarray(values, dtype=float)
         if losses.shape != labels.shape:
             # An (n, 1) prediction against (n,) labels would quietly make an (n, n) table.
@@ -119,7 +138,7 @@ def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
         return loss
     if callable(loss):
         return Loss(loss, getattr(loss, "__name__", type(loss).__name__))
-    return LOSSES[loss_name(loss)]
+    return LOSSES[check_choice(loss_name(loss), LOSSES, "loss of single rows")]
 
 
 def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:
@@ -131,6 +150,8 @@ def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:
     if not upper > 0:
         raise SettingsError(f"the bound of a loss must be > 0, got {upper}")
     base = loss_named(loss)
+    if base.within_site:
+        raise SettingsError(f"{base.name} is bounded already")
     return replace(base, upper=float(upper), name=f"{base.name} up to {upper:g}")
 
 
@@ -229,7 +250,7 @@ def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
 
 
 LOSSES = complete(
-    names.LOSSES,
+    [name for name in names.LOSSES if name not in names.SITE_LOSSES],
     {
         "squared": Loss(_squared, "squared"),
         "half_squared": Loss(_half_squared, "half_squared"),

@@ -20,6 +20,8 @@ BINS = 10
 STEPS = 50
 # Beyond it the classes are separated, and the slope has no limit.
 STEEPEST = 100.0
+# Condition of a matrix from which on it has no inverse: predictions that hardly differ.
+SINGULAR = 1e12
 
 
 def log_odds(p: Floats) -> Floats:
@@ -46,7 +48,7 @@ def recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Float
         b += np.clip(step, -2, 2)
         if np.abs(b).max() > STEEPEST:
             break
-        if np.abs(step).max() < 1e-9:
+        if np.abs(step).max() < 1e-9 and np.linalg.cond(H) < SINGULAR:
             return b
     return np.full(design.shape[1], np.nan)
 

@@ -11,6 +11,7 @@ from shiftune.errors import SettingsError
 from shiftune.metrics.metric import Floats, Metric, Needs, of_ratio, of_rows
 
 Labels = NDArray[Any]
+Sites = NDArray[np.intp]
 
 
 def predicted(p: Floats, threshold: float = 0.5) -> NDArray[np.intp]:
@@ -71,30 +72,42 @@ def _balanced_accuracy(y: Labels, p: Floats, w: Floats) -> float:
     return float(np.mean([np.average(correct[y == c], weights=w[y == c]) for c in classes]))
 
 
-def _balanced_accuracy_influence(y: Labels, p: Floats) -> Floats:
-    correct, found = _correct(y, p), np.zeros(len(y))
-    classes = np.unique(y)
-    for own in (y == c for c in classes):
-        found[own] = (correct[own] - correct[own].mean()) / own.mean() / len(classes)
-    return found
+def _balanced_accuracy_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+    correct = _correct(y, p)
+    each = [_ratio_by_site((y == c) * correct, y == c, sites) for c in range(y.max() + 1)]
+    return _mean_of_known(each)
 
 
-def _rights(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
-    """Twice the true positives, and labels plus predictions, of each class of the site."""
+def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
+    """Twice the true positives of a class, and labels plus predictions."""
     said = predicted(p)
-    classes = [1] if p.ndim == 1 else np.unique(y)
-    return [(2.0 * (y == c) * (said == c), 1.0 * (y == c) + (said == c)) for c in classes]
+    return 2.0 * (y == c) * (said == c), 1.0 * (y == c) + (said == c)
 
 
 def _f1(y: Labels, p: Floats, w: Floats) -> float:
-    return float(np.mean([np.divide(w @ right, w @ both) for right, both in _rights(y, p)]))
+    parts = [_rights(y, p, c) for c in ([1] if p.ndim == 1 else np.unique(y))]
+    return float(np.mean([np.divide(w @ right, w @ both) for right, both in parts]))
 
 
-def _f1_influence(y: Labels, p: Floats) -> Floats:
-    each = [
-        (right - right.sum() / both.sum() * both) / both.mean() for right, both in _rights(y, p)
-    ]
-    return np.asarray(np.mean(each, axis=0))
+def _f1_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+    def of_class(c: int) -> Floats:
+        missing = np.bincount(sites, y == c)[sites] == 0
+        return np.where(missing & (p.ndim > 1), np.nan, _ratio_by_site(*_rights(y, p, c), sites))
+
+    return _mean_of_known([of_class(c) for c in ([1] if p.ndim == 1 else range(y.max() + 1))])
+
+
+def _ratio_by_site(above: Floats, below: Floats, sites: Sites) -> Floats:
+    """Ratio of two sums at every row's site, and the influence of the row on it."""
+    n, total = np.bincount(sites), np.bincount(sites, below)
+    ratio = (np.bincount(sites, above) / total)[sites]
+    return np.asarray(ratio + (above - ratio * below) * (n / total)[sites])
+
+
+def _mean_of_known(each: list[Floats]) -> Floats:
+    """Mean over the classes that have a value at a row's site."""
+    known = ~np.isnan(each)
+    return np.asarray(np.where(known, each, 0.0).sum(axis=0) / known.sum(axis=0))
 
 
 def _rarest(y: Labels, p: Floats) -> float:
@@ -107,7 +120,7 @@ BALANCED_ACCURACY = Metric(
     _balanced_accuracy,
     "classes",
     scale="logit",
-    influence=_balanced_accuracy_influence,
+    by_site=_balanced_accuracy_by_site,
     counted=_rarest,
 )
-F1 = Metric("f1", _f1, "classes", scale="logit", influence=_f1_influence, counted=_rarest)
+F1 = Metric("f1", _f1, "classes", scale="logit", by_site=_f1_by_site, counted=_rarest)

@@ -45,6 +45,10 @@ class Metric:
     influence : callable, optional
         ``influence(y, prediction)`` returns :math:`\psi_i`, n times the derivative of the metric by
         the weight of row i, shape (n,). Without it, groups of rows are left out in turn.
+    by_site : callable, optional
+        ``by_site(y, prediction, sites)`` returns :math:`\theta_j + \psi_{ij}`, the metric of every
+        row's site and its influence on it, shape (n,), for sites with numbers 0, 1, ...; instead of
+        `influence`.
     rows : callable, optional
         ``rows(y, prediction)`` returns a value per row, where the metric is their mean
     power : float
@@ -70,6 +74,7 @@ class Metric:
     better: Literal["higher", "lower"] | float = "higher"
     two_classes: bool = False
     influence: Callable[[NDArray[Any], Floats], Floats] | None = None
+    by_site: Callable[[NDArray[Any], Floats, NDArray[np.intp]], Floats] | None = None
     rows: Callable[[NDArray[Any], Floats], Floats] | None = None
     power: float = 1.0
     counted: Callable[[NDArray[Any], Floats], float] | None = None
@@ -96,10 +101,14 @@ class Metric:
             each = linearised(self.rows(y, prediction), weights)
             mean = each.mean()
             return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
-        if self.influence is None or weights is not None:  # formulas are for rows without weights
-            return _by_leaving_out(self, y, prediction, weights)
+        if weights is not None or (self.by_site is None and self.influence is None):
+            return _by_leaving_out(self, y, prediction, weights)  # formulas are without weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.influence(y, prediction)
+            if self.influence is not None:
+                return self.influence(y, prediction)
+            assert self.by_site is not None
+            values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
+            return np.asarray(values - values.mean())
 
 
 def _by_leaving_out(
@@ -142,7 +151,7 @@ def of_rows(
         mean = each.mean()
         return np.asarray(power * mean ** (power - 1) * (each - mean))
 
-    return Metric(name, value, needs, scale, better, two_classes, influence, rows, power)
+    return Metric(name, value, needs, scale, better, two_classes, influence, rows=rows, power=power)
 
 
 def of_ratio(

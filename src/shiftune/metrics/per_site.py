@@ -62,12 +62,8 @@ def at_site(
     weights: Floats | None = None,
 ) -> SiteMetric:
     """Compute a metric at a site, if its rows allow that."""
-    n, counts = len(y), np.zeros(0, dtype=np.intp)
-    if metric.task == "classification":
-        counts = np.bincount(y, minlength=2)
-        counts = counts[: 2 if p.ndim == 1 else None]
-    nothing = np.full(n, np.nan)
-    if missing := _too_few(metric, n, counts):
+    n, nothing = len(y), np.full(len(y), np.nan)
+    if missing := too_few(metric, y, 2 if p.ndim == 1 else p.shape[1]):
         return SiteMetric(site, n, np.nan, nothing, note=missing)
     value, influence = metric(y, p, weights), metric.influence_values(y, p, weights)
     if not (np.isfinite(value) and np.isfinite(influence).all()):
@@ -76,14 +72,16 @@ def at_site(
     return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0), groups=groups)
 
 
-def _too_few(metric: Metric, n: int, counts: NDArray[np.intp]) -> str:
-    if n < FEWEST_ROWS:
-        return f"{count(n, 'row')} only"
-    if metric.rows is not None or not len(counts):
+def too_few(metric: Metric, y: NDArray[Any], classes: int) -> str:
+    """Reason why the labels of a site are too few for a metric; empty if they are enough."""
+    if len(y) < FEWEST_ROWS:
+        return f"{count(len(y), 'row')} only"
+    if metric.rows is not None or metric.task == "regression":
         return ""
+    counts = np.bincount(y)
     if np.count_nonzero(counts) < 2:
         return "one class only"
     rarest = int(counts[counts > 0].min())
-    if len(counts) == 2 and rarest < FEWEST_OF_A_CLASS:
+    if classes == 2 and rarest < FEWEST_OF_A_CLASS:
         return f"{count(rarest, 'row')} of one class only"
     return ""

@@ -59,8 +59,7 @@ def recalibrate(
         return replace(choice, calibration=Recalibration(asked, obstacle=why))
 
     def judged(mapped: Answers) -> RiskEstimate:
-        losses = mapped.losses(rows.y, loss, data.classes)
-        return shared_alike(estimate(data.by_site(losses)), risk)
+        return shared_alike(estimate(data.losses(mapped, loss)), risk)
 
     tried = {kind: rows.nested(kind) for kind in (MAPS if asked == "auto" else (asked,))}
     after = {kind: judged(mapped) for kind, mapped in tried.items()}
@@ -101,16 +100,15 @@ class _Rows:
 
     def __init__(self, answers: Answers, risk: RiskEstimate, data: StudyData) -> None:
         assert data.classes is not None  # `ShiftSearch` refuses values
-        self.answers, self.y = answers, np.concatenate(data.y_validation)
-        self.codes = np.searchsorted(data.classes, self.y)
+        self.answers = answers
+        self.codes = np.searchsorted(data.classes, np.concatenate(data.y_validation))
         learns = (risk.lam > 0) & (np.array(data.names) != data.labelled_target)
         self.sites = int(learns.sum())
         fold = np.where(learns, (np.cumsum(learns) - 1) % MOST_FOLDS, -1)
-        n = [len(own) for own in data.y_validation]
-        self.site = np.repeat(np.arange(len(n)), n)
-        self.fold = np.repeat(fold, n)
+        self.site = data.validation_sites
+        self.fold = fold[self.site]
         # As in the estimate: a site's share grows with its rows, up to a bound.
-        self.w = data.row_coefficients(np.repeat(risk.lam, n))
+        self.w = data.row_coefficients(risk.lam[self.site])
 
     def learn(self, kind: str, without: int = -1) -> Map:
         """Learn a map on unseen-site answers, without those of a fold of sites."""

@@ -21,6 +21,8 @@ ROUNDS = 15
 MOST_MEMBERS = 8
 # Rows on which members are chosen.
 MOST_ROWS = 20_000
+# Losses that rank the rows of a site take about so many times as long.
+RANKED = 5
 # Sites are left out of the choice in at most this many groups.
 MOST_FOLDS = 20
 
@@ -49,8 +51,8 @@ class Candidates:
     loss : Loss
     classes : array of shape (C,), or None for quantities
     most_rows : int
-        Members are chosen on about so many rows, spread evenly over those of every site; with
-        more than three classes on fewer, since every class has a probability.
+        Members are chosen on about so many rows, spread evenly over those of every site and
+        class; with more than three classes on fewer, since every class has a probability.
 
     Examples
     --------
@@ -79,14 +81,18 @@ class Candidates:
         self.classes = classes
         n = np.array([len(own) for own in y])
         answers_per_row = 1 if classes is None else max(1, len(classes) // 2)
+        if loss.within_site:
+            answers_per_row *= RANKED
         step = -(-len(self.y) * answers_per_row // most_rows)
         site = np.repeat(np.arange(len(n)), n)
-        within_site = np.concatenate([np.arange(rows) for rows in n])
+        alike = site if classes is None else _numbered(site, self.y)
+        place = _place_among(alike)
         counted = len(np.unique(site[row_shares != 0]))
-        self.folds = site % MOST_FOLDS if counted > 1 else within_site // step % 2
-        self._rows = np.flatnonzero(within_site % step == 0)
-        kept = np.bincount(site[self._rows])
-        self._row_shares = row_shares[self._rows] * np.repeat(n / kept, kept)
+        self.folds = site % MOST_FOLDS if counted > 1 else place // step % 2
+        self._rows = np.flatnonzero(place % step == 0)
+        self._sites = site[self._rows]
+        thinning = np.bincount(alike) / np.bincount(alike[self._rows])
+        self._row_shares = row_shares[self._rows] * thinning[alike[self._rows]]
         self._in_fold = np.eye(self.folds.max() + 1)[self.folds[self._rows]]
         thinned = {number: each.rows(self._rows) for number, each in answers.items()}
         alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
@@ -153,7 +159,9 @@ class Candidates:
     def _criterion(self, together: Answers, size: int) -> Floats:
         """Return each fold's part of the criterion, for answers of several models end to end."""
         interrupts.check()
-        losses = together.losses(np.tile(self.y[self._rows], size), self.loss, self.classes)
+        y = np.tile(self.y[self._rows], size)
+        sites = np.add.outer(np.arange(size) * (self._sites.max() + 1), self._sites).ravel()
+        losses = together.losses(y, self.loss, self.classes, sites)
         return np.asarray(self._row_shares * losses.reshape(size, -1) @ self._in_fold)
 
     def _criterion_with_one_more(self, counts: NDArray[np.intp]) -> Floats:
@@ -174,6 +182,20 @@ class Candidates:
             )
             self._parts[key] = self._criterion(together, size)
         return self._parts[key]
+
+
+def _numbered(site: NDArray[np.intp], y: NDArray[np.generic]) -> NDArray[np.intp]:
+    """Return a number for every pair of site and label."""
+    labels, code = np.unique(y, return_inverse=True)
+    return np.unique(site * len(labels) + code, return_inverse=True)[1]
+
+
+def _place_among(numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the place of every row among those of the same number; all numbers occur."""
+    order, rows = np.argsort(numbers, kind="stable"), np.bincount(numbers)
+    place = np.empty(len(numbers), dtype=np.intp)
+    place[order] = np.arange(len(numbers)) - np.repeat(rows.cumsum() - rows, rows)
+    return place
 
 
 def _best(criterion: Floats) -> NDArray[np.bool_]:

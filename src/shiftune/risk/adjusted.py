@@ -171,11 +171,12 @@ class RegressionAdjusted(RiskEstimator):
         rows = int(self.n_.sum())
         effective = 1 / float(self.coefficients_ @ self.coefficients_)
         if beyond > MOST_BEYOND or effective < min(Guard().min_ess, rows / 4):
+            far = f"{percent(beyond)} of its rows have a value that is far from every source"
             warnings.warn(
-                f"the target lies outside the range of the sources ({percent(beyond)} of its rows "
-                "have a value that is far from every source), so the adjusted estimate "
-                "extrapolates and is unreliable; problem.diagnose() shows which sources are near "
-                "the target: look for sites that are more like it",
+                "the target lies outside the range of the sources "
+                f"({far if beyond else 'in its columns taken together'}), so the adjusted "
+                "estimate extrapolates and is unreliable; problem.diagnose() shows which sources "
+                "are near the target: look for sites that are more like it",
                 OverlapWarning,
                 stacklevel=5,
             )

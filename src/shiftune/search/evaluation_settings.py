@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
 from shiftune.evaluate.losses import Loss
+from shiftune.metrics.as_loss import judging_sites
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem.groups import groups_of
 from shiftune.problem.weights import weights_of
@@ -98,6 +99,7 @@ class EvaluationSettings:
                     "risk='oracle' needs a problem whose target labels are kept aside"
                 )
             evaluated = (problem.oracle,)
+        evaluated = judging_sites(evaluated, loss)
         weighted = ratio if self.risk.needs_ratio else None
         weights = None if weighted is None else site_weights(weighted, evaluated)
         few = problem.labelled_target

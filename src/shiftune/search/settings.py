@@ -15,10 +15,11 @@ from sklearn.base import is_regressor
 from shiftune import names
 from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, weight_argument
-from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
+from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
 from shiftune.evaluate.unseen_sites import leaves_sites_out
 from shiftune.loss_names import ROOTS
 from shiftune.metrics import metrics_for
+from shiftune.metrics.as_loss import tuned_loss
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
@@ -130,6 +131,11 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
             "density ratios count every row once, so rows with sample_weight need "
             "risk='adjusted' or 'naive', and training_weights=None"
         )
+    if weighted and loss.within_site:
+        raise SettingsError(
+            f"rows with sample_weight cannot be tuned by {loss.name}, which counts every row once; "
+            "take the loss 'log_loss'"
+        )
     for family in families.values():
         if search.training_weights or weighted:
             weight_argument(family.estimator)
@@ -157,7 +163,12 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
                 f"{type(model).__name__} is a regressor but the labels are read as classes; if "
                 "they are quantities make the problem with task='regression'"
             )
-    loss = loss_named(default if given is None else given)
+    loss = tuned_loss(default if given is None else given)
+    if loss.within_site and problem.task == "regression":
+        raise SettingsError(
+            f"the loss {loss.name!r} is for classes, and the labels are quantities; choose from "
+            f"{', '.join(names.LOSSES_OF['regression'])}"
+        )
     if isinstance(given, str) and given in ROOTS:
         warnings.warn(
             f"{given!r} is no mean over rows; the search tunes the squared error, which is lowest "
