@@ -103,7 +103,8 @@ def doubly_robust(losses: str, power: float):
 
     def values(view: View) -> np.ndarray:
         L = getattr(view, losses)
-        Z_target, Z = Moments().fit_transform(view.problem.X_target, view.judged_X)
+        moments = Moments().fit(view.problem.X_target, view.judged_X)
+        Z_target, Z = moments.target.dense(), moments.sources.dense()
         fold = np.arange(L.shape[1]) % 2
         residuals, at_target = np.empty_like(L), np.zeros(len(L))
         for f in (0, 1):

@@ -453,3 +453,38 @@ def test_sites_too_small_to_show_differences_add_no_degrees_of_freedom(rng):
     losses = [rng.normal(m, 0.1, n) for n, m in zip(sizes, rng.normal(5, 1, 32), strict=True)]
     risk = RegressionAdjusted().fit(rng.normal(size=(50, 1)), X).estimate(losses)
     assert risk.dof < 3
+
+
+@pytest.mark.filterwarnings("ignore::shiftune.errors.OverlapWarning")
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (3, (2.029298602285503, 0.2815146326141154, 20.55620324461295, 2.0303371809856574)),
+        (60, (2.657347618031668, 0.5906523459177082, 9.233133893561734, 2.6724170565654175)),
+    ],
+)
+def test_its_digits_are_those_of_all_numbers_at_once(columns, expected):
+    # From a version that formed all values, squares and products, and inverted Z'Z + a p I.
+    rng = np.random.default_rng(7)
+    X = [rng.normal(rng.normal(0, 0.5, columns), 1, (n, columns)) for n in (30, 45, 25)]
+    losses = [x[:, 0] ** 2 + x[:, 0] * x[:, 1] + rng.exponential(1, len(x)) for x in X]
+    fitted = RegressionAdjusted().fit(rng.normal(0.2, 1, (60, columns)), X)
+    risk = fitted.estimate(losses)
+    _, full = fitted.least_and_most_adjusted(losses)
+    assert (risk.value, risk.stderr, risk.dof, full) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_products_of_columns_count_however_many_rows_there_are():
+    # Products were left out beyond 87,000 rows of 20 columns: 1.005 instead of 1.299.
+    rng = np.random.default_rng(0)
+
+    def rows(n, correlation):
+        X = rng.normal(size=(n, 20))
+        X[:, 1] = correlation * X[:, 0] + np.sqrt(1 - correlation**2) * X[:, 1]
+        return X
+
+    X = [rows(18_000, c) for c in (-0.2, -0.1, 0, 0.1, 0.2)]
+    target = rows(10_000, 0.3)
+    risk = RegressionAdjusted().fit(target, X).estimate([1 + x[:, 0] * x[:, 1] for x in X])
+    assert risk.value == pytest.approx(1 + np.mean(target[:, 0] * target[:, 1]), abs=0.02)

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from shiftune.risk import RegressionAdjusted, estimate
-from shiftune.risk.trust import UNKNOWN, adjustment, trust_in_adjustment
+from shiftune.risk.ridge import RidgeSystem
+from shiftune.risk.trust import UNKNOWN, trust_in_adjustment
+from shiftune.rows.moments import MomentRows
 
 
 def sites(*, shift, site_effect, k=8, rows=200, models=12, seed=0):
@@ -28,7 +30,8 @@ def trust(X, losses):
     Z = np.concatenate(X)
     Z = (Z - Z.mean()) / Z.std()
     n = np.array([len(x) for x in X])
-    return trust_in_adjustment(losses, Z, n, np.full(len(X), 1 / len(X)), penalty=9.0)
+    ridge = RidgeSystem.of(MomentRows.as_they_are(Z), 9.0)
+    return trust_in_adjustment(losses, ridge, n, np.full(len(X), 1 / len(X)))
 
 
 def test_it_is_near_one_where_only_the_rows_differ():
@@ -61,7 +64,7 @@ def test_the_adjustment_brings_the_sources_to_the_target():
     Z = rng.normal(size=(300, 2))
     Z -= Z.mean(axis=0)
     gaps, shares = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([0.5, 0.5])
-    move, _ = adjustment(Z, gaps, shares, penalty=1e-9)
+    move = RidgeSystem.of(MomentRows.as_they_are(Z), 1e-9).solve(shares @ gaps)
     # Without a penalty the coefficients Z v reproduce any loss that is linear in Z.
     np.testing.assert_allclose((Z @ move) @ Z, shares @ gaps, rtol=1e-6)
 

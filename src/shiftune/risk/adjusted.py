@@ -16,14 +16,15 @@ from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
 from shiftune.risk.estimator import Arrays, RiskEstimator
+from shiftune.risk.extrapolation import directions
 from shiftune.risk.few_labels import PRIOR_ROWS, source_pseudo_rows, trusting_labels
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
+from shiftune.risk.ridge import RidgeSystem
 from shiftune.risk.sample import Sample, read_sample
-from shiftune.risk.trust import adjustment, trust_in_adjustment
+from shiftune.risk.trust import trust_in_adjustment
 from shiftune.risk.variance import variance_between
-from shiftune.rows.moments import Moments
-from shiftune.rows.weighted import linearised
+from shiftune.rows.moments import MomentRows, Moments
 from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
@@ -126,46 +127,43 @@ class RegressionAdjusted(RiskEstimator):
             )
         target, *sources = target_and_sources(X_target, X_sources)
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
-        moments = Moments()
-        Z_target, Z = moments.fit_transform(target, sources)
+        moments = Moments().fit(target, sources)
+        own, rows = moments.target, moments.sources
         if sample_weight is not None:
-            own, *others = sample_weight
-            parts = np.split(Z, np.cumsum(self.n_)[:-1])
-            Z_target = linearised(Z_target, own)
-            Z = np.concatenate([linearised(*each) for each in zip(parts, others, strict=True)])
-        self._learn(Z, Z_target, moments.beyond_)
+            own, rows = own.linearised(sample_weight[:1]), rows.linearised(sample_weight[1:])
+        self._learn(rows, own, moments.beyond)
         return self
 
-    def _learn(self, Z: Floats, Z_target: Floats, beyond: float) -> None:
-        rows, p = Z.shape
-        k, starts = len(self.n_), np.cumsum(self.n_) - self.n_
-        penalty = (1 - self.prior_r2) / self.prior_r2 * p
-        self.penalty_ = penalty
-        self.Z_ = Z
+    def _learn(self, rows: MomentRows, own: MomentRows, beyond: float) -> None:
+        p, k, starts = rows.width, len(self.n_), np.cumsum(self.n_) - self.n_
         shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
         self.shares_ = shares / shares.sum()
-        sums = np.add.reduceat(Z, starts)
-        self.gaps_ = Z_target.mean(axis=0) - sums / self.n_[:, None]
-        move, self.solve_ = adjustment(Z, self.gaps_, self.shares_, penalty)
-        self.coefficients_ = np.repeat(self.shares_ / self.n_, self.n_) + Z @ move
+        self.ridge_ = RidgeSystem.of(rows, _penalty(self.prior_r2, p))
+        sums = _sums_by_site(rows, self.n_)
+        mean = own.sums(np.ones(len(own))) / len(own)
+        self.gaps_ = mean - sums / self.n_[:, None]
+        move = self.ridge_.solve(self.shares_ @ self.gaps_)
+        self.coefficients_ = self._plain() + rows.times(move)
         self._warn_of_extrapolation(beyond)
-        leverage = np.sum((Z @ self.solve_) * Z, axis=1) + np.repeat(1 / self.n_, self.n_)
+        leverage = self.ridge_.leverage() + np.repeat(1 / self.n_, self.n_)
         self.inflation_ = 1 / (1 - np.minimum(leverage, MOST_LEVERAGE))
         c = np.abs(self.coefficients_)
         self.ess_ = np.add.reduceat(c, starts) ** 2 / np.add.reduceat(c**2, starts)
         # How deviations of the sites enter the estimate, and the sources' own estimates.
         self.leverage_ = np.add.reduceat(self.coefficients_, starts)
-        moved = np.eye(k) + self.gaps_ @ self.solve_ @ sums.T
+        moved = np.eye(k) + self.gaps_ @ self.ridge_.solve(sums.T)
         left = float(np.sum((moved - moved.mean(axis=0)) ** 2))
         self.stretch_ = min((k - 1) / left, MOST_STRETCH) if k > 1 and left > 0 else 1.0
         # Bias of the penalty and sampling error of the target's rows, as squares of numbers.
-        held_back = penalty**2 * float(move @ move)
-        of_slopes = np.cov(Z_target.T, bias=True).reshape(p, p) / len(Z_target)
-        of_slopes = of_slopes + held_back * (Z.T @ Z) / rows / max(p, 1)
-        values, vectors = np.linalg.eigh(of_slopes)
-        largest = slice(max(p - MOST_DIRECTIONS, 0), p)
-        self.extrapolation_ = np.sqrt(values[largest].clip(0))[:, None] * vectors[:, largest].T
-        self.noise_ = (held_back / penalty if p else 0.0) + beyond**2
+        held_back = self.ridge_.penalty**2 * float(move @ move)
+        self.extrapolation_ = directions(
+            own, mean, self.ridge_, held_back / len(rows) / max(p, 1), MOST_DIRECTIONS
+        )
+        self.noise_ = held_back / self.ridge_.penalty + beyond**2
+
+    def _plain(self) -> Floats:
+        """Coefficients of the rows in the mean over the sites, shape (n,)."""
+        return np.repeat(self.shares_ / self.n_, self.n_)
 
     def _warn_of_extrapolation(self, beyond: float) -> None:
         rows = int(self.n_.sum())
@@ -185,7 +183,7 @@ class RegressionAdjusted(RiskEstimator):
         self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
     ) -> RiskEstimate:
         """Estimate the target risk of one model; weights are not used."""
-        if not hasattr(self, "Z_"):
+        if not hasattr(self, "ridge_"):
             raise SettingsError("this RegressionAdjusted is not fitted; call fit first")
         sample = read_sample(losses, None, names)
         k = len(self.n_)
@@ -198,11 +196,12 @@ class RegressionAdjusted(RiskEstimator):
 
     def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float]:
         """Mean over the sites, and the same adjusted as if columns explained half of the losses."""
-        of_sources = np.concatenate(losses)[: len(self.Z_)]
-        plain = float(np.repeat(self.shares_ / self.n_, self.n_) @ of_sources)
-        penalty = (1 - MOST_R2) / MOST_R2 * max(self.Z_.shape[1], 1)
-        move, _ = adjustment(self.Z_, self.gaps_, self.shares_, penalty)
-        return plain, plain + float(self.Z_ @ move @ of_sources)
+        rows = self.ridge_.rows
+        of_sources = np.concatenate(losses)[: len(rows)]
+        plain = float(self._plain() @ of_sources)
+        ridge = self.ridge_.with_penalty(_penalty(MOST_R2, rows.width))
+        move = ridge.solve(self.shares_ @ self.gaps_)
+        return plain, plain + float(rows.times(move) @ of_sources)
 
     def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
         """Mean of the risk and of the mean loss over the sites, without adjustment.
@@ -220,10 +219,9 @@ class RegressionAdjusted(RiskEstimator):
         (`shiftune.risk.trust`): across families of models it can otherwise prefer one whose loss
         is high at every source.
         """
-        of_sources = losses[:, : len(self.Z_)]
-        gamma = trust_in_adjustment(of_sources, self.Z_, self.n_, self.shares_, self.penalty_)
-        plain = np.repeat(self.shares_ / self.n_, self.n_)
-        shares = (1 - gamma) * plain + gamma * self.coefficients_
+        of_sources = losses[:, : int(self.n_.sum())]
+        gamma = trust_in_adjustment(of_sources, self.ridge_, self.n_, self.shares_)
+        shares = (1 - gamma) * self._plain() + gamma * self.coefficients_
         if not best.labelled_target:
             return np.asarray(shares)
         own, m = float(best.lam[-1] * best.n[-1]), int(best.n[-1])
@@ -243,8 +241,8 @@ class RegressionAdjusted(RiskEstimator):
         own = sample.L[len(sources.L) :]
         share = len(own) / (len(own) + self.source_pseudo_rows)
         mean = sources.L.mean()
-        slope = self.solve_ @ (self.Z_.T @ (sources.L - mean))
-        residuals = sources.L - mean - self.Z_ @ slope
+        slope = self.ridge_.slope(sources.L - mean)
+        residuals = sources.L - mean - self.ridge_.rows.times(slope)
         centred = residuals - sources.rows(sources.means(residuals))
         estimates = sources.means(sources.L) + self.gaps_ @ slope
         divergences = sources.means(centred**2)
@@ -292,6 +290,20 @@ class RegressionAdjusted(RiskEstimator):
             labelled_target=len(own) > 0,
             nonnegative=bool(sample.L.min() >= 0),
         )
+
+
+def _penalty(prior_r2: float, p: int) -> float:
+    """Penalty under which p numbers explain a share of the losses' variance."""
+    return (1 - prior_r2) / prior_r2 * max(p, 1)
+
+
+def _sums_by_site(rows: MomentRows, n: NDArray[np.intp]) -> Floats:
+    """Sums of the rows of every source, shape (k, p)."""
+    site, found = np.repeat(np.arange(len(n)), n), np.zeros((len(n), rows.width))
+    for some, Z in rows.chunks():
+        starts = np.unique(site[some], return_index=True)[1]
+        found[site[some][starts]] += np.add.reduceat(Z, starts)
+    return found
 
 
 def _shrunk_deviations(own: Floats, one_row: float) -> Floats:

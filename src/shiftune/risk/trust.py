@@ -5,36 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftune.risk.ridge import RidgeSystem
+from shiftune.rows.moments import MomentRows
+
 Floats = NDArray[np.float64]
 
 # With a single source nothing can be learned about the adjustment.
 UNKNOWN = 0.5
 
 
-def adjustment(Z: Floats, gaps: Floats, shares: Floats, penalty: float) -> tuple[Floats, Floats]:
-    r"""Vector by which the rows adjust the mean over the sites, and the inverse it is made of.
-
-    .. math:: S = (Z^\top Z + \alpha I)^{-1}, \qquad v = S \sum_j q_j (\bar z_T - \bar z_j) ,
-
-    so that :math:`Z v` is what the adjustment adds to the rows' coefficients.
-
-    Parameters
-    ----------
-    Z : array of shape (n, p)
-        Rows of all sources, centred.
-    gaps : array of shape (k, p)
-        Mean row of the target less that of every source.
-    shares : array of shape (k,)
-        Of the sources; they add up to 1.
-    penalty : float
-        Of the ridge regression of the losses on Z.
-    """
-    solve: Floats = np.linalg.inv(Z.T @ Z + penalty * np.eye(Z.shape[1])).astype(float)
-    return np.asarray(solve @ (shares @ gaps)), solve
-
-
 def trust_in_adjustment(
-    losses: Floats, Z: Floats, n: NDArray[np.intp], shares: Floats, penalty: float
+    losses: Floats, ridge: RidgeSystem, n: NDArray[np.intp], shares: Floats
 ) -> float:
     r"""Share of the adjustment that would have compared the models best at the sources.
 
@@ -51,23 +32,42 @@ def trust_in_adjustment(
     ----------
     losses : array of shape (P, n)
         Of several models, on the rows of all sources.
-    Z, n, shares, penalty
-        See `adjustment`; n has the k numbers of rows.
+    ridge : RidgeSystem
+        Of these rows.
+    n : array of shape (k,)
+        Numbers of rows.
+    shares : array of shape (k,)
+        Of the sources; they add up to 1.
     """
     if len(n) < 2:
         return UNKNOWN
     losses = losses - losses[0]  # models that do not differ must not differ by rounding errors
-    site = np.repeat(np.arange(len(n)), n)
+    starts, rows = np.cumsum(n) - n, len(ridge.rows)
+    parts = [ridge.rows.part(start, start + m) for start, m in zip(starts, n, strict=True)]
+    sums = np.array([part.sums(np.ones(len(part))) for part in parts])
+    means, weighted = sums / n[:, None], shares @ (sums / n[:, None])
+    losses_by_site = np.add.reduceat(losses, starts, axis=1) / n
+    weighted_losses = losses_by_site @ shares
+    products = _products(losses, ridge.rows)
     fitted = explained = 0.0
-    means = np.add.reduceat(Z, np.cumsum(n) - n) / n[:, None]
-    losses_by_site = np.add.reduceat(losses, np.cumsum(n) - n, axis=1) / n
-    for j in range(len(n)):
-        others, kept = site != j, np.arange(len(n)) != j
-        centred = Z[others] - Z[others].mean(axis=0)
-        rest = shares[kept] / shares[kept].sum()
-        move, _ = adjustment(centred, means[j] - means[kept], rest, penalty)
-        a = losses[:, others] @ (centred @ move)
-        b = losses_by_site[:, j] - losses_by_site[:, kept] @ rest
+    for j, part in enumerate(parts):
+        start, stop, rest = starts[j], starts[j] + n[j], 1 - shares[j]
+        gap = means[j] - (weighted - shares[j] * means[j]) / rest
+        move = ridge.solve_without(start, stop, gap)
+        # Losses of the other sources' rows times these rows, which are centred without those of j.
+        others = products - _products(losses[:, start:stop], part)
+        total = losses_by_site @ n - losses_by_site[:, j] * n[j]
+        mean = (ridge.total - sums[j]) / (rows - n[j])
+        a = (others - np.outer(total, mean)) @ move
+        b = losses_by_site[:, j] - (weighted_losses - shares[j] * losses_by_site[:, j]) / rest
         a, b = a - a.mean(), b - b.mean()
         fitted, explained = fitted + float(a @ b), explained + float(a @ a)
     return float(np.clip(fitted / explained, 0, 1)) if explained > 0 else 0.0
+
+
+def _products(losses: Floats, rows: MomentRows) -> Floats:
+    """Sums over rows of losses times numbers: (P, n) and (n, p) -> (P, p)."""
+    found = np.zeros((len(losses), rows.width))
+    for some, Z in rows.chunks():
+        found += losses[:, some] @ Z
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,81 @@ GAUSSIAN_WIDTH = 2.563
 # A row this many units from the target's median is out of its reach, whatever the distance; a
 # sentinel of 999999 in one row would otherwise outweigh all others in a linear model.
 MOST_UNITS_FROM_TARGET = 10.0
+# Numbers whose quantiles are computed at a time, 16 MB.
+NUMBERS_AT_ONCE = 2**21
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRows:
+    """Encoded rows in little memory: columns of two values take a byte, float32 stays float32.
+
+    Attributes
+    ----------
+    numbers : array of shape (n, m)
+    flags : bool array of shape (n, f)
+    low, high : arrays of shape (f,)
+        What a flag stands for where it is false, and where it is true.
+    """
+
+    numbers: NDArray[np.floating]
+    flags: NDArray[np.bool_]
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, Z: Floats, m: int, dtype: np.dtype[Any] | None = None) -> EncodedRows:
+        """Read rows whose first m columns are numbers, all others 0 or 1."""
+        f = Z.shape[1] - m
+        return cls(Z[:, :m].astype(dtype or Z.dtype), Z[:, m:] != 0, np.zeros(f), np.ones(f))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[EncodedRows]) -> EncodedRows:
+        """Return the rows of all parts, which have the same columns."""
+        if len(parts) == 1:
+            return parts[0]
+        return replace(
+            parts[0],
+            numbers=np.concatenate([part.numbers for part in parts]),
+            flags=np.concatenate([part.flags for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return int(self.numbers.shape[1] + self.flags.shape[1])
+
+    def part(self, start: int, stop: int) -> EncodedRows:
+        """Return some of the rows."""
+        return replace(self, numbers=self.numbers[start:stop], flags=self.flags[start:stop])
+
+    def chunks(self, size: int) -> Iterator[tuple[slice, Floats]]:
+        """Yield so many rows at a time as floats, shape (size, m + f); they are not changed."""
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
+            numbers = self.numbers[rows].astype(float, copy=False)
+            if self.flags.shape[1]:
+                numbers = np.hstack([numbers, np.where(self.flags[rows], self.high, self.low)])
+            yield rows, numbers
+
+    def standardised(
+        self, center: Floats, spread: Floats, kept: NDArray[np.bool_], limit: float
+    ) -> EncodedRows:
+        """Return some of the columns, centred, scaled and clipped; arrays of shape (m + f,)."""
+        m = self.numbers.shape[1]
+        numbers = self.numbers[:, kept[:m]]
+        own = center[:m][kept[:m]], spread[:m][kept[:m]]
+        size = max(NUMBERS_AT_ONCE // max(numbers.shape[1], 1), 1)
+        for start in range(0, len(numbers), size):
+            some = (numbers[start : start + size] - own[0]) / own[1]
+            numbers[start : start + size] = np.clip(some, -limit, limit)
+        low, high = (
+            np.clip(((ends - center[m:]) / spread[m:])[kept[m:]], -limit, limit)
+            for ends in (self.low, self.high)
+        )
+        return EncodedRows(numbers, self.flags[:, kept[m:]], low, high)
 
 
 class RowEncoder:
@@ -58,6 +135,20 @@ class RowEncoder:
         read = [self._read(X) for X in tables]
         self._learn(read)
         return [self._encoded(*columns) for columns in read]
+
+    def fit_transform_compactly(self, tables: Sequence[Features]) -> list[EncodedRows]:
+        """Do the same in little memory: one table at a time exists as floats."""
+        self.kinds_ = kinds_of(tables)
+        read = [self._read(X) for X in tables]
+        self._learn(read)
+        m = int(self.kept_.sum())
+        single = all(numbers.dtype == np.float32 for numbers, _ in read)
+        dtype = np.dtype(np.float32 if single else np.float64)
+        found = []
+        for t, columns in enumerate(read):
+            found.append(EncodedRows.of(self._encoded(*columns), m, dtype))
+            read[t] = read[t][0][:0], read[t][1][:0]  # free what has been read
+        return found
 
     def transform(self, X: Features) -> Floats:
         """Return the encoded rows, shape (n, number of encoded columns)."""
@@ -107,11 +198,15 @@ def _center_and_spread(X: Floats) -> tuple[Floats, Floats]:
     """Median and spread of every column over its values; 0 where there are none."""
     center, spread = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     gaps = np.isnan(X).any(axis=0)
-    if len(X):
-        low, center[~gaps], high = np.quantile(X[:, ~gaps], [0.1, 0.5, 0.9], axis=0)
-        spread[~gaps] = (high - low) / GAUSSIAN_WIDTH
+    at_once = max(NUMBERS_AT_ONCE // max(len(X), 1), 1)
+    whole = np.flatnonzero(~gaps)
+    for start in range(0, len(whole) if len(X) else 0, at_once):
+        some = whole[start : start + at_once]
+        columns = X[:, some].astype(float, copy=False)
+        low, center[some], high = np.quantile(columns, [0.1, 0.5, 0.9], axis=0)
+        spread[some] = (high - low) / GAUSSIAN_WIDTH
     for c in np.flatnonzero(gaps | (spread == 0)):
-        x = X[~np.isnan(X[:, c]), c]
+        x = X[~np.isnan(X[:, c]), c].astype(float, copy=False)
         if len(x):
             low, center[c], high = np.quantile(x, [0.1, 0.5, 0.9])
             spread[c] = (high - low) / GAUSSIAN_WIDTH

@@ -2,25 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.problem.site import Features
-from shiftune.rows.encoding import RowEncoder
+from shiftune.rows.encoding import EncodedRows, RowEncoder
 
 Floats = NDArray[np.float64]
 
-# Numbers kept for all rows together, 160 MB. Beyond it products of columns are left out first,
-# then squares.
-MOST_NUMBERS = 20_000_000
+# Numbers that exist at a time, 8 MB: they are computed from the encoded rows in chunks, as often as
+# they are needed. 20 columns have 230 of them.
+NUMBERS_AT_ONCE = 2**20
 # Products of more columns than this would be hundreds, most of them noise.
 MOST_MULTIPLIED = 20
 # Values are clipped at this many standard deviations from the sources' mean: squares of a few wild
 # rows would otherwise decide.
 MOST_SDS_FROM_SOURCES = 4.0
 SMALLEST_SPREAD = 1e-9
+NO_PAIRS = np.empty((2, 0), dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expansion:
+    """How values become standardised values, squares and products.
+
+    Attributes
+    ----------
+    squares : int array of shape (s,)
+        Columns whose squares are no values of their own.
+    pairs : int array of shape (2, m)
+        Columns that are multiplied.
+    mean, scale : arrays of shape (p,)
+        Of values, squares and products.
+    kept : bool array of shape (c + s + m,)
+        Which of them differ.
+    """
+
+    squares: NDArray[np.intp]
+    pairs: NDArray[np.intp]
+    mean: Floats
+    scale: Floats
+    kept: NDArray[np.bool_]
+
+    @classmethod
+    def unscaled(
+        cls, c: int, squares: NDArray[np.intp], pairs: NDArray[np.intp] = NO_PAIRS
+    ) -> Expansion:
+        """Return an expansion of c columns that standardises nothing."""
+        width = c + len(squares) + pairs.shape[1]
+        return cls(squares, pairs, np.zeros(width), np.ones(width), np.ones(width, dtype=bool))
+
+    def raw(self, X: Floats) -> Floats:
+        """Return values, squares and products before they are standardised, (n, c + s + m)."""
+        first, second = self.pairs
+        return np.hstack([X, X[:, self.squares] ** 2, X[:, first] * X[:, second]])
+
+    def numbers(self, X: Floats) -> Floats:
+        """Return standardised values, squares and products, shape (n, p)."""
+        raw = self.raw(X)
+        found = raw if self.kept.all() else raw[:, self.kept]
+        found -= self.mean
+        found /= self.scale
+        return found
+
+    def times(self, X: Floats, v: Floats) -> Floats:
+        """Multiply the numbers of rows with a vector, without forming them: (p,) -> (n,)."""
+        full = np.zeros(len(self.kept))
+        full[self.kept] = v / self.scale
+        c, s = X.shape[1], len(self.squares)
+        found = X @ full[:c] - float(self.mean @ (v / self.scale))
+        if not self.pairs.size:
+            return np.asarray(found + X[:, self.squares] ** 2 @ full[c:])
+        quadratic = np.zeros((c, c))
+        quadratic[self.squares, self.squares] = full[c : c + s]
+        quadratic[tuple(self.pairs)] = full[c + s :]
+        return np.asarray(found + np.einsum("ij,ij->i", X @ quadratic, X))
+
+    def sums(self, X: Floats, r: Floats) -> Floats:
+        """Add up the numbers of rows with these weights, without forming them: (n,) -> (p,)."""
+        if self.pairs.size:
+            products = X.T @ (r[:, None] * X)
+            more = [products[self.squares, self.squares], products[tuple(self.pairs)]]
+        else:
+            more = [r @ X[:, self.squares] ** 2]
+        raw = np.concatenate([r @ X, *more])
+        return np.asarray((raw[self.kept] - self.mean * r.sum()) / self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighting:
+    """Weights of rows, by which they become rows that count once each (`rows.weighted`).
+
+    Attributes
+    ----------
+    weights : array of shape (n,)
+        With mean 1 in every site.
+    site : int array of shape (n,)
+    centers : array of shape (k, p)
+        Weighted mean of the rows of every site.
+    """
+
+    weights: Floats
+    site: NDArray[np.intp]
+    centers: Floats
+
+    def part(self, rows: slice) -> Weighting:
+        """Return the weights of some rows."""
+        return replace(self, weights=self.weights[rows], site=self.site[rows])
+
+    def numbers(self, Z: Floats) -> Floats:
+        """Linearise rows: (n, p) -> (n, p)."""
+        w = self.weights[:, None]
+        return np.asarray(w * Z + (1 - w) * self.centers[self.site])
+
+    def times(self, product: Floats, v: Floats) -> Floats:
+        """Return what rows times a vector become: (n,) -> (n,)."""
+        means = (self.centers @ v)[self.site]
+        return np.asarray(self.weights * product + (1 - self.weights) * means)
+
+    def sums(self, r: Floats) -> Floats:
+        """Add up the centres of rows with these weights: (n,) -> (p,)."""
+        by_site = np.bincount(self.site, r * (1 - self.weights), minlength=len(self.centers))
+        return np.asarray(by_site @ self.centers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MomentRows:
+    """Rows as standardised values, squares and products of their columns: a matrix Z, (n, p).
+
+    Only the values are kept, standardised; Z is computed in chunks.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = Moments().fit(rng.normal(size=(50, 3)), [rng.normal(size=(80, 3))]).sources
+    >>> Z, v = rows.dense(), rng.normal(size=9)
+    >>> bool(np.allclose(rows.times(v), Z @ v))
+    True
+    """
+
+    standard: EncodedRows
+    expansion: Expansion
+    weighting: Weighting | None = None
+
+    @classmethod
+    def as_they_are(cls, Z: Floats) -> MomentRows:
+        """Return rows without squares and products, neither centred nor scaled."""
+        c = Z.shape[1]
+        return cls(EncodedRows.of(Z, c), Expansion.unscaled(c, NO_PAIRS[0]))
+
+    def __len__(self) -> int:
+        return len(self.standard)
+
+    @property
+    def width(self) -> int:
+        """Number p of columns of Z."""
+        return len(self.expansion.mean)
+
+    def linearised(self, weights: Sequence[Floats]) -> MomentRows:
+        """Return rows that count once each instead of by weights; one array for every site."""
+        n = np.array([len(each) for each in weights])
+        starts = np.cumsum(n) - n
+        relative = [each / each.mean() for each in weights]
+        centers = np.array(
+            [
+                self.part(start, start + m).sums(w) / m
+                for start, m, w in zip(starts, n, relative, strict=True)
+            ]
+        )
+        site = np.repeat(np.arange(len(n)), n)
+        return replace(self, weighting=Weighting(np.concatenate(relative), site, centers))
+
+    def chunks(self) -> Iterator[tuple[slice, Floats]]:
+        """Yield the rows of Z, a chunk at a time."""
+        for rows, X in self._values():
+            Z = self.expansion.numbers(X)
+            yield rows, Z if self.weighting is None else self.weighting.part(rows).numbers(Z)
+
+    def part(self, start: int, stop: int) -> MomentRows:
+        """Return some of the rows."""
+        weighting = self.weighting and self.weighting.part(slice(start, stop))
+        return MomentRows(self.standard.part(start, stop), self.expansion, weighting)
+
+    def dense(self) -> Floats:
+        """Return Z."""
+        return np.concatenate([np.empty((0, self.width)), *(Z for _, Z in self.chunks())])
+
+    def times(self, v: Floats) -> Floats:
+        """Return Z v: (p,) -> (n,)."""
+        found = np.concatenate([self.expansion.times(X, v) for _, X in self._values()])
+        return found if self.weighting is None else self.weighting.times(found, v)
+
+    def sums(self, r: Floats) -> Floats:
+        """Return Z'r: (n,) -> (p,)."""
+        found = np.zeros(self.width)
+        own = r if self.weighting is None else r * self.weighting.weights
+        for rows, X in self._values():
+            found += self.expansion.sums(X, own[rows])
+        return found if self.weighting is None else found + self.weighting.sums(r)
+
+    def gram(self, center: Floats | None = None) -> Floats:
+        """Return Z'Z, or that of Z less a row, shape (p, p)."""
+        found = np.zeros((self.width, self.width))
+        for _, Z in self.chunks():
+            centred = Z if center is None else Z - center
+            found += centred.T @ centred
+        return found
+
+    def _values(self) -> Iterator[tuple[slice, Floats]]:
+        return self.standard.chunks(_rows_at_once(self.width))
 
 
 class Moments:
@@ -34,7 +225,9 @@ class Moments:
 
     Attributes
     ----------
-    beyond_ : float
+    target, sources : MomentRows
+        Of shape (n_T, p), and (n, p) for all sources end to end.
+    beyond : float
         Share of the target's rows with a value that is clipped, or that differs from the only one
         of all sources; less the share of such rows in the sources.
 
@@ -42,52 +235,75 @@ class Moments:
     --------
     >>> rng = np.random.default_rng(0)
     >>> target, source = rng.normal(size=(50, 3)), rng.normal(size=(80, 3))
-    >>> Z_target, Z = Moments().fit_transform(target, [source])
-    >>> Z_target.shape, Z.shape  # 3 values, 3 squares, 3 products
+    >>> found = Moments().fit(target, [source])
+    >>> found.target.dense().shape, found.sources.dense().shape  # 3 values, 3 squares, 3 products
     ((50, 9), (80, 9))
     """
 
-    def fit_transform(self, target: Features, sources: Sequence[Features]) -> tuple[Floats, Floats]:
-        """Learn encoding and scales; return the numbers of target and sources, (n_T, p), (n, p)."""
-        Z_target, *Z_sources = RowEncoder().fit_transform([target, *sources])
-        Z = np.concatenate(Z_sources)
-        self._center, spread = Z.mean(axis=0), Z.std(axis=0)
-        self._differs = spread > SMALLEST_SPREAD
-        self._all_spreads, self._spread = spread, spread[self._differs]
-        own, others = self._clipped(Z_target), self._clipped(Z)
-        self.beyond_ = max(0.0, float(own.mean() - others.mean()))
-        Z = self._scaled(Z)
-        rows, columns = Z.shape
-        # The square of a 0/1 column is the column.
-        self._squared = np.any((Z.min(axis=0) != Z) & (Z.max(axis=0) != Z), axis=0)
-        self._with_squares = rows * 2 * columns <= MOST_NUMBERS
-        products = columns * (columns - 1) // 2
-        self._with_products = (
-            columns <= MOST_MULTIPLIED and rows * (2 * columns + products) <= MOST_NUMBERS
+    target: MomentRows
+    sources: MomentRows
+    beyond: float
+
+    def fit(self, target: Features, sources: Sequence[Features]) -> Moments:
+        """Learn encoding and scales from the rows of the target and of the sources."""
+        own, *others = RowEncoder().fit_transform_compactly([target, *sources])
+        rows = EncodedRows.stacked(others)
+        center, spread = _mean_and_spread(rows)
+        differs = spread > SMALLEST_SPREAD
+        limit = np.where(differs, MOST_SDS_FROM_SOURCES * spread, SMALLEST_SPREAD)
+        far, far_sources = (_share_beyond(each, center, limit) for each in (own, rows))
+        self.beyond = max(0.0, far - far_sources)
+        own, rows = (
+            each.standardised(center, spread, differs, MOST_SDS_FROM_SOURCES)
+            for each in (own, rows)
         )
-        W = self._expanded(Z)
-        mean, scale = W.mean(axis=0), W.std(axis=0)
-        kept = scale > SMALLEST_SPREAD
-        W_target = self._expanded(self._scaled(Z_target))
-        return tuple((V[:, kept] - mean[kept]) / scale[kept] for V in (W_target, W))
+        expansion = _expansion(rows)
+        self.target, self.sources = MomentRows(own, expansion), MomentRows(rows, expansion)
+        return self
 
-    def _clipped(self, Z: Floats) -> NDArray[np.bool_]:
-        """Which rows have a value that is far from all sources."""
-        away = np.abs(Z - self._center)
-        limit = np.where(self._differs, MOST_SDS_FROM_SOURCES * self._all_spreads, SMALLEST_SPREAD)
-        return np.asarray(np.any(away > limit, axis=1))
 
-    def _scaled(self, Z: Floats) -> Floats:
-        centred = Z[:, self._differs] - self._center[self._differs]
-        return np.asarray(
-            np.clip(centred / self._spread, -MOST_SDS_FROM_SOURCES, MOST_SDS_FROM_SOURCES)
-        )
+def _expansion(rows: EncodedRows) -> Expansion:
+    """Learn which squares and products differ, and their scales, from standardised rows."""
+    c = rows.width
+    low, high = np.full(c, np.inf), np.full(c, -np.inf)
+    for _, X in rows.chunks(_rows_at_once(c)):
+        low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
+    squared = np.zeros(c, dtype=bool)
+    for _, X in rows.chunks(_rows_at_once(c)):
+        squared |= np.any((low != X) & (high != X), axis=0)  # the square of a 0/1 column is it
+    pairs = np.array(np.triu_indices(c, k=1)) if c <= MOST_MULTIPLIED else NO_PAIRS
+    raw = Expansion.unscaled(c, np.flatnonzero(squared), pairs)
+    width = len(raw.kept)
+    mean, variance = np.zeros((2, width))
+    for _, X in rows.chunks(_rows_at_once(width)):
+        mean += raw.raw(X).sum(axis=0)
+    mean /= len(rows)
+    for _, X in rows.chunks(_rows_at_once(width)):
+        variance += ((raw.raw(X) - mean) ** 2).sum(axis=0)
+    scale = np.sqrt(variance / len(rows))
+    kept = scale > SMALLEST_SPREAD
+    return replace(raw, mean=mean[kept], scale=scale[kept], kept=kept)
 
-    def _expanded(self, Z: Floats) -> Floats:
-        parts = [Z]
-        if self._with_squares:
-            parts.append(Z[:, self._squared] ** 2)
-        if self._with_products:
-            first, second = np.triu_indices(Z.shape[1], k=1)
-            parts.append(Z[:, first] * Z[:, second])
-        return np.hstack(parts)
+
+def _rows_at_once(width: int) -> int:
+    return max(NUMBERS_AT_ONCE // max(width, 1), 1)
+
+
+def _mean_and_spread(rows: EncodedRows) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of every encoded column."""
+    size = _rows_at_once(rows.width)
+    mean, variance = np.zeros((2, rows.width))
+    for _, encoded in rows.chunks(size):
+        mean += encoded.sum(axis=0)
+    mean /= len(rows)
+    for _, encoded in rows.chunks(size):
+        variance += ((encoded - mean) ** 2).sum(axis=0)
+    return mean, np.sqrt(variance / len(rows))
+
+
+def _share_beyond(rows: EncodedRows, center: Floats, limit: Floats) -> float:
+    """Share of the rows that have a value far from all sources."""
+    far = 0
+    for _, encoded in rows.chunks(_rows_at_once(rows.width)):
+        far += int(np.any(np.abs(encoded - center) > limit, axis=1).sum())
+    return far / len(rows)

@@ -1,0 +1,69 @@
+"""Ridge regression in chunks, by its dual form, and without some of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shiftune.risk.extrapolation import directions
+from shiftune.risk.ridge import RidgeSystem
+from shiftune.rows import moments
+from shiftune.rows.moments import MomentRows
+
+ALPHA = 3.0
+
+
+def centred(n, p, seed=0):
+    Z = np.random.default_rng(seed).normal(size=(n, p))
+    return Z - Z.mean(axis=0)
+
+
+@pytest.mark.parametrize(("n", "p"), [(40, 6), (12, 30)])  # the second by its dual form
+def test_it_is_the_textbook_formula(n, p):
+    Z, rng = centred(n, p), np.random.default_rng(1)
+    ridge = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
+    assert ridge.dual == (p > n)
+    assert ridge.inverse.shape == (min(n, p), min(n, p))
+    S = np.linalg.inv(Z.T @ Z + ALPHA * np.eye(p))
+    r, v = rng.normal(size=n), rng.normal(size=(p, 3))
+    np.testing.assert_allclose(ridge.slope(r), S @ Z.T @ r, rtol=1e-9)
+    np.testing.assert_allclose(ridge.solve(v), S @ v, rtol=1e-9)
+    np.testing.assert_allclose(ridge.leverage(), np.diag(Z @ S @ Z.T), rtol=1e-9)
+    other = np.linalg.inv(Z.T @ Z + 0.5 * np.eye(p))
+    np.testing.assert_allclose(ridge.with_penalty(0.5).solve(v), other @ v, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "p", "some"), [(40, 6, 25), (40, 6, 4), (12, 30, 5)])
+def test_some_rows_can_be_left_out(n, p, some):
+    Z = centred(n, p) + np.arange(p) / p  # weighted rows need not be centred
+    ridge = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
+    rest = np.delete(Z, slice(2, 2 + some), axis=0)
+    rest = rest - rest.mean(axis=0)
+    v = np.random.default_rng(1).normal(size=p)
+    expected = np.linalg.solve(rest.T @ rest + ALPHA * np.eye(p), v)
+    np.testing.assert_allclose(ridge.solve_without(2, 2 + some, v), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "own", "p"), [(40, 9, 6), (12, 5, 30), (12, 60, 30)])
+def test_directions_add_up_to_the_variance(n, own, p):
+    Z, target = centred(n, p), np.random.default_rng(2).normal(size=(own, p))
+    ridge = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
+    found = directions(MomentRows.as_they_are(target), target.mean(axis=0), ridge, 0.1, 1000)
+    expected = np.cov(target.T, bias=True) / own + 0.1 * Z.T @ Z
+    np.testing.assert_allclose(found.T @ found, expected, atol=1e-9)
+    largest = directions(MomentRows.as_they_are(target), target.mean(axis=0), ridge, 0.1, 3)
+    assert largest.shape == (3, p)
+    np.testing.assert_allclose(
+        np.sort((largest**2).sum(axis=1)), np.linalg.eigvalsh(expected)[-3:], rtol=1e-9
+    )
+
+
+def test_rows_are_read_in_chunks(monkeypatch):
+    Z = centred(50, 4)
+    whole = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
+    monkeypatch.setattr(moments, "NUMBERS_AT_ONCE", 28)
+    rows = MomentRows.as_they_are(Z)
+    assert [len(chunk) for _, chunk in rows.chunks()] == [7] * 7 + [1]
+    chunked = RidgeSystem.of(rows, ALPHA)
+    np.testing.assert_allclose(chunked.inverse, whole.inverse, rtol=1e-12)
+    np.testing.assert_allclose(chunked.leverage(), whole.leverage(), rtol=1e-12)
