@@ -140,7 +140,12 @@ def test_labels_update_the_model(wards_run, run):
     assert [term["term"] for term in found["effect"]] == ["intercept", "slope"]
     assert found["of_trials"] == 2
     assert "predictions of C are raised by" in output
-    for fact in ("Labels of C 15", "Expected squared error without labels", "with labels", "Gain"):
+    for fact in (
+        "Labels of C 15",
+        "Expected squared error without labels",
+        "RMSE with labels",
+        "Gain",
+    ):
         assert fact in output
 
     state = wards_run / "cost" / "updates" / "1"

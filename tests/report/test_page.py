@@ -167,13 +167,15 @@ class TestContent:
             "before": one,
             "after": one | {"value": 4.0},
             "gain": {"value": 1.0, "low": None, "high": None},
+            "metrics": [{"metric": "rmse", "estimate": 2.0, "low": 1.0, "high": 3.0}],
             "shift": [{"class": None, "scale": "value", "mean": 1.25}],
             "first_estimate": one | {"mean_loss": one | {"value": 6.0}, "agrees": True},
             "of_trials": 2,
             "current": False,
         }
         text = Outline(page(hostile_search.result_, updates=[record])).text
-        assert "1 10 5.0 (3.0 to 7.0) 4.0 (3.0 to 7.0) 1 (? to ?) earlier, 2 trials" in text
+        assert "1 10 5.0 (3.0 to 7.0) 4.0 (3.0 to 7.0) 1 (? to ?)" in text
+        assert "RMSE 2.0 (1.0 to 3.0) earlier, 2 trials" in text
         assert f"Effect of {target}: predictions of {target} are raised by 1.25" in text
         assert "rows 6.0 (3.0 to 7.0): the labels agree with it." in text
 

@@ -66,6 +66,11 @@ def test_ten_labels(search, target):
     # 420 rows whose sites lie apart with a standard deviation of 2: 2 * 4 / 420.
     assert updated.risk_.value == pytest.approx(0.12, abs=0.06)
     assert updated.gain_.value == pytest.approx(updated.before_.value - updated.risk_.value)
+    # The error at sites that were each updated by ten labels of their own.
+    rmse = updated.metrics_.loc["rmse"]
+    assert rmse["estimate"] == pytest.approx(np.sqrt(0.12), abs=0.1)
+    assert rmse["low"] < np.sqrt(error(updated, X[10:], y[10:])) < rmse["high"]
+    assert rmse["estimate"] < 0.3 * search.metrics_.loc["rmse", "estimate"]
     assert updated.effect_.loc["intercept", "estimate"] == pytest.approx(OWN, abs=1.2)
     np.testing.assert_array_equal(search.predict(X), before)  # the search is as it was
 

@@ -34,6 +34,7 @@ def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, An
         "before": risk_record(updated.before_),
         "after": risk_record(updated.risk_),
         "gain": estimate_record(updated.gain_),
+        "metrics": records(updated.metrics_),
         "effect": records(_first_terms(updated.effect_)),
         "shift": _shift(predictor, X),
     }

@@ -14,6 +14,7 @@ from shiftune.report.update_words import (
     effect_in_words,
     estimate_in_words,
     first_in_words,
+    metric_facts,
     model_in_words,
 )
 from shiftune.wording import loss_in_words, number
@@ -30,6 +31,7 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
         (f"Expected {loss} without labels", estimate_in_words(record["before"])),
         (f"Expected {loss} with labels", Text(estimate_in_words(record["after"]), style="bold")),
         ("Gain", estimate_in_words(record["gain"])),
+        *((f"{name} with labels", value) for name, value in metric_facts(record)),
         (f"Effect of {target}", effect_in_words(record, target)),
         ("First estimate", first_in_words(record)),
     ]

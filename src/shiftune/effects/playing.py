@@ -97,8 +97,15 @@ class Role:
         losses: RowLosses,
     ) -> Floats:
         """Return the losses of some rows, with the effect that the labelled ones show."""
-        added = self.Z[others] @ self.effect(labelled, spread).T if any(astuple(spread)) else 0.0
-        return losses(self.y[others], self.scaled[others] + added)
+        return losses(self.y[others], self.updated(labelled, others, spread))
+
+    def updated(
+        self, labelled: NDArray[np.intp], others: NDArray[np.intp], spread: Spread
+    ) -> Floats:
+        """Return the answers to some rows, with the effect that the labelled ones show."""
+        if not any(astuple(spread)):
+            return self.scaled[others]
+        return np.asarray(self.scaled[others] + self.Z[others] @ self.effect(labelled, spread).T)
 
 
 def drawn(rows: int, labels: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -132,6 +139,25 @@ def played_losses(
             total[others] += source.losses(labelled, others, spread, losses)
             times[others] += 1
         found.append(total / times)
+    return found
+
+
+def played_answers(
+    sources: Sequence[Role], labels: int, spread: Spread, seed: int = 0
+) -> list[Floats]:
+    """Return every row's answer with an effect from labels of other rows of its site.
+
+    k arrays of shape (n_j, K), on the scale of the effects: of the first draw in which the row was
+    not labelled, since a mean over draws would know more labels than there are.
+    """
+    found = []
+    for j, source in enumerate(sources):
+        own, waiting = source.scaled.copy(), np.ones(len(source), dtype=bool)
+        for labelled, others in drawn(len(source), labels, seed + j):
+            rows = others[waiting[others]]
+            own[rows] = source.updated(labelled, rows, spread)
+            waiting[rows] = False
+        found.append(own)
     return found
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from shiftune.effects.playing import MOST_LABELLED, Role, RowLosses, learn_spread, played_losses
+from shiftune.effects.playing import (
+    MOST_LABELLED,
+    Role,
+    RowLosses,
+    learn_spread,
+    played_answers,
+    played_losses,
+)
 from shiftune.effects.posterior import huber_weights, posterior_deviation
 from shiftune.effects.scale import from_scale, to_scale
 from shiftune.effects.terms import Spread, Terms
@@ -49,6 +56,8 @@ class Update:
         Of the labelled rows: each with the effect that the others show, and without any.
     source_losses : k arrays of shape (n_j,)
         Of the sources' rows, with as many labels of other rows of their site.
+    source_answers : k arrays of shape (n_j,) or (n_j, C)
+        Likewise.
     """
 
     spread: Spread
@@ -58,6 +67,7 @@ class Update:
     own_losses: Floats
     own_losses_before: Floats
     source_losses: list[Floats]
+    source_answers: list[Floats]
 
 
 class SiteEffects:
@@ -170,6 +180,13 @@ class SiteEffects:
             return [losses(source.y, source.scaled) for source in self.sources]
         return played_losses(self.sources, labels, spread, losses, self.seed)
 
+    def source_answers(self, labels: int) -> list[Floats]:
+        """Return the answers to the sources' rows with so many labels of their site."""
+        played = played_answers(self.sources, labels, self.spread(labels), self.seed)
+        if self.limits is not None:
+            played = [np.clip(own, *self.limits) for own in played]
+        return [from_scale(own) for own in played]
+
     def update(
         self,
         X: Features,
@@ -196,7 +213,8 @@ class SiteEffects:
         effect, known = role.effect(rows, spread), role.known(rows, spread)
         deviation = posterior_deviation(*known, effect)
         before = self.row_losses(y, role.scaled)
-        return Update(spread, effect, deviation, limits, own, before, self.source_losses(labels))
+        losses_there, answers_there = self.source_losses(labels), self.source_answers(labels)
+        return Update(spread, effect, deviation, limits, own, before, losses_there, answers_there)
 
 
 def _centre(residuals: Floats, noise: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,17 +56,12 @@ class SitePredictions:
         names = tuple(name for name in data.names if name != data.labelled_target)
         rows = [data.validation_rows([name]) for name in names]
         labels: Sequence[NDArray[Any]] = data.y_validation[: len(names)]
-        given = [answers.unseen[own].astype(float) for own in rows]
         if data.classes is not None:
-            classes = data.classes
-            labels = [np.searchsorted(classes, own) for own in labels]
-            given = [own / own.sum(axis=1, keepdims=True) for own in given]
-            if len(classes) == 2:
-                given = [own[:, 1] for own in given]
+            labels = [np.searchsorted(data.classes, own) for own in labels]
         return cls(
             names,
             list(labels),
-            given,
+            [_as_read(answers.unseen[own]) for own in rows],
             [rows_of(data.X_validation, own) for own in rows],
             data.classes,
             votes=data.classes is not None and loss.needs == "predict",
@@ -74,6 +69,10 @@ class SitePredictions:
             groups=None if data.groups is None else data.groups[: len(names)],
             weights=None if data.sample_weight is None else data.sample_weight[: len(names)],
         )
+
+    def answered(self, answers: Sequence[NDArray[Any]]) -> SitePredictions:
+        """Return the same rows with other answers, k arrays of shape (n_j,) or (n_j, C)."""
+        return replace(self, p=[_as_read(own) for own in answers])
 
     @property
     def task(self) -> Task:
@@ -89,3 +88,12 @@ class SitePredictions:
         if metric.needs == "probabilities" and self.votes:
             return "it needs probabilities, and the loss is of predicted classes"
         return ""
+
+
+def _as_read(answers: NDArray[Any]) -> Floats:
+    """Return values, or probabilities that add up to 1; of two classes that of the second."""
+    found = answers.astype(float)
+    if found.ndim == 1:
+        return found
+    shares = found / found.sum(axis=1, keepdims=True)
+    return np.asarray(shares[:, 1] if shares.shape[1] == 2 else shares)

@@ -15,7 +15,6 @@ from shiftune.metrics.per_site import SiteMetric
 from shiftune.metrics.scales import SCALES
 
 SEEN = "from models that have seen the sites, so probably too good"
-UPDATED = "without the update by labels of the target"
 NO_PREDICTIONS = "no predictions on validation rows were kept"
 
 
@@ -37,9 +36,7 @@ class MetricTables(NamedTuple):
     by_site: pd.DataFrame
 
 
-def metric_tables(
-    metrics: Sequence[Metric], new_site: NewSite | None, *, updated: bool = False
-) -> MetricTables:
+def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> MetricTables:
     """Estimate metrics, at the target and at every source.
 
     Parameters
@@ -47,9 +44,6 @@ def metric_tables(
     metrics : Metrics
     new_site : NewSite or None
         None where there are no predictions; all estimates are NaN then.
-    updated : bool
-        Whether what is handed over was updated by labels of the target, which these metrics do not
-        reflect.
     """
     if new_site is None:
         unknown = (np.nan, np.nan, np.nan, ())
@@ -57,7 +51,6 @@ def metric_tables(
         return MetricTables(_table(found), _by_site(found, 0.95))
     found = [new_site.estimate(metric) for metric in metrics]
     notes = [] if new_site.predictions.unseen else [SEEN]
-    notes += [UPDATED] if updated else []
     return MetricTables(_table(found, notes), _by_site(found, new_site.level))
 
 

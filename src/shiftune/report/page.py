@@ -33,6 +33,7 @@ from shiftune.report.update_words import (
     effect_in_words,
     estimate_in_words,
     first_in_words,
+    metric_facts,
     model_in_words,
 )
 from shiftune.search.comparison import tied_rivals
@@ -194,6 +195,7 @@ def _update(record: Mapping[str, Any], target: str) -> dict[str, str]:
         "before": estimate_in_words(record["before"]),
         "after": estimate_in_words(record["after"]),
         "gain": estimate_in_words(record["gain"]),
+        "metrics": ", ".join(f"{name} {value}" for name, value in metric_facts(record)),
         "model": model_in_words(record),
         "effect": effect_in_words(record, target),
         "first": first_in_words(record),

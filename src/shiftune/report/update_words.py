@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from shiftune.wording import count, figures_or_unknown, listed, number
+from shiftune.report.brief import MOST_METRICS, TELLING
+from shiftune.wording import count, figures_or_unknown, listed, metric_in_words, number
 
 # Classes whose odds are shown.
 MOST_CLASSES = 4
@@ -29,6 +30,21 @@ def update_facts(record: Mapping[str, Any] | None, target: str) -> list[tuple[st
     return [
         (f"Gain from {count(record['labels'], 'label')}", estimate_in_words(record["gain"])),
         (f"Effect of {target}", effect_in_words(record, target)),
+    ]
+
+
+def metric_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the telling metrics with labels, each with its name.
+
+    >>> auc = {"metric": "auc", "estimate": 0.7012, "low": 0.6, "high": 0.79}
+    >>> metric_facts({"metrics": [auc, {"metric": "o_e", "estimate": None}]})
+    [('AUC', '0.70 (0.60 to 0.79)')]
+    """
+    known = {each["metric"]: each for each in record["metrics"] if each["estimate"] is not None}
+    names = [name for name in TELLING if name in known] or list(known)
+    return [
+        (metric_in_words(name), estimate_in_words(known[name] | {"value": known[name]["estimate"]}))
+        for name in names[:MOST_METRICS]
     ]
 
 

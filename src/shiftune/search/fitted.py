@@ -245,7 +245,8 @@ class FittedSearch(RefittedModel):
         Returns
         -------
         Updated
-            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`, `effect_`.
+            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`,
+            `metrics_`, `effect_`.
             The search itself stays as it is; labels that it had count as well.
         """
         codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]

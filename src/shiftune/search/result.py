@@ -16,7 +16,7 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
 from shiftune.errors import ProblemError
 from shiftune.evaluate.losses import Loss
-from shiftune.metrics import metrics_for
+from shiftune.metrics import Metric, metrics_for
 from shiftune.metrics.new_site import NewSite
 from shiftune.metrics.predictions import SitePredictions
 from shiftune.metrics.tables import MetricTables, metric_tables
@@ -288,22 +288,32 @@ class SearchResult:
         except ProblemError:
             return None
 
-    @cached_property
-    def new_site(self) -> NewSite | None:
-        """Estimator of metrics at the target; None where no predictions were kept."""
-        answers, context = self.choice.answers, self.context
-        if answers is None:
-            return None
-        predictions = SitePredictions.of(answers, context.data, self.loss)
-        fitted = context.risk if isinstance(context.risk, RegressionAdjusted) else None
+    def new_site_of(self, predictions: SitePredictions) -> NewSite:
+        """Return the estimator of metrics at the target from predictions at the sources."""
+        risk = self.context.risk
+        fitted = risk if isinstance(risk, RegressionAdjusted) else None
         target = self.problem.target
         return NewSite(predictions, target.X, fitted, target.sample_weight)
 
     @cached_property
+    def new_site(self) -> NewSite | None:
+        """Estimator of metrics of what is handed over; None where no predictions were kept."""
+        answers = self.choice.answers
+        if self.updated is not None:
+            return self.updated.new_site_
+        if answers is None:
+            return None
+        return self.new_site_of(SitePredictions.of(answers, self.context.data, self.loss))
+
+    @property
+    def asked_metrics(self) -> list[Metric]:
+        """Metrics that were asked for, or those of the task."""
+        return metrics_for(self.given_metrics, self.loss, self.context.data.classes)
+
+    @cached_property
     def metrics(self) -> MetricTables:
         """Metrics of what is handed over, at the target and at the sources."""
-        metrics = metrics_for(self.given_metrics, self.loss, self.context.data.classes)
-        return metric_tables(metrics, self.new_site, updated=self.updated is not None)
+        return metric_tables(self.asked_metrics, self.new_site)
 
     @cached_property
     def checks(self) -> Checks:

@@ -22,6 +22,9 @@ from shiftune.effects import (
 )
 from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsError
 from shiftune.evaluate.answers import Answers
+from shiftune.metrics import Metric, metric_tables
+from shiftune.metrics.new_site import NewSite
+from shiftune.metrics.predictions import SitePredictions
 from shiftune.models.preparation import ColumnReader
 from shiftune.problem import ShiftProblem, Site
 from shiftune.problem.columns import rows_like
@@ -59,6 +62,11 @@ class Updated:
     effect_ : DataFrame
         Of the site: a row per term (and class), with estimate, standard deviation, and standard
         deviation between sites.
+    new_site_ : NewSite
+        Estimator of metrics of `predictor_`, from the sources, each updated by as many labels of
+        its own.
+    asked_ : Metrics
+        Of `metrics_`.
     labels_ : int
         Number of labelled rows.
     problem_ : ShiftProblem
@@ -69,6 +77,8 @@ class Updated:
     risk_: RiskEstimate
     before_: RiskEstimate
     effect_: pd.DataFrame
+    new_site_: NewSite
+    asked_: Sequence[Metric]
     labels_: int
     problem_: ShiftProblem
 
@@ -80,6 +90,11 @@ class Updated:
     def gain_(self) -> Estimate:
         """Risk without the update less that with it, paired."""
         return self.before_.minus(self.risk_)
+
+    @cached_property
+    def metrics_(self) -> pd.DataFrame:
+        """Metrics of `predictor_` at the target; see `shiftune.metrics.metric_tables`."""
+        return metric_tables(self.asked_, self.new_site_).table
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -200,13 +215,17 @@ class Updater:
         update = effects.update(few.X, answers, few.labels, few.groups)
         after = self.estimate(update.source_losses, update.own_losses, few.groups)
         before = self.estimate(effects.source_losses(0), update.own_losses_before, few.groups)
+        result = self.result
+        plain = SitePredictions.of(self.answers, result.context.data, result.loss)
         return Updated(
             with_effect(predictor, effects, update),
             after,
             shared_alike(before, after),
             _table(effects, update),
+            result.new_site_of(plain.answered(update.source_answers)),
+            result.asked_metrics,
             len(few),
-            self.result.problem,
+            result.problem,
         )
 
 
