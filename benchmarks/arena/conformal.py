@@ -1,6 +1,6 @@
 """Intervals and sets that hold at a new site: their coverage at hidden targets.
 
-    SHIFTUNE_DATA=FOLDER python benchmarks/arena/conformal.py --losses FOLDER/losses --seed 31 \
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/conformal.py --losses FOLDER/losses --seeds 31 \
         --out conformal.csv
 
 reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
@@ -12,15 +12,13 @@ drawn by itself.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from ensembles import cells_in, read
-from tqdm import tqdm
+from ensembles import read
+from stored_cells import arguments, over_cells
 from updates import FAMILIES, ensemble_effects
 
 from shiftune.effects.scale import from_scale
@@ -43,7 +41,13 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
         if level > scores.highest_level:
             continue
         q, q_pooled = scores.quantile(level), float(np.quantile(pooled, level))
-        row = {"dataset": dataset, "target": target, "sites": len(sites), "level": level}
+        row = {
+            "seed": seed,
+            "dataset": dataset,
+            "target": target,
+            "sites": len(sites),
+            "level": level,
+        }
         row |= {"classes": trials.classes is not None, "rows": len(new)}
         row |= {"covered": np.mean(new <= q), "covered_pooled": np.mean(new <= q_pooled)}
         if trials.classes is None:
@@ -64,21 +68,12 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--losses", type=Path, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    cells = cells_in(args.losses, args.seed, FAMILIES, "real")
-    work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in cells.items()]
-    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
-    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
-    rows = rows.sort_values(["dataset", "target", "level"], ignore_index=True)
+    args = arguments(__doc__).parse_args()
+    rows = over_cells(scored, args, FAMILIES)
     rows.to_csv(args.out, index=False, float_format="%.6g")
-    print(summary(rows).round(3).to_string())
+    for seed, part in rows.groupby("seed"):
+        print(f"seed {seed}")
+        print(summary(part).round(3).to_string())
 
 
 if __name__ == "__main__":

@@ -13,19 +13,17 @@ happens where sites differ by more or less than those of real tables.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from ensembles import LABELS, Trials, cells_in, read
+from ensembles import LABELS, Trials, read
 from interval_rules import BEFORE, LEVEL, OLD, PACKAGE, RULES, fit_prior, parts_of
 from regret import mean, ratio_of_means
-from tqdm import tqdm
+from stored_cells import arguments, over_cells
 from updates import ensemble_effects
 
 from shiftune.evaluate.answers import Answers
@@ -262,26 +260,11 @@ def centres(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--losses", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser = arguments(__doc__)
     parser.add_argument("--kind", choices=["real", "generated"], default="real")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     if not args.out.exists():
-        work = [
-            joblib.delayed(parts)(files, *key, seed)
-            for seed in args.seeds
-            for key, files in cells_in(args.losses, seed, FAMILIES, args.kind).items()
-        ]
-        done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
-        rows = pd.DataFrame(
-            [row for cell in tqdm(done, total=len(work), unit="cell") for row in cell]
-        )
-        rows = rows.sort_values(["seed", "dataset", "target"], kind="stable", ignore_index=True)
+        rows = over_cells(parts, args, FAMILIES, kind=args.kind)
         rows.to_csv(args.out, index=False, float_format="%.8g")
     found = pd.read_csv(args.out, keep_default_na=False)
     rows = intervals(found, args.seeds[0])

@@ -13,17 +13,15 @@ decides, the second judges.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from ensembles import LOSSES, Trials, cells_in, read
-from tqdm import tqdm
+from ensembles import LOSSES, Trials, read
+from stored_cells import arguments, over_cells
 
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import StudyData
@@ -175,22 +173,8 @@ def against_plain(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--losses", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    work = [
-        joblib.delayed(scored)(files, *key, seed)
-        for seed in args.seeds
-        for key, files in cells_in(args.losses, seed, FAMILIES, "real").items()
-    ]
-    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
-    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
-    rows = rows.sort_values(["seed", "dataset", "target"], kind="stable", ignore_index=True)
+    args = arguments(__doc__).parse_args()
+    rows = over_cells(scored, args, FAMILIES)
     rows.to_csv(args.out, index=False, float_format="%.6g")
     for seed, part in measured(rows).groupby("seed"):
         print(f"seed {seed}, {part['dataset'].nunique()} tables")

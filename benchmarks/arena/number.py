@@ -20,20 +20,18 @@ All peers are given the answers of models that do not know the site, at validati
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from ensembles import Trials, cells_in, read
+from ensembles import Trials, read
 from intervals import FAMILIES, handed_over
 from lightgbm import LGBMRegressor
 from regret import mean, resampled
 from sklearn.isotonic import IsotonicRegression
-from tqdm import tqdm
+from stored_cells import arguments, over_cells
 
 from shiftune.evaluate.answers import Answers
 
@@ -187,26 +185,11 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--losses", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
+    args = arguments(__doc__).parse_args()
     file, kept, nannyml = (args.out / name for name in ("number.csv", "rows", "nannyml.csv"))
     if not file.exists():
         kept.mkdir(parents=True, exist_ok=True)
-        work = [
-            joblib.delayed(estimated)(files, *key, seed, kept)
-            for seed in args.seeds
-            for key, files in cells_in(args.losses, seed, FAMILIES, "real").items()
-        ]
-        done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
-        found = [row for cell in tqdm(done, total=len(work), unit="cell") for row in cell]
-        rows = pd.DataFrame(found).sort_values(CELL, kind="stable", ignore_index=True)
-        rows.to_csv(file, index=False, float_format="%.6g")
+        over_cells(estimated, args, FAMILIES, kept).to_csv(file, index=False, float_format="%.6g")
     rows = pd.read_csv(file).fillna({"family": ""})
     if nannyml.exists():
         own = pd.read_csv(nannyml).assign(kind="ensemble")
