@@ -164,7 +164,7 @@ def bytes_held(quick: bool) -> Figures:
     """Problem, split, stacked rows and estimator before the first trial, in bytes given."""
     rows = 4_000 if quick else 100_000
     given = arrays(10, rows, 20, "float32")
-    size = given["X"].nbytes
+    size = sum(array.nbytes for array in given.values())
 
     def prepared() -> Any:
         problem = ShiftProblem.from_arrays(**given)
@@ -179,7 +179,7 @@ def bytes_held(quick: bool) -> Figures:
     held, peak, _ = memory(prepared)
     return Figures(
         held / size,
-        f"the array given, {10 * rows:,} rows of 20 columns, float32",
+        f"the arrays given, {10 * rows:,} rows of 20 columns, float32",
         details={"largest on the way": peak / size},
     )
 

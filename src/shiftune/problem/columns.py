@@ -12,7 +12,7 @@ from pandas.api import types
 from scipy import sparse
 
 from shiftune.errors import DataError
-from shiftune.problem.site import Features
+from shiftune.problem.site import Features, lazy_copy, read_only
 from shiftune.spelling import alike
 
 ColumnKind = Literal["number", "category", "date"]
@@ -103,7 +103,8 @@ def rows_like(X: Any, known: Features) -> Any:
 def as_features(X: Any, site: str) -> Features:
     """Return a copy of a site's rows: a data frame or a float array of shape (n, d).
 
-    Arrays of objects or text become data frames, so that their columns can differ in kind.
+    Arrays of objects or text become data frames, so that their columns can differ in kind. An
+    array that cannot be written to is not copied; float32 stays float32.
 
     >>> as_features([[1, 2], [3, 4]], "B").dtype
     dtype('float64')
@@ -128,7 +129,8 @@ def as_features(X: Any, site: str) -> Features:
                 f"site {site!r}: complex numbers cannot be features; use X.real or X.imag"
             )
         if values.dtype.kind in "biuf":
-            return _all_finite(values.astype(float), site)
+            kept = np.float32 if values.dtype == np.float32 else float
+            return _all_finite(read_only(values, kept), site)
         frame = pd.DataFrame(values)
     return _checked_frame(frame, site)
 
@@ -174,7 +176,8 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
     for site, frame in frames.items():
         _check_same_names(frame.columns, site, frames[first].columns, first)
     if arrays:
-        return dict(arrays)
+        dtype = np.result_type(*(X.dtype for X in arrays.values()))
+        return {site: X.astype(dtype, copy=False) for site, X in arrays.items()}
     return dict(
         _same_kinds({site: X.reindex(columns=frames[first].columns) for site, X in frames.items()})
     )
@@ -225,7 +228,7 @@ def _check_any(columns: int, site: str) -> None:
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     check_unique(X.columns, f"site {site!r}")
     _check_any(X.shape[1], site)
-    frame = X.infer_objects().copy()
+    frame = lazy_copy(X.infer_objects())
     plain = plain_numbers(frame)
     if np.isinf(frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)).any():
         plain = set()  # check column by column, to name it
@@ -257,9 +260,10 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
 
 
 def _all_finite(X: NDArray[np.float64], site: str) -> NDArray[np.float64]:
-    infinite = np.isinf(X).sum(axis=0)
-    for column in np.flatnonzero(infinite):
-        _no_infinity(infinite[column], site, int(column))
+    with np.errstate(invalid="ignore"):
+        ends = np.fmin.reduce(X, axis=0, initial=0), np.fmax.reduce(X, axis=0, initial=0)
+    for column in np.flatnonzero(np.isinf(ends).any(axis=0)):
+        _no_infinity(int(np.isinf(X[:, column]).sum()), site, int(column))
     return X
 
 
@@ -303,7 +307,7 @@ def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
 
 
 def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    shared = {site: frame.copy() for site, frame in frames.items()}
+    shared = {site: lazy_copy(frame) for site, frame in frames.items()}
     plain = set.intersection(*map(plain_numbers, frames.values()))
     for name, kind in column_kinds(frames).items():
         if name in plain:

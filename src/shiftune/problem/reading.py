@@ -5,6 +5,7 @@ All constructors (frames, arrays, lists of sites, skada's form, files) call `rea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -146,7 +147,7 @@ def check_names(sources: Sequence[str], target: str) -> None:
             f"there are no sources; at least one labelled site besides the target {target!r} is "
             "needed"
         )
-    if doubled := sorted({name for name in sources if sources.count(name) > 1}):
+    if doubled := sorted(name for name, n in Counter(sources).items() if n > 1):
         raise DataError(f"the site name(s) {listed(doubled)} occur twice; rename one of each pair")
     if target in sources:
         raise DataError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from shiftune.errors import DataError
 
 Features = pd.DataFrame | np.ndarray
+Values = TypeVar("Values", bound=NDArray[Any] | None)
+Table = TypeVar("Table")
 
 # From pandas 3 on a shallow copy is safe: writing to it leaves the original as it was.
-_COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
+COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
 
 
 class Site:
@@ -43,14 +45,16 @@ class Site:
     (2, False)
     """
 
-    __slots__ = ("_X", "groups", "name", "rows", "sample_weight", "y")
+    __slots__ = ("_X", "_at", "_groups", "_rows", "_sample_weight", "_y", "name")
 
     name: str
-    y: NDArray[Any] | None
-    rows: NDArray[np.intp]
-    groups: NDArray[np.intp] | None
-    sample_weight: NDArray[np.float64] | None
     _X: Features
+    _y: NDArray[Any] | None
+    _rows: NDArray[np.intp]
+    _groups: NDArray[np.intp] | None
+    _sample_weight: NDArray[np.float64] | None
+    _at: NDArray[np.integer] | None
+    """Positions of the rows in the tables above; None for all of them."""
 
     def __init__(
         self,
@@ -69,43 +73,79 @@ class Site:
             raise DataError(f"site {name!r} has {len(X)} rows but {len(groups)} group ids")
         fixed = object.__setattr__
         fixed(self, "name", name)
-        fixed(self, "_X", _copied(X))
-        fixed(self, "y", None if y is None else _read_only(y))
-        fixed(self, "rows", _read_only(np.arange(len(X)) if rows is None else rows))
-        fixed(self, "groups", None if groups is None else _read_only(groups))
-        weights = None if sample_weight is None else _read_only(sample_weight)
-        fixed(self, "sample_weight", weights)
+        fixed(self, "_X", lazy_copy(X) if isinstance(X, pd.DataFrame) else read_only(X))
+        fixed(self, "_y", None if y is None else read_only(y))
+        fixed(self, "_rows", read_only(np.arange(len(X)) if rows is None else rows))
+        fixed(self, "_groups", None if groups is None else read_only(groups))
+        weights = None if sample_weight is None else read_only(sample_weight)
+        fixed(self, "_sample_weight", weights)
+        fixed(self, "_at", None)
 
     @property
     def X(self) -> Features:
         """The rows; writing to them does not change the site."""
-        if isinstance(self._X, pd.DataFrame):
-            return self._X.copy(deep=not _COPY_IS_LAZY)
-        return self._X
+        if self._at is not None:
+            some: Features = frozen(rows_of(self._X, self._at))
+            return some
+        return lazy_copy(self._X) if isinstance(self._X, pd.DataFrame) else self._X
+
+    @property
+    def y(self) -> NDArray[Any] | None:
+        """The labels, or None."""
+        return self._of_rows(self._y)
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Row numbers in the table the site came from."""
+        return self._of_rows(self._rows)
+
+    @property
+    def groups(self) -> NDArray[np.intp] | None:
+        """Codes of rows that belong together, or None."""
+        return self._of_rows(self._groups)
+
+    @property
+    def sample_weight(self) -> NDArray[np.float64] | None:
+        """Weights of the rows, or None."""
+        return self._of_rows(self._sample_weight)
 
     @property
     def labels(self) -> NDArray[Any]:
         """The labels; an error for a site without labels."""
-        if self.y is None:
+        if (y := self.y) is None:
             raise DataError(f"site {self.name!r} has no labels")
-        return self.y
+        return y
 
     def take(self, positions: NDArray[np.intp]) -> Site:
-        """Return the same site with only the rows at these positions."""
-        X = self._X.iloc[positions] if isinstance(self._X, pd.DataFrame) else self._X[positions]
-        y = None if self.y is None else self.y[positions]
-        groups = None if self.groups is None else self.groups[positions]
-        weights = None if self.sample_weight is None else self.sample_weight[positions]
-        return Site(self.name, X, y, self.rows[positions], groups, weights)
+        """Return the same site with only the rows at these positions, which are not copied."""
+        at = np.asarray(positions) if self._at is None else self._at[positions]
+        few = len(self._X) <= np.iinfo(np.int32).max
+        part = object.__new__(Site)
+        for name in self.__slots__:
+            object.__setattr__(part, name, getattr(self, name))
+        object.__setattr__(part, "_at", at.astype(np.int32 if few else np.int64))
+        if len(part) == 0:
+            raise DataError(f"site {self.name!r} has no rows; it needs at least one")
+        return part
+
+    def write_to(self, out: NDArray[Any]) -> None:
+        """Write the rows of a site of arrays into another one of shape (n, d)."""
+        if self._at is None:
+            out[:] = self._X
+        else:
+            np.take(self._X, self._at, axis=0, out=out, mode="clip")  # "raise" would copy first
+
+    def _of_rows(self, values: Values) -> Values:
+        return values if values is None or self._at is None else frozen(values[self._at])
 
     def __len__(self) -> int:
-        return len(self._X)
+        return len(self._X) if self._at is None else len(self._at)
 
     def __setattr__(self, key: str, value: object) -> None:
         raise AttributeError(f"a Site cannot be changed (tried to set {key!r})")
 
     def __reduce__(self) -> tuple[type[Site], tuple[Any, ...]]:
-        return Site, (self.name, self._X, self.y, self.rows, self.groups, self.sample_weight)
+        return Site, (self.name, self.X, self.y, self.rows, self.groups, self.sample_weight)
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labelled"
@@ -120,7 +160,15 @@ def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
     >>> X.shape, y
     ((4, 1), array([0, 1, 0, 1]))
     """
-    return stacked([site.X for site in sites]), np.concatenate([site.labels for site in sites])
+    labels = np.concatenate([site.labels for site in sites])
+    like = sites[0]._X
+    if isinstance(like, pd.DataFrame):
+        return stacked([site.X for site in sites]), labels
+    ends = np.cumsum([len(site) for site in sites])
+    rows = np.empty((ends[-1], like.shape[1]), dtype=like.dtype)
+    for site, end in zip(sites, ends, strict=True):
+        site.write_to(rows[end - len(site) : end])
+    return rows, labels
 
 
 def stacked(tables: Sequence[Features]) -> Features:
@@ -135,11 +183,26 @@ def rows_of(values: Any, which: NDArray[Any]) -> Any:
     return values.iloc[which] if hasattr(values, "iloc") else np.asarray(values)[which]
 
 
-def _copied(X: Features) -> Features:
-    return X.copy() if isinstance(X, pd.DataFrame) else _read_only(X)
+def read_only(values: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+    """Return an array that cannot be written to: a copy, unless it is such an array already.
+
+    >>> fixed = read_only(np.zeros(3))
+    >>> read_only(fixed) is fixed
+    True
+    """
+    is_array = isinstance(values, np.ndarray) and values.base is None
+    if is_array and not values.flags.writeable and dtype in (None, values.dtype):
+        return values
+    return frozen(np.array(values, dtype=dtype))
 
 
-def _read_only(values: NDArray[Any]) -> NDArray[Any]:
-    fixed = np.array(values)
-    fixed.flags.writeable = False
-    return fixed
+def lazy_copy(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame that changes neither with this one nor the other way round."""
+    return frame.copy(deep=not COPY_IS_LAZY)
+
+
+def frozen(values: Table) -> Table:
+    """Return the same array, which cannot be written to any more; all else as it is."""
+    if isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values

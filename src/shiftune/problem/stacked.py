@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import combinations
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem.columns import as_pandas, check_unique, refuse_sparse
 from shiftune.problem.reading import GivenSite
-from shiftune.problem.site import rows_of
+from shiftune.problem.site import frozen, rows_of
 from shiftune.spelling import check_choice
 
 
@@ -61,11 +62,15 @@ def split_by_site(
             raise SettingsError(f"X has {len(X)} rows, and {what} has the shape {shape}")
     names = site_names(pd.Series(where), "groups")
     numbers = np.arange(len(where)) if rows is None else rows
+    codes, sites = pd.factorize(names)
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))
     found = []
-    for name in pd.unique(names):
-        own = np.flatnonzero(names == name)
+    for name, start, end in zip(sites, [0, *ends], ends, strict=False):
+        own = order[start:end]
         more = [None if each is None else rows_of(each, own) for each in (group, sample_weight)]
-        found.append(GivenSite(name, rows_of(X, own), rows_of(y, own), numbers[own], *more))
+        table = frozen(rows_of(X, own))  # so that it is not copied again
+        found.append(GivenSite(name, table, rows_of(y, own), numbers[own], *more))
     return found
 
 
@@ -166,7 +171,7 @@ def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
         )
     values = where.unique()
     texts = [str(value) for value in values]
-    if doubled := sorted({text for text in texts if texts.count(text) > 1}):
+    if doubled := sorted(text for text, n in Counter(texts).items() if n > 1):
         raise DataError(
             f"the sites {doubled} occur both as text and as number; write them in one way"
         )
