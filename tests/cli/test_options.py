@@ -31,6 +31,7 @@ OTHERS = {
     "drop": ["c"],
     "identifiers": ["d"],
     "date_format": "%d/%m/%Y",
+    "missing": ["age=999"],
     "drop_unlabelled": True,
     "use_target_labels": True,
     "space": {"alpha": {"low": 1, "high": 2}},

@@ -10,9 +10,9 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.tables import Schema, read_as_written, read_file, site_table
-from shiftune.tables.columns import typed
 from shiftune.tables.new_rows import NewRows
 from shiftune.tables.profile import profile_of
+from shiftune.tables.typed_columns import typed
 
 N = 60
 

@@ -119,6 +119,17 @@ class TableOptions:
         Role.DATA,
     ] = None
 
+    missing: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN=VALUE",
+            help="Value that stands for a missing one, such as age=999. Can be repeated.",
+            rich_help_panel=READING,
+            show_default=False,
+        ),
+        Role.DATA,
+    ] = field(default_factory=list)
+
     @cached_property
     def files(self) -> SiteFiles:
         """Where the rows are."""

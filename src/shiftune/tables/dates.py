@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+import numpy as np
 import pandas as pd
 
 from shiftune.tables.tally import Tally
 
 FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
+DAYS = ("%m", "%d")  # what stands first where slashes separate
 LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 
 
@@ -29,6 +31,30 @@ def find_format(given: pd.Series, most_strange: float, preferred: str | None = N
     fitting = (each for each in formats if unread[each] <= most_strange)
     best = next(fitting, None) or min(formats, key=lambda each: unread[each])
     return best if unread[best] < 1 else None
+
+
+def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
+    """Return a format for every site where some write the day first, and others the month.
+
+    A site that fits both is read like most of the others. Empty if no two sites contradict.
+
+    >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
+    >>> formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
+    {'A': '%d/%m/%Y', 'B': '%m/%d/%Y'}
+    """
+    dates = given.str.match(LIKE_A_DATE)
+    if dates.mean() < 1 - most_strange or not given.str.contains("/", regex=False).any():
+        return {}
+    read = pd.DataFrame({each: parse_dates(given, each).notna() for each in FORMATS})
+    fits = read.groupby(sites[given.index]).mean() >= 1 - most_strange
+    orders = {first: [each for each in FORMATS if each.startswith(f"{first}/")] for first in DAYS}
+    fitting = pd.DataFrame({first: fits[each].any(axis=1) for first, each in orders.items()})
+    clear = fitting[fitting.sum(axis=1) == 1]
+    if not clear.any().all():
+        return {}
+    usual = orders[str(clear.sum().idxmax())]
+    ranked = [*usual, *(each for each in FORMATS if each not in usual)]
+    return {str(site): ranked[int(np.argmax(own[ranked]))] for site, own in fits.iterrows()}
 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:

@@ -17,6 +17,7 @@ from shiftune.errors import DataError
 from shiftune.problem.columns import kind_of
 from shiftune.spelling import alike
 from shiftune.tables.dates import DateFormats, format_in_words
+from shiftune.tables.missing_codes import is_code
 from shiftune.tables.numbers import MISSING_CODES, MISSING_TEXTS, PLAIN, NumberFormat, NumberFormats
 from shiftune.tables.profile import ColumnProfile, Profile
 from shiftune.tables.schema import as_text
@@ -173,10 +174,11 @@ class _Numbers(_Column):
     def __init__(self, name: str, profile: ColumnProfile, decimal: str) -> None:
         super().__init__(name, profile)
         self.formats = NumberFormats(profile.low, profile.high, decimal)
+        self.codes = [text for text in profile.missing_texts if PLAIN.reads(text)]
 
     def add(self, column: pd.Series) -> None:
         if _are_numbers(column):
-            given = column.dropna()
+            given = self._without_codes(column).dropna()
             self.empty += len(column) - len(given)
             self.formats.add_numbers(given.to_numpy(dtype=float))
         else:
@@ -184,8 +186,18 @@ class _Numbers(_Column):
 
     def read(self, column: pd.Series) -> pd.Series:
         if _are_numbers(column):
-            return pd.Series(column.to_numpy(dtype=float, na_value=np.nan), column.index)
+            given = self._without_codes(column)
+            return pd.Series(given.to_numpy(dtype=float, na_value=np.nan), column.index)
         return self.formats.decided().read(self.texts(column)).reindex(column.index)
+
+    def texts(self, column: pd.Series) -> pd.Series:
+        return self._without_codes(super().texts(column)).dropna()
+
+    def _without_codes(self, column: pd.Series) -> pd.Series:
+        """Leave out numbers that stood for missing values in training, such as 999."""
+        for code in self.codes:
+            column = column.mask(is_code(column, code))
+        return column
 
     def about(self, rows: int) -> Iterator[Finding]:
         yield from self.unreadable(self.formats.strange, "number")
@@ -263,7 +275,7 @@ class _Categories(_Column):
 
     def _levels(self, column: pd.Series) -> pd.Series:
         levels = as_text(column)
-        empty = MISSING_TEXTS - self.known
+        empty = {*MISSING_TEXTS, *self.profile.missing_texts} - self.known
         return levels.mask(levels.isin(empty), None)
 
     def about(self, rows: int) -> Iterator[Finding]:

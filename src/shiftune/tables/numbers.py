@@ -63,6 +63,10 @@ class NumberFormat:
         values = [_value(_parts(str(each)), self) for each in texts]
         return pd.Series(np.array([*values, np.nan])[codes], text.index)
 
+    def reads(self, text: str) -> bool:
+        """Whether a text is a number of this format."""
+        return bool(self.read(pd.Series([text])).notna().all())
+
     @property
     def words(self) -> str:
         """What is unusual about it; empty if nothing."""
@@ -174,6 +178,23 @@ class NumberFormats:
         written = self.decided()
         style = "plain" if written == PLAIN else written.decimal
         return self.below[style], self.above[style]
+
+
+def formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:
+    """Return the format of every site, such as decimal commas at some of them.
+
+    >>> found = formats_by_site(pd.Series(["3,5", "4", "3.5"]), pd.Series(["A", "A", "B"]))
+    >>> found["A"].decimal, found["B"].decimal
+    (',', '.')
+    """
+    plain = pd.to_numeric(given, errors="coerce")
+    low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
+    found = {}
+    for site, texts in given.groupby(sites[given.index]):
+        formats = NumberFormats(float(low), float(high))
+        formats.add(texts)
+        found[str(site)] = formats.decided()
+    return found
 
 
 def _parts(text: str) -> tuple[str, str]:

@@ -16,10 +16,12 @@ from shiftune.problem.reading import GivenSite, check_names, read_sites
 from shiftune.problem.stacked import check_roles, has_label, site_names, split_by_site
 from shiftune.spelling import check_choice
 from shiftune.tables.codes import has_codes, without_zeros
-from shiftune.tables.columns import ReadColumn, read_column, typed
+from shiftune.tables.columns import read_column
 from shiftune.tables.labels import lacking_classes, read_labels
+from shiftune.tables.missing_codes import codes_by_column, question_about, without_codes
 from shiftune.tables.schema import Schema
 from shiftune.tables.spellings import in_one_spelling, without_spaces
+from shiftune.tables.typed_columns import ReadColumn, typed
 from shiftune.wording import listed
 
 # Density ratio, training and validation need a row each.
@@ -82,6 +84,7 @@ def site_table(
     drop_unlabelled: bool = False,
     use_target_labels: bool = False,
     date_format: str | None = None,
+    missing: Collection[str] = (),
     notes: Sequence[str] = (),
 ) -> SiteTable:
     """Type the columns of a table and read it as a problem.
@@ -112,6 +115,8 @@ def site_table(
         among the rows of the target. Otherwise these labels are set aside.
     date_format : str, optional
         Format of `pandas.to_datetime` to try first on columns of text.
+    missing : texts
+        Values that stand for missing ones, each as COLUMN=VALUE ("age=999").
     notes : texts
         What is known about the table already, for the notes of the problem.
 
@@ -130,7 +135,10 @@ def site_table(
     others = {"group": group, "sample_weight": sample_weight}
     check_roles(df, site, label, *keep, *drop, *identifiers, **others)
     _check_options({"site": site, "label": label, **others}, keep, drop, identifiers)
-    df, found = _tidied(df, site, label)
+    codes = codes_by_column(missing, df.columns)
+    df, found = without_codes(df, codes)
+    df, more = _tidied(df, site, label)
+    found += more
     groups = site_names(df[site], f"the site column {site!r}")
     target = _target_name(target, groups)
     rows, more = _usable_rows(df, groups, target, site, label, drop_unlabelled)
@@ -148,7 +156,7 @@ def site_table(
     columns = {
         name: _left_out(df[name], roles[name])
         if name in roles
-        else read_column(df[name], inside, keep=name in keep, date_format=date_format)
+        else read_column(df[name], inside, keep=name in keep, date_format=date_format, sites=groups)
         for name in df.columns
         if name not in (site, label)
     }
@@ -156,6 +164,8 @@ def site_table(
         identifying = (column for column in columns.values() if column.identifier)
         repeated = [column for column in identifying if column.repeats]
         found += [_about_repeats(column) for column in repeated if group is None]
+    if decided == "regression" and (question := question_about(labels)):
+        found.append(f"the label {label!r} has {question}")
     if decided == "classification":
         found += lacking_classes(labels[~inside], groups[~inside])
     used = {name: column for name, column in columns.items() if column.used}
@@ -183,7 +193,7 @@ def site_table(
         {name: column.kind for name, column in used.items()},
         {name: column.date_format for name, column in used.items() if column.date_format},
         {name: column.number_format for name, column in used.items() if column.number_format},
-        {name: list(each.missing_texts) for name, each in used.items() if each.missing_texts},
+        {name: [*each.missing_texts, *codes.get(name, ())] for name, each in used.items()},
     )
     return SiteTable(ShiftProblem(**parts), _overview(columns), schema)
 
