@@ -193,7 +193,13 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
         patched.setattr("shiftune.cli.folder.save_model", full)
         assert "No space left" in flat(tune("visits.csv", "--out", "run", code=2))
     names = set(os.listdir("run"))
-    assert names == {"study.journal", "study.journal.answers", "settings.json", "trials.csv"}
+    assert names == {
+        "study.journal",
+        "study.journal.answers",
+        "settings.json",
+        "settings.toml",
+        "trials.csv",
+    }
     tune("visits.csv", "--out", "run")
     assert json.loads((table / "run" / "best.json").read_text())["trials"] == 2
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api import types
 
 from shiftune.cli.contradictions import check_rows
 from shiftune.cli.job import TuneJob
@@ -17,6 +18,7 @@ from shiftune.errors import DataError
 from shiftune.spelling import alike
 from shiftune.tables import read_as_written, read_file
 from shiftune.tables.codes import without_zeros
+from shiftune.tables.numbers import read_numbers
 from shiftune.wording import listed
 
 Key = tuple[str, ...]
@@ -49,12 +51,14 @@ def read_given(path: Path, job: TuneJob) -> dict[int, Any]:
     names, keys, positions = _matched(path, table, known, job)
     whats = [_named(names, key) for key in keys]
     check_rows(path, table.iloc[known], whats, positions, job)
-    values = read_as_written(path, [label])[label].iloc[known]
+    texts = read_as_written(path, [label])[label].iloc[known].astype(str).str.strip()
+    numbers = _numbers(table[label].iloc[known])
     given: dict[int, Any] = {}
-    for what, position, text, value in zip(
-        whats, positions, values.astype(str).str.strip(), table[label].iloc[known], strict=True
-    ):
-        found = _number(value, what, path) if _quantity(job) else _class(text, what, path, job)
+    for what, position, text, value in zip(whats, positions, texts, numbers, strict=True):
+        if _quantity(job):
+            found = _checked(value, text, what, path)
+        else:
+            found = _class(text, what, path, job)
         if given.setdefault(position, found) != found:
             raise DataError(
                 f"{what} has the labels {str(given[position])!r} and {str(found)!r} in {path}; "
@@ -174,14 +178,19 @@ def _quantity(job: TuneJob) -> bool:
     return job.table.problem.task == "regression"
 
 
-def _number(value: Any, what: str, path: Path) -> float:
-    found = pd.to_numeric(pd.Series([value]), errors="coerce").astype(float).iloc[0]
-    if not np.isfinite(found):
+def _numbers(labels: pd.Series) -> pd.Series:
+    if types.is_numeric_dtype(labels):
+        return labels.astype(float)
+    return read_numbers(labels.astype(str).str.strip())
+
+
+def _checked(value: float, text: str, what: str, path: Path) -> float:
+    if not np.isfinite(value):
         raise DataError(
-            f"{what} has the label {str(value)!r} in {path}, which is not a number; write a number "
+            f"{what} has the label {text!r} in {path}, which is not a number; write a number "
             "there, or leave it empty"
         )
-    return float(found)
+    return value
 
 
 def _class(text: str, what: str, path: Path, job: TuneJob) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,15 +78,20 @@ def check_header(path: Path, form: CsvForm) -> None:
     found = _lines(path, form.encoding, skip_blank_lines=False, **options)
     lines = list(map(str, found[0]))
     separator = max(SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
-    rows = [next(csv.reader([line], delimiter=separator), []) for line in lines]
+    refuse_title(path, [next(csv.reader([line], delimiter=separator), []) for line in lines])
+
+
+def refuse_title(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a file with fewer fields in its first row than in those below, and name the first."""
     given = [sum(field.strip() != "" for field in row) for row in rows]
     most = max(given)
     if most < 2 or given[0] > most / 2 or given.count(most) < 3:
         return
-    names = next(place for place, n in enumerate(given) if n == most)
+    names = given.index(most)
+    title = " ".join(field for field in rows[0] if field.strip())
     raise StorageError(
-        f"{path} begins with {lines[0].strip(separator)!r}, and line {names + 1} looks like the "
-        "names of the columns; remove the lines above it"
+        f"{path} begins with {repr(title) if title else 'an empty line'}, and line {names + 1} "
+        "looks like the names of the columns; remove the lines above it"
     )
 
 
@@ -99,6 +104,7 @@ def read_csv(path: Path, form: CsvForm, **options: Any) -> Any:
         encoding=form.encoding,
         low_memory=False,
         index_col=False,
+        skipinitialspace=True,
         **options,
     )
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from shiftune.tables.tally import Tally
 
-FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")
-DAYS = ("%m", "%d")  # what stands first where slashes separate
-LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+# Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
+DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
+SHORT = tuple(each.replace("%Y", "%y") for each in DAYS[:5])
+TIMES = ("", " %H:%M", " %H:%M:%S")
+FORMATS = ("ISO8601", *(each + time for each in (*DAYS, *SHORT) for time in TIMES))
+DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
+LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
 
 
-def find_format(given: pd.Series, most_strange: float, preferred: str | None = None) -> str | None:
+def find_format(
+    given: pd.Series,
+    most_strange: float,
+    preferred: str | None = None,
+    among: Sequence[str] = FORMATS,
+) -> str | None:
     """Return the first format that fits all but a share of the texts.
 
     If none does, the first that fits most of them, since others may be clear in themselves
@@ -24,37 +33,53 @@ def find_format(given: pd.Series, most_strange: float, preferred: str | None = N
     >>> find_format(pd.Series(["31/12/2024", "1/2/2025"]), 0.1)
     '%d/%m/%Y'
     """
-    if preferred is None and given.str.match(LIKE_A_DATE).mean() < 1 - most_strange:
+    counts = given.value_counts(normalize=True)
+    texts = pd.Series(counts.index, dtype=object)
+    shares = counts.to_numpy()
+    like_dates = shares[texts.str.match(LIKE_A_DATE).to_numpy(dtype=bool)].sum()
+    if preferred is None and like_dates < 1 - most_strange:
         return None
-    formats = dict.fromkeys([preferred, *FORMATS] if preferred else FORMATS)
-    unread = {each: float(parse_dates(given, each).isna().mean()) for each in formats}
-    fitting = (each for each in formats if unread[each] <= most_strange)
-    best = next(fitting, None) or min(formats, key=lambda each: unread[each])
-    return best if unread[best] < 1 else None
+    unread: dict[str, float] = {}
+    for each in dict.fromkeys([preferred, *among] if preferred else among):
+        unread[each] = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
+        if unread[each] <= most_strange:
+            return each
+    best = min(unread, key=lambda each: unread[each])
+    return best if unread[best] < 1 - 1e-9 else None
 
 
 def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
-    A site that fits both is read like most of the others. Empty if no two sites contradict.
+    Days above 12 tell; a site without any is read like most of the others. Empty if no two sites
+    contradict.
 
     >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
     >>> formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
     {'A': '%d/%m/%Y', 'B': '%m/%d/%Y'}
     """
-    dates = given.str.match(LIKE_A_DATE)
-    if dates.mean() < 1 - most_strange or not given.str.contains("/", regex=False).any():
+    codes, texts = pd.factorize(given)
+    numbers = pd.Series(texts, dtype=object).str.extract(DAY_AND_MONTH).astype(float)
+    above = pd.DataFrame({"%d": numbers[0] > 12, "%m": numbers[1] > 12}).iloc[codes]
+    shares = above.groupby(sites[given.index].to_numpy()).mean()
+    first = shares.idxmax(axis=1).where(shares.any(axis=1))
+    counts = first.value_counts()
+    if len(counts) < 2:
         return {}
-    read = pd.DataFrame({each: parse_dates(given, each).notna() for each in FORMATS})
-    fits = read.groupby(sites[given.index]).mean() >= 1 - most_strange
-    orders = {first: [each for each in FORMATS if each.startswith(f"{first}/")] for first in DAYS}
-    fitting = pd.DataFrame({first: fits[each].any(axis=1) for first, each in orders.items()})
-    clear = fitting[fitting.sum(axis=1) == 1]
-    if not clear.any().all():
+    orders = {
+        order: [each for each in FORMATS if each.startswith((f"{order}/", f"{order}-"))]
+        for order in counts.index
+    }
+    orders["unclear"] = [*orders[counts.index[0]], *FORMATS]
+    first = first.fillna("unclear")
+    where = sites[given.index].map(first)
+    formats = {
+        order: find_format(own, most_strange, among=orders[str(order)])
+        for order, own in given.groupby(where)
+    }
+    if None in formats.values():
         return {}
-    usual = orders[str(clear.sum().idxmax())]
-    ranked = [*usual, *(each for each in FORMATS if each not in usual)]
-    return {str(site): ranked[int(np.argmax(own[ranked]))] for site, own in fits.iterrows()}
+    return {str(site): str(formats[order]) for site, order in first.items()}
 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
@@ -87,7 +112,7 @@ class DateFormats:
         clear = [expected, "ISO8601", "%d.%m.%Y"]
         self._chain = list(dict.fromkeys(clear))
         self._read = Counter(dict.fromkeys(self._chain, 0))
-        self._whole = Counter({each: 0 for each in FORMATS if each not in self._chain})
+        self._whole = [each for each in FORMATS if each not in self._chain]
         self._total = 0
         self._strange = Tally()
 
@@ -96,8 +121,9 @@ class DateFormats:
         counts = text.value_counts()
         texts = pd.Series(counts.index, dtype=object)
         self._total += len(text)
-        for each in self._whole:
-            self._whole[each] += int(counts[_parsed(texts, each).notna().to_numpy()].sum())
+        for start in (slice(0, 10), slice(None)):  # most formats fit none of the first
+            fits = [_parsed(texts[start], each).notna().all() for each in self._whole]
+            self._whole = [each for each, fit in zip(self._whole, fits, strict=True) if fit]
         for each in self._chain:
             read = _parsed(texts, each).notna().to_numpy()
             self._read[each] += int(counts[read].sum())
@@ -118,8 +144,7 @@ class DateFormats:
     @property
     def _other(self) -> str | None:
         """The only other format that reads all texts, where the clear ones do not."""
-        whole = [each for each, n in self._whole.items() if n == self._total]
-        return whole[0] if self._strange.total and len(whole) == 1 else None
+        return self._whole[0] if self._strange.total and len(self._whole) == 1 else None
 
     @property
     def strange(self) -> Tally:
@@ -146,7 +171,9 @@ def format_in_words(date_format: str) -> str:
     >>> format_in_words("%d/%m/%Y %H:%M")
     'day/month/year time'
     """
-    words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year", "%H:%M": "time"}
+    words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year"}
+    words |= {"%b": "name of the month", "%y": "year in two digits"}
+    words |= {" %H:%M:%S": " time", " %H:%M": " time"}
     for sign, word in words.items():
         date_format = date_format.replace(sign, word)
     return date_format

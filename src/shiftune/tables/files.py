@@ -19,6 +19,7 @@ from shiftune.spelling import alike
 from shiftune.tables.codes import are_whole
 from shiftune.tables.csv_files import (
     ROWS_AT_ONCE,
+    ROWS_LOOKED_AT,
     SEPARATORS,
     CsvForm,
     check_header,
@@ -27,6 +28,7 @@ from shiftune.tables.csv_files import (
     form_of,
     read_csv,
     read_typed,
+    refuse_title,
 )
 from shiftune.wording import listed
 
@@ -39,7 +41,11 @@ def _json_lines(path: Path, **options: Any) -> Any:
 
 
 def _excel(path: Path) -> pd.DataFrame:
-    return pd.read_excel(path, dtype=object).infer_objects()  # 007 stays text
+    table = pd.read_excel(path, dtype=object)  # 007 stays text
+    names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in table]
+    first = table.head(ROWS_LOOKED_AT).astype(object)
+    refuse_title(path, [names, *first.where(first.notna(), "").astype(str).to_numpy().tolist()])
+    return table.infer_objects()
 
 
 PARQUET, FEATHER, EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
@@ -73,6 +79,11 @@ def names_of(files: Sequence[Path]) -> list[str]:
     raise StorageError(
         f"the files {listed(map(str, files), 4)} cannot be told apart by their names; rename some"
     )
+
+
+def plain_name(name: object) -> str:
+    """Return the name of a column as text, without spaces around it."""
+    return str(name).strip()
 
 
 def read_file(
@@ -180,17 +191,17 @@ class TableFile:
         """Names of the columns."""
         if self.form is not None:
             with explained(self.path):
-                return list(map(str, read_csv(self.path, self.form, nrows=0)))
+                return list(map(plain_name, read_csv(self.path, self.form, nrows=0)))
         if self._is(PARQUET) or self._is(FEATHER):
             with _opened(self.path):
-                return _arrow_file(self.path).names
-        return list({str(name): None for part in self._parts() for name in part})
+                return list(map(plain_name, _arrow_file(self.path).names))
+        return list({plain_name(name): None for part in self._parts() for name in part})
 
     def parts(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
         """Yield parts of some columns: text from CSV, with empty cells and NA as they are."""
         first = 0
         for part in self._parts(columns):
-            found = part.rename(columns=str).reindex(columns=list(columns))
+            found = part.rename(columns=plain_name).reindex(columns=list(columns))
             found.index = pd.RangeIndex(first, first + len(found))
             first += len(found)
             yield found if self.form is not None else _whole_numbers(found)
@@ -270,14 +281,14 @@ def _typed(path: Path) -> pd.DataFrame:
     with _opened(path):
         table = reader(path)
     named = [name for name in table.index.names if name is not None]
-    return table.reset_index(named).rename(columns=str)
+    return table.reset_index(named).rename(columns=plain_name)
 
 
 def _csv(path: Path) -> pd.DataFrame:
     with explained(path):
         form = form_of(path)
         check_header(path, form)
-        return read_typed(path, form).rename(columns=str)
+        return read_typed(path, form).rename(columns=plain_name)
 
 
 def _whole_numbers(table: pd.DataFrame) -> pd.DataFrame:

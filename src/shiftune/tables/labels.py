@@ -11,8 +11,11 @@ from shiftune.errors import DataError
 from shiftune.names import Task
 from shiftune.problem.labels import MOST_CLASSES, task_of
 from shiftune.tables.codes import are_whole, first_code
-from shiftune.wording import listed
+from shiftune.tables.numbers import MISSING_CODES, PLAIN, NumberFormats
+from shiftune.wording import count, listed
 
+# Codes for missing values that may be classes, too, unless the others are numbers.
+MAY_BE_CLASSES = frozenset(("-", "--", "\u2013", "\u2014", "*"))
 QUANTITY = "if it is a quantity, use --task regression"
 
 
@@ -77,9 +80,48 @@ def _typed(labels: pd.Series, task: Task | None) -> tuple[pd.Series, list[str]]:
     return labels, notes
 
 
+def codes_as_missing(labels: pd.Series, what: str) -> tuple[pd.Series, list[str]]:
+    """Take "?" and other codes for missing, with a note, unless they may be classes.
+
+    >>> found, notes = codes_as_missing(pd.Series(["1", "0", "?"]), "the label 'ill'")
+    >>> found.isna().sum().item(), notes
+    (1, ["the label 'ill' is '?' in 1 row, which counts as missing"])
+    >>> codes_as_missing(pd.Series(["+", "-"]), "the label 'ill'")[1]
+    []
+    """
+    given = labels.dropna()
+    numeric = pd.to_numeric(given[~given.isin(MISSING_CODES)], errors="coerce").notna().all()
+    codes = given.isin(MISSING_CODES if numeric else MISSING_CODES - MAY_BE_CLASSES)
+    if not codes.any() or given[~codes].nunique() < 2:
+        return labels, []
+    rows, shown = count(int(codes.sum()), "row"), listed(given[codes].unique())
+    return labels.where(~codes.reindex(labels.index, fill_value=False)), [
+        f"{what} is {shown} in {rows}, which counts as missing"
+    ]
+
+
+def _quantities(given: pd.Series, task: Task | None) -> tuple[pd.Series, str] | None:
+    """Read numbers with decimal commas, currencies or units, unless they are few classes."""
+    if task == "classification" or types.infer_dtype(given) != "string":
+        return None
+    formats = NumberFormats()
+    formats.add(given)
+    written = formats.decided()
+    if written == PLAIN or formats.strange.total:
+        return None
+    numbers = written.read(given)
+    if task is None and task_of([numbers.to_numpy()]) != "regression":
+        return None
+    example = next(iter(formats.odd.texts))
+    return numbers, f"the label {given.name!r} has numbers with {written.words} ({example!r})"
+
+
 def _read_text(
     labels: pd.Series, given: pd.Series, task: Task | None
 ) -> tuple[pd.Series, list[str]]:
+    if found := _quantities(given, task):
+        numbers, note = found
+        return numbers.reindex(labels.index), [note]
     strange = given[pd.to_numeric(given, errors="coerce").isna()]
     code = None if task == "regression" else first_code(given)
     if strange.empty and code is None:

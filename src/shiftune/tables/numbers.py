@@ -16,7 +16,9 @@ MISSING_TEXTS = frozenset(
     ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
 ).union(("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"))
 """Texts that pandas takes for missing in CSV files, the empty one included."""
-MISSING_CODES = frozenset((".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a."))
+MISSING_CODES = frozenset(
+    (".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a.")
+).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 """Texts that mean missing among numbers and dates; among categories they may mean anything."""
 
 _SIGN = r"\s*(?P<before>[€$£¥]|EUR|USD|GBP|CHF|JPY)?\s*(?P<number>[+-]?[\d.,' \u00a0\u202f]*\d[.,]?"
@@ -61,7 +63,7 @@ class NumberFormat:
             return pd.to_numeric(text, errors="coerce").astype(float)
         codes, texts = pd.factorize(text)
         values = [_value(_parts(str(each)), self) for each in texts]
-        return pd.Series(np.array([*values, np.nan])[codes], text.index)
+        return pd.Series(np.array([*values, np.nan])[codes], text.index, name=text.name)
 
     def reads(self, text: str) -> bool:
         """Whether a text is a number of this format."""
@@ -178,6 +180,17 @@ class NumberFormats:
         written = self.decided()
         style = "plain" if written == PLAIN else written.decimal
         return self.below[style], self.above[style]
+
+
+def read_numbers(text: pd.Series) -> pd.Series:
+    """Return floats, in whatever format all texts have; NaN for texts that are no numbers.
+
+    >>> read_numbers(pd.Series(["1,5", "2", "many"])).to_list()
+    [1.5, 2.0, nan]
+    """
+    formats = NumberFormats()
+    formats.add(text)
+    return formats.decided().read(text)
 
 
 def formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:

@@ -15,9 +15,9 @@ from shiftune.problem import ShiftProblem
 from shiftune.problem.reading import GivenSite, check_names, read_sites
 from shiftune.problem.stacked import check_roles, has_label, site_names, split_by_site
 from shiftune.spelling import check_choice
-from shiftune.tables.codes import has_codes, without_zeros
+from shiftune.tables.codes import without_zeros
 from shiftune.tables.columns import read_column
-from shiftune.tables.labels import lacking_classes, read_labels
+from shiftune.tables.labels import codes_as_missing, lacking_classes, read_labels
 from shiftune.tables.missing_codes import codes_by_column, question_about, without_codes
 from shiftune.tables.schema import Schema
 from shiftune.tables.spellings import in_one_spelling, without_spaces
@@ -205,8 +205,9 @@ def _tidied(df: pd.DataFrame, site: str, label: str | None) -> tuple[pd.DataFram
         return df.assign(**{site: sites}), notes
     what = f"the label {label!r}"
     labels, more = without_spaces(df[label], what)
+    labels, unknown = codes_as_missing(labels, what)
     labels, spelled = in_one_spelling(labels, what)
-    return df.assign(**{site: sites, label: labels}), [*notes, *more, *spelled]
+    return df.assign(**{site: sites, label: labels}), [*notes, *more, *unknown, *spelled]
 
 
 def _check_options(
@@ -233,12 +234,13 @@ def _target_name(target: str, groups: NDArray[np.object_]) -> str:
 
 
 def _by_number(sites: list[str]) -> dict[str, str]:
-    """Map numbers to sites, if all sites are codes such as 007."""
-    if not (has_codes(sites) and all(site.isdigit() for site in sites)):
+    """Map numbers to sites, if all sites are codes such as 007, or numbers such as 7.0."""
+    whole = {site: site.removesuffix(".0") for site in sites}
+    if not all(number.isdigit() for number in whole.values()):
         return {}
     found: dict[str, str] = {}
-    for site in sites:
-        if (other := found.setdefault(without_zeros(site), site)) != site:
+    for site, number in whole.items():
+        if (other := found.setdefault(without_zeros(number), site)) != site:
             raise DataError(
                 f"the sites {other!r} and {site!r} differ by leading zeros only; write them in one "
                 "way"

@@ -211,7 +211,8 @@ def _also_possible(given: pd.Series, expected: str) -> str:
     """Point out that day and month may be the other way round."""
     swapped = {"%m": "%d", "%d": "%m"}
     other = "".join(swapped.get(part, part) for part in re.split("(%[dm])", expected))
-    if "/" not in expected or parse_dates(given, other).isna().any():
+    clear = "." in expected or other == expected
+    if clear or parse_dates(given, other).isna().any():
         return ""
     return f"; {format_in_words(other)} would fit as well: --date-format {shlex.quote(other)}"
 
