@@ -34,6 +34,9 @@ FOUND = ("seconds", "cpu_seconds", "loss")
 SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
     "naive lightgbm": lambda **options: ShiftSearch("lightgbm", risk="naive", **options),
     "lightgbm": lambda **options: ShiftSearch("lightgbm", **options),
+    "lightgbm, early stopping": lambda **options: ShiftSearch(
+        "lightgbm", early_stopping=True, **options
+    ),
     "auto": lambda **options: ShiftSearch("auto", **options),
 }
 

@@ -73,7 +73,7 @@ class TestCatch:
         raising = search(["value"], catch=KeyError)
         with pytest.raises(ValueError, match="no convergence"):
             raising.fit(problem)
-        (trial,) = raising.study_.trials
+        *_, trial = raising.study_.trials
         assert trial.state is optuna.trial.TrialState.FAIL
         assert "no convergence" in trial.user_attrs["failure"]
 

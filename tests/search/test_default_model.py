@@ -40,7 +40,8 @@ def test_a_fallback_is_not_announced_again(rng):
 
 def test_a_model_that_only_works_when_tuned():
     toy = toy_problem(1.0, n=100).problem
-    search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=1, progress=False).fit(toy)
+    search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=2, progress=False).fit(toy)
+    assert search.trials_["state"].tolist() == ["FAIL", "COMPLETE"]
     with pytest.raises(ProblemError, match=r"default parameters cannot be evaluated: .*alpha"):
         search.default_risk()
 

@@ -178,22 +178,27 @@ class TestDefaults:
     def test_they_come_first_and_nothing_is_worse(self, problem, monkeypatch):
         search = make(NAMES).fit(problem)
         first = [t.params for t in search.study_.trials[:3]]
-        assert first[:2] == [{}, {}]
-        assert first[2]
+        assert first[:2] == [
+            {"linear.alpha": 10.0, "linear.degree": 2},
+            {"kernel.gamma": 0.3, "kernel.alpha": 0.1},
+        ]
+        assert first[2].keys() == first[0].keys()
         best = search.trials_["risk"][:2].min()
         assert search.risk_.value <= best
         monkeypatch.setattr("shiftune.search.result.run_trial", None)  # no further fit
         assert search.default_risk().value == best
 
-    def test_pairs_have_none(self, problem):
+    def test_those_of_pairs(self, problem):
         search = make(PAIRS).fit(problem)
-        assert all(trial.params for trial in search.study_.trials)
-        assert search.default_risk().value > 0
+        first = search.study_.trials[: len(PAIRS)]
+        assert all(trial.user_attrs["defaults"] for trial in first)
+        best = min(search.result_.risks[trial.number].value for trial in first)
+        assert search.default_risk().value == best
 
     def test_what_ready_model_returns(self, problem):
         ready = ready_model("ridge", "regression", None)
         search = make({"mine": ready, "ridge": PAIRS["ridge"]}).fit(problem)
-        assert search.study_.trials[0].params == {}
+        assert search.study_.trials[0].params == {"mine.alpha": 1.0}
         assert {"param_mine.alpha", "param_ridge.alpha"} <= set(search.trials_)
 
     def test_a_search_of_one_estimator_has_none(self, problem):
@@ -300,15 +305,16 @@ class TestTrials:
         assert list(again.result_.risks) == [0, 1]
 
     @pytest.mark.filterwarnings("ignore:.*had no trial:shiftune.errors.SearchWarning")
-    @pytest.mark.parametrize("told", [0, 1, 2])
-    def test_a_killed_search_goes_on_as_if_never_stopped(self, problem, tmp_path, told):
-        """The driver dies while a trial is proposed: before its family is known, or after."""
+    @pytest.mark.parametrize("asked", [False, True])
+    def test_a_killed_search_goes_on_as_if_never_stopped(self, problem, tmp_path, asked):
+        """The driver dies while the defaults of a family are proposed."""
         whole = make(NAMES, n_trials=4).fit(problem)
         journal = tmp_path / "journal"
         first = make(NAMES, n_trials=1, storage=journal).fit(problem)
-        orphan = first.study_.ask()
-        for name, value in [("defaults", True), ("model", "kernel")][:told]:
-            orphan.set_user_attr(name, value)
+        marks = {"defaults": True, "model": "kernel"}
+        first.study_.enqueue_trial(first.families_["kernel"].first_params(), user_attrs=marks)
+        if asked:
+            first.study_.ask()
         resumed = make(NAMES, n_trials=4, storage=journal).fit(problem)
         pd.testing.assert_frame_equal(drawn(whole), drawn(resumed))
 
@@ -335,7 +341,8 @@ class TestTrials:
         assert {"param_by run.alpha", "param_by run.fit", "param_near.n_neighbors"} <= set(
             search.trials_
         )
-        family, trial = search.families_["by run"], search.study_.trials[0]
+        family, (given, _, trial) = search.families_["by run"], search.study_.trials[:3]
+        assert family.candidate(given).params == family.plain_params(given) == {}
         alpha = trial.params["by run.alpha"]
         assert family.candidate(trial).params == {"alpha": alpha, "fit_intercept": True}
         assert family.plain_params(trial) == {"alpha": alpha, "fit": True}

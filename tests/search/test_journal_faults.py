@@ -73,7 +73,7 @@ def begun_anew(journal):
     journal.touch()
 
 
-@pytest.mark.parametrize("at", [1, 20])
+@pytest.mark.parametrize("at", [1, 21])
 @pytest.mark.parametrize(
     ("fault", "message"),
     [

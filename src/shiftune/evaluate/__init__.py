@@ -1,12 +1,14 @@
 """Models of a trial: a plan of fits, and the losses of every source's rows."""
 
 from shiftune.evaluate.answers import Answers, weighted_mean
+from shiftune.evaluate.early_stopping import EarlyStopping
 from shiftune.evaluate.fitting import FitPlan, PooledFit, StudyData, TrialLosses
 from shiftune.evaluate.losses import Loss, bounded, loss_named, pinball
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 
 __all__ = [
     "Answers",
+    "EarlyStopping",
     "FitPlan",
     "LeaveSourcesOut",
     "Loss",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -145,11 +145,14 @@ class TrialLosses:
         Mean loss of the trial's first model over the validation rows of the sites it has seen.
     answers : Answers or None
         Predictions on the same rows, end to end; None for a plan that keeps none.
+    params : mapping
+        Parameters of the model that the plan has chosen, for the refit.
     """
 
     by_source: list[NDArray[np.float64]]
     naive: float
     answers: Answers | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class FitPlan(Protocol):
@@ -218,11 +221,26 @@ def evaluate_fit(
     unknown : Evaluated, optional
         What rows of a class get that the model has never seen; without it they are an error.
     """
-    X_train, X, y = data.X_train, data.X_validation, np.concatenate(data.y_validation)
-    sites = data.validation_sites
+    y, sites = np.concatenate(data.y_validation), data.validation_sites
+    fitted, X = fit_rows(model, data, sources)
     if sources is not None:
         rows = data.validation_rows(sources)
-        X, y, sites = rows_of(X, rows), y[rows], sites[rows]
+        y, sites = y[rows], sites[rows]
+    predicted = np.asarray(getattr(fitted, loss.needs)(X))
+    own = getattr(fitted, "classes_", None)
+    return evaluated(predicted, own, y, loss, data.classes, sites, unknown)
+
+
+def fit_rows(
+    model: Any, data: StudyData, sources: Sequence[str] | None = None
+) -> tuple[Any, Features]:
+    """Fit a model on the training rows; return it with the validation rows that it reads.
+
+    Where rows are prepared, it is the last step of the pipeline alone, and the rows are prepared.
+    """
+    X_train, X = data.X_train, data.X_validation
+    if sources is not None:
+        X = rows_of(X, data.validation_rows(sources))
     # Not where a plan has wrapped the model, or transformers read the weights.
     routed = data.training_weights is not None and requests_weights(model)
     if data.prepared is not None and isinstance(model, Pipeline) and not routed:
@@ -234,8 +252,7 @@ def evaluate_fit(
                 transformers.transform(X),
             ),
         )
-    fitted = fit(model, X_train, data.y_train, data.training_weights)
-    return _evaluated(fitted, X, y, loss, data.classes, sites, unknown)
+    return fit(model, X_train, data.y_train, data.training_weights), X
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
@@ -271,23 +288,27 @@ def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 def losses_of(fitted: Any, X: Features, y: NDArray[Any], loss: Loss) -> NDArray[np.float64]:
     """Return the losses of a fitted model, shape (n,)."""
-    return _evaluated(fitted, X, y, loss).losses
+    predicted = np.asarray(getattr(fitted, loss.needs)(X))
+    return evaluated(predicted, getattr(fitted, "classes_", None), y, loss).losses
 
 
-def _evaluated(
-    fitted: Any,
-    X: Features,
+def evaluated(
+    predicted: NDArray[Any],
+    own: NDArray[Any] | None,
     y: NDArray[Any],
     loss: Loss,
     classes: NDArray[Any] | None = None,
     sites: NDArray[np.intp] | None = None,
     unknown: Evaluated | None = None,
 ) -> Evaluated:
-    predicted = np.asarray(getattr(fitted, loss.needs)(X))
+    """Return losses and answers of predictions; `own` are the classes of the model.
+
+    `classes` are those of the problem, `unknown` as in `evaluate_fit`.
+    """
     if loss.needs != "predict_proba":
         losses = loss(y, predicted, None, sites)
         return Evaluated(losses, answers_of(predicted, classes))
-    own = columns = np.asarray(fitted.classes_)
+    own = columns = np.asarray(own)
     seen = np.isin(y, own)
     answers = None
     if classes is not None and (P := in_all_classes(predicted, own, classes)) is not None:

@@ -97,7 +97,7 @@ class LeaveSourcesOut:
         losses = known.losses.copy()
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
             names = [name for name in data.names if name in group]
-            others = _without(group, data) if names else None
+            others = without_sources(group, data) if names else None
             if others is None:
                 continue
             rows = data.validation_rows(names)
@@ -112,7 +112,7 @@ class LeaveSourcesOut:
     def _of_one_model(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         y = np.concatenate(data.y_validation)
         for group in self._nearest_to_a_quarter(data.source_rows):
-            others = _without(group, data)
+            others = without_sources(group, data)
             if others is None:
                 continue
             if loss.needs != "predict_proba" or np.isin(y, others.y_train).all():
@@ -136,7 +136,7 @@ def leaves_sites_out(plan: FitPlan) -> bool:
     return not isinstance(plan, PooledFit)
 
 
-def _without(group: tuple[str, ...], data: StudyData) -> StudyData | None:
+def without_sources(group: tuple[str, ...], data: StudyData) -> StudyData | None:
     """Leave sites out of the training rows; None if there is nothing to learn without them."""
     kept = ~np.isin(data.train_sites, group)
     labels = data.y_train[kept]

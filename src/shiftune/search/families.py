@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import optuna
 import pandas as pd
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial
 from sklearn.base import clone
 
 from shiftune.errors import SettingsError
+from shiftune.evaluate.rounds import rounds_parameter
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
 from shiftune.models.numbered_classes import NumberedClasses, needs_numbers
@@ -21,7 +23,7 @@ from shiftune.models.space import Space, as_space
 from shiftune.names import AUTO
 from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem.columns import column_kinds
-from shiftune.search.records import DEFAULTS, MODEL
+from shiftune.search.records import DEFAULTS, MODEL, PARAMS
 from shiftune.search.trial import Candidate
 from shiftune.spelling import check_different
 from shiftune.tables import Schema
@@ -41,8 +43,6 @@ class Family:
         In the names of the bare model.
     prefix : str
         Prefix of these names in the estimator: ``"model__"`` in pipelines of `ready_model`.
-    starts_with_defaults : bool
-        Whether the first trial has the default parameters.
     scope : str
         Prefix of the names in the study, such as "lightgbm." in a search of several families.
     """
@@ -51,7 +51,6 @@ class Family:
     estimator: Any
     space: Space | Callable[[Any], Mapping[str, Any]]
     prefix: str = ""
-    starts_with_defaults: bool = False
     scope: str = ""
 
     @property
@@ -72,7 +71,34 @@ class Family:
 
     def plain_params(self, trial: FrozenTrial) -> dict[str, Any]:
         """Return the parameters of a trial in the bare model's names."""
-        return {name.removeprefix(self.scope): value for name, value in trial.params.items()}
+        params = trial.params
+        if DEFAULTS in trial.user_attrs and not params:
+            own = self.defaults()
+            params = {name: own[name] for name in self.distributions or {} if name in own}
+        plain = {name.removeprefix(self.scope): value for name, value in params.items()}
+        chosen = trial.user_attrs.get(PARAMS, {})
+        return plain | {name.removeprefix(self.prefix): value for name, value in chosen.items()}
+
+    def model_params(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the parameters of a trial's model in the estimator's names, for the refit."""
+        return {**self.candidate(trial).params, **trial.user_attrs.get(PARAMS, {})}
+
+    def stopping_early(self) -> Family:
+        """Return the family without its number of boosting rounds, which then is the largest."""
+        name = rounds_parameter(self.estimator)
+        if name is None or callable(self.space):
+            return self
+        own = name.removeprefix(self.prefix)
+        if not isinstance(values := self.space.get(own), IntDistribution):
+            return self
+        space = {key: each for key, each in self.space.items() if key != own}
+        if not space:
+            raise SettingsError(
+                f"early_stopping chooses {own!r}, and the space has no other parameter to tune"
+            )
+        return replace(
+            self, estimator=clone(self.estimator).set_params(**{name: values.high}), space=space
+        )
 
     def candidate(self, trial: FrozenTrial) -> Candidate:
         """Return the candidate that a recorded trial has evaluated."""
@@ -81,6 +107,15 @@ class Family:
         fixed = optuna.trial.FixedTrial(trial.params, number=trial.number)
         return Candidate(self.suggest(fixed), self.name)
 
+    def first_params(self) -> dict[str, Any]:
+        """Return the model's own values of the parameters, in the study's names.
+
+        Empty where one of them lies outside the space, or a function suggests them.
+        """
+        own, space = self.defaults(), self.distributions or {}
+        inside = all(name in own and _contains(each, own[name]) for name, each in space.items())
+        return {name: own[name] for name in space} if inside else {}
+
     def defaults(self) -> dict[str, Any]:
         """Return the default values of all parameters, in the study's names."""
         return {
@@ -88,6 +123,15 @@ class Family:
             for name, value in self.estimator.get_params().items()
             if name.startswith(self.prefix)
         }
+
+
+def _contains(distribution: BaseDistribution, value: Any) -> bool:
+    if isinstance(value, bool) and not isinstance(distribution, CategoricalDistribution):
+        return False
+    try:
+        return bool(distribution._contains(distribution.to_internal_repr(value)))
+    except (TypeError, ValueError):  # such as None where numbers are expected
+        return False
 
 
 class _ScopedTrial:
@@ -203,7 +247,6 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
 
 def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
     ready = isinstance(entry, ReadyModel)
-    defaults = ready and space is None  # they may lie outside a space of the user's
     estimator, own = (entry.pipeline, entry.space) if ready else entry
     found = own if space is None else space
     if not callable(found):
@@ -211,7 +254,7 @@ def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
             found = as_space(found, entry.bare if ready else estimator)
         except SettingsError as error:
             raise SettingsError(f"the space of {name!r}: {error}") from error
-    return Family(name, clone(estimator), found, entry.prefix if ready else "", defaults, scope)
+    return Family(name, clone(estimator), found, entry.prefix if ready else "", scope)
 
 
 def schema_of(problem: ShiftProblem) -> Schema | None:

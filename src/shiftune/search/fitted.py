@@ -126,8 +126,8 @@ class FittedSearch(RefittedModel):
         """Return the model of a trial, not fitted yet."""
         (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
         family = family_of(self.result_.families, trial)
-        params = family.candidate(trial).params
-        return seeded(family.estimator, self.result_.settings.random_state).set_params(**params)
+        model = seeded(family.estimator, self.result_.settings.random_state)
+        return model.set_params(**family.model_params(trial))
 
     def _fitted(self, model: Any) -> Any:
         """Fit a model on all labelled rows."""

@@ -27,6 +27,7 @@ from shiftune.search.records import (
     FAILURE,
     MEAN_LOSS,
     MODEL,
+    PARAMS,
     RISK,
     SECONDS,
     finished_trials,
@@ -163,15 +164,18 @@ class Loop:
 
     def _ask(self) -> Proposed:
         turn = self._next_turn()
+        if turn.defaults:
+            marks = {DEFAULTS: True} | ({MODEL: turn.family.name} if turn.family.name else {})
+            self.study.enqueue_trial(turn.family.first_params(), user_attrs=marks)
         self.study.sampler = self._sampler(turn)
-        return self._proposed(self.study.ask(), turn)
+        return self._proposed(self.study.ask(), turn.family)
 
     def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
         turn = self._next_turn()
         if MODEL in orphan.user_attrs:
             turn = Turn(family_of(self.families, orphan), DEFAULTS in orphan.user_attrs)
         self.study.sampler = self._sampler(turn)
-        return self._proposed(Trial(self.study, orphan._trial_id), turn)
+        return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
 
     def _next_turn(self) -> Turn:
         proposed = dict.fromkeys(self.families, 0)
@@ -188,30 +192,29 @@ class Loop:
         else:
             name = next(iter(proposed))
         family = self.families[name]
-        return Turn(family, family.starts_with_defaults and proposed[name] == 0)
+        return Turn(family, proposed[name] == 0)
 
     def _sampler(self, turn: Turn) -> BaseSampler:
         """Return a sampler that models the family's own parameters."""
         family, sampler = turn.family, self.sampler
-        if not family.name or not isinstance(sampler, GPLCBSampler):
+        if not isinstance(sampler, GPLCBSampler):
             return sampler
         if turn.defaults:
             return sampler.for_space({})
         own = [
             trial
             for trial in self.study.get_trials(deepcopy=False)
-            if trial.user_attrs.get(MODEL) == family.name and DEFAULTS not in trial.user_attrs
+            if trial.user_attrs.get(MODEL, "") == family.name and DEFAULTS not in trial.user_attrs
         ]
         return sampler.for_space(family.distributions or intersection_search_space(own))
 
-    def _proposed(self, trial: Trial, turn: Turn) -> Proposed:
+    def _proposed(self, trial: Trial, family: Family) -> Proposed:
         """Get the parameters; a combination that a user's function rejects is a failed trial."""
-        family, defaults = turn
-        if family.name:
-            if defaults:
-                trial.set_user_attr(DEFAULTS, True)
+        marks = trial.user_attrs
+        family = self.families[marks.get(MODEL, family.name)]
+        if family.name and MODEL not in marks:
             trial.set_user_attr(MODEL, family.name)
-        if defaults:
+        if DEFAULTS in marks and not family.first_params():
             return Proposed(trial, Candidate({}, family.name))
         try:
             params = family.suggest(trial)
@@ -268,6 +271,8 @@ class Loop:
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
         trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
         trial.set_user_attr(SECONDS, outcome.seconds)
+        if outcome.params:
+            trial.set_user_attr(PARAMS, dict(outcome.params))
         answers = outcome.answers
         trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
         if answers is not None:  # before the trial is finished: then they are never missing

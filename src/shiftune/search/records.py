@@ -21,6 +21,7 @@ SECONDS = "seconds"
 FAILURE = "failure"
 MODEL = "model"  # name of the family; none in a search of one estimator
 DEFAULTS = "defaults"  # only of trials that have the default parameters
+PARAMS = "params"  # only of trials whose plan has chosen parameters, in the estimator's names
 ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 
 # Columns that a table has even without trials.

@@ -262,7 +262,7 @@ class SearchResult:
             for trial in self.study.get_trials(deepcopy=False)
             if trial.value is not None
             and trial.user_attrs.get(MODEL, "") == self.family.name
-            and DEFAULTS not in trial.user_attrs
+            and (trial.params or DEFAULTS not in trial.user_attrs)
         ]
         if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:
             return {}

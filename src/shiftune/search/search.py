@@ -62,17 +62,17 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     Parameters
     ----------
     estimator : scikit-learn estimator or pipeline, name, list of names, mapping, or "auto"
-        Names are those of `shiftune.models.MODELS`; such models read columns of any kind, and
-        begin with a trial of their defaults. A mapping has names of your choice, and pairs
-        (estimator, space) or what `shiftune.models.ready_model` returns. "auto" stands for
-        boosted trees, a kernel machine and a linear model. Several families share the trials of
-        one study, in which parameters have names such as "linear.alpha".
+        Names are those of `shiftune.models.MODELS`; such models read columns of any kind. A
+        mapping has names of your choice, and pairs (estimator, space) or what
+        `shiftune.models.ready_model` returns. "auto" stands for boosted trees, a kernel machine
+        and a linear model. Several families share the trials of one study, in which parameters
+        have names such as "linear.alpha". The first trial of every model has the parameters that
+        it was given, so that no choice is estimated to be worse.
     space : mapping from parameter names to distributions, or function
         Distributions are Optuna's, or a list of choices, (low, high), (low, high, "log"), or
         scipy's `uniform`, `loguniform`, `randint`; `shiftune.spaces` has ready ones. A function
         takes an Optuna trial and returns the parameters (define-by-run). A model
-        by name has a space of its own; with another one no trial has the defaults, which may lie
-        outside.
+        by name has a space of its own.
     loss : str, Loss or function
         Default: "log_loss" for classification, "squared" for regression. "auc" and other metrics
         of whole sites are tuned as 1 - metric. "mae" and other names of scikit-learn are known.
@@ -113,6 +113,10 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
         ``LeaveSourcesOut(0)`` is one model, which leaves some sources out.
+    early_stopping : bool
+        Choose the number of rounds of boosted trees in every trial on sites that its models have
+        not seen, instead of tuning it; see `shiftune.evaluate.EarlyStopping`. The upper end of
+        its range in `space`, or the model's own number, is the largest.
     final : "ensemble" or "best", optional
         What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
         the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
@@ -142,8 +146,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     Attributes
     ----------
     best_params_ : dict
-        Of the winning trial; with a define-by-run function, the values that the trial suggested.
-        Empty where a model by name is best with its defaults.
+        Of the winning trial; with a define-by-run function, the values that the trial suggested,
+        none where the model is best as it was given.
     best_model_ : str
         Name of the winning trial's family; empty in a search of one estimator.
     families_ : dict from names to Family
@@ -214,6 +218,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
     training_weights: str | None = None
     plan: FitPlan | None = None
+    early_stopping: bool = False
     final: str | None = None
     calibrate: str = "none"
     metrics: Any = None

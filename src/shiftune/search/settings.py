@@ -16,10 +16,12 @@ from shiftune import names
 from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan, weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
+from shiftune.evaluate.rounds import rounds_parameter
 from shiftune.evaluate.unseen_sites import leaves_sites_out
 from shiftune.loss_names import ROOTS
 from shiftune.metrics import metrics_for
 from shiftune.metrics.as_loss import tuned_loss
+from shiftune.models.space import check_names as check_parameters
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
@@ -28,6 +30,7 @@ from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings, predicts_values
 from shiftune.search.families import Family, resolve
 from shiftune.search.samplers import sampler_named
+from shiftune.search.storage import open_study
 from shiftune.spelling import check_choice
 from shiftune.wording import listed
 
@@ -117,6 +120,8 @@ class Checked(NamedTuple):
 def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     """Return the settings with defaults filled in, or raise a SettingsError."""
     families = resolve(search.estimator, search.space, problem)
+    if search.early_stopping:
+        families = _stopping_early(families, problem)
     models = [family.estimator for family in families.values()]
     loss = loss_for(models, search.loss, problem)
     settings = EvaluationSettings.of(search)
@@ -139,12 +144,27 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     for family in families.values():
         if search.training_weights or weighted:
             weight_argument(family.estimator)
-        if search.storage is not None:
+        if callable(family.space):
+            _check_function(family)
+        elif search.storage is not None:
             _check_plain(family.distributions or {})
     classes = None if predicts_values(models, problem, loss) else problem.classes
     metrics_for(search.metrics, loss, classes)
     _check_calibrate(search.calibrate, loss, classes, settings.plan)
     return Checked(families, loss, settings)
+
+
+def _stopping_early(families: dict[str, Family], problem: ShiftProblem) -> dict[str, Family]:
+    """Return the families without numbers of boosting rounds in their spaces."""
+    models = [family.estimator for family in families.values()]
+    if not any(map(rounds_parameter, models)):
+        raise SettingsError(
+            "early_stopping is for boosted trees (LightGBM, XGBoost, CatBoost, scikit-learn's), "
+            f"and there are none among {listed([type(model).__name__ for model in models])}"
+        )
+    if len(problem.sources) < 2:
+        raise SettingsError("early_stopping needs at least two sources, to have unseen ones")
+    return {name: family.stopping_early() for name, family in families.items()}
 
 
 def final_for(search: ShiftSearch) -> str:
@@ -282,6 +302,15 @@ def _check_calibrate(
         )
     if why:
         raise SettingsError(f"calibrate={calibrate!r} {why}")
+
+
+def _check_function(family: Family) -> None:
+    """Refuse a function as space whose names are not those of the model's parameters."""
+    try:
+        params = family.suggest(open_study(None, {}).ask())
+    except Exception:  # it may reject combinations; those of trials are recorded with the reason
+        return
+    check_parameters(family.estimator, params)
 
 
 def _check_plain(space: Mapping[str, Any]) -> None:

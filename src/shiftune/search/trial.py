@@ -77,7 +77,8 @@ class Outcome:
 
     `value` is what is minimised: the risk, or what compares trials of several families;
     `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
-    predictions on the validation rows, where the plan keeps them.
+    predictions on the validation rows, where the plan keeps them; `params` are parameters that the
+    plan has chosen, for the refit.
     """
 
     risk: RiskEstimate | None
@@ -86,6 +87,7 @@ class Outcome:
     value: float = np.nan
     mean_loss: float = np.nan
     answers: Answers | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
@@ -106,7 +108,7 @@ def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
             raise ValueError(f"the estimated risk is {risk.value}")
         value = context.compared_by(risk, losses.by_source)
         seconds = time.perf_counter() - start
-        return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
+        return Outcome(risk, "", seconds, value, losses.naive, losses.answers, losses.params)
     except context.catch as error:
         return Outcome(None, reason(error), time.perf_counter() - start)
 
