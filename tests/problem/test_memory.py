@@ -51,7 +51,7 @@ def test_workers_map_rows_into_memory(given, tmp_path, monkeypatch):
     context = context_of(problem, problem.split((0, 0.7, 0.3)))
     found = []
     monkeypatch.setattr(in_worker, "MIN_MAPPED_BYTES", 10_000)
-    monkeypatch.setattr(in_worker.joblib, "dump", lambda parts, path: found.extend(parts))
+    monkeypatch.setattr("joblib.dump", lambda parts, path: found.extend(parts))
     in_worker.write_context(str(tmp_path), context)
     rest, arrays = found
     # Rows for training and validation, the latter also standardised for the adjustment.

@@ -7,6 +7,7 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.risk import RegressionAdjusted, estimate, leave_one_source_out, without_source
+from shiftune.risk.influence import values_without
 
 
 @pytest.fixture
@@ -53,6 +54,11 @@ def test_the_table(sample):
     table = leave_one_source_out(estimate(losses, weights, names=["B", "C", "D"]))
     assert table["share"].sum() == pytest.approx(1)
     assert list(table.index) == ["B", "C", "D"]
+    one_by_one = [
+        without_source(estimate(losses, weights, names=["B", "C", "D"]), name).value
+        for name in table.index
+    ]
+    np.testing.assert_allclose(table["without"], one_by_one, rtol=1e-12)
 
 
 def test_one_source_alone(sample):
@@ -84,3 +90,5 @@ def test_labelled_rows_of_the_target_keep_their_share(rng):
     assert shares.sum() == pytest.approx(1)
     assert less.value == pytest.approx(shares @ risk.estimates)
     assert list(leave_one_source_out(risk).index) == ["B", "C", "D"]
+    one_by_one = [without_source(risk, name).value for name in risk.names]
+    np.testing.assert_allclose(values_without(risk), one_by_one, rtol=1e-12)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
 from shiftune.problem import Site
-from shiftune.stability import NotTested, label_stability
+from shiftune.stability import NotTested, cross_fitting, label_stability, labels
 
 
 def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
@@ -139,3 +140,32 @@ def test_large_tables_are_drawn_from(rng):
     found = label_stability(sites(rng, k=2, n=3000), max_rows=400)
     assert found.sites["n"].to_list() == [3000, 3000]
     assert found.sites["comparable"].max() < 200
+
+
+def test_of_many_sites_some_are_drawn(rng, monkeypatch):
+    monkeypatch.setattr(labels, "MOST_SITES", 3)
+    sites = [Site(str(j), rng.normal(size=(30, 1)), rng.normal(size=30)) for j in range(5)]
+    sites.append(Site("small", rng.normal(size=(4, 1)), rng.normal(size=4)))
+    found = label_stability(sites, max_rows=60)
+    assert found.compared == 3
+    assert found.rows_read == 60
+    assert found.sites.loc["small", "not_tested"] == NotTested.FEW_ROWS
+    assert (found.sites["not_tested"] == NotTested.NOT_DRAWN).sum() == 2
+
+
+def test_many_columns_cost_no_more_than_some(rng, monkeypatch):
+    # Fewer bins in trees, and principal components in models of the site.
+    monkeypatch.setattr(cross_fitting, "MANY_COLUMNS", 3)
+    seen = []
+    fit = LogisticRegression.fit
+
+    def noted(self, X, y):
+        seen.append(X.shape[1])
+        return fit(self, X, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", noted)
+    X = rng.normal(size=(90, 12))
+    y = X[:, 0] + rng.normal(size=90)
+    label_stability([Site(str(j), X[j::3], y[j::3]) for j in range(3)])
+    assert max(seen) <= 2 * 3 + 1
+    assert cross_fitting._trees(90, 12)["max_bins"] == 255 * 3 // 12

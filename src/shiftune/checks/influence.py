@@ -10,9 +10,14 @@ import pandas as pd
 
 from shiftune.checks.check import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check
 from shiftune.level import Level
-from shiftune.risk.influence import ALL, leave_one_source_out, without_source
+from shiftune.risk.influence import (
+    ALL,
+    leave_one_source_out,
+    values_without,
+    without_source,
+)
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.comparison import paired_difference, winner
+from shiftune.search.comparison import paired_difference
 from shiftune.wording import listed, number, percent
 
 # Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
@@ -51,7 +56,7 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             {"largest_share": 1.0, "sources": 1.0},
             f"all rests on {heaviest!r} alone",
         )
-    other, worse = _choices(risks, chosen, [str(name) for name in table.index])
+    other, worse = _choices(risks, chosen, {str(name) for name in table.index})
     low, high = risk.interval()
     away = [str(s) for s in table.index[(table["without"] < low) | (table["without"] > high)]]
     figures = {
@@ -90,20 +95,22 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
 
 
 def _choices(
-    risks: Sequence[RiskEstimate], chosen: int, sources: list[str]
+    risks: Sequence[RiskEstimate], chosen: int, sources: set[str]
 ) -> tuple[list[str], list[str]]:
     """Sources without which another trial wins; those of them without which the chosen is worse."""
     # The rival is the best of all other trials, once for every source.
     level = 1 - SIGNIFICANT / (len(sources) * max(len(risks) - 1, 1))
     other: list[str] = []
     worse: list[str] = []
-    for site in sources:
-        rest = [_without(r, site) for r in risks]
-        rival = rest[winner(rest)]
-        if rival is not rest[chosen]:
-            other.append(site)
-            if paired_difference(rest[chosen], rival).interval(level)[0] > 0:
-                worse.append(site)
+    values = np.array([values_without(risk) for risk in risks])
+    # Where there is no estimate without a source, the trial cannot win.
+    winners = np.argmin(np.where(np.isnan(values), np.inf, values), axis=0)
+    for name, rival in zip(risks[chosen].names, winners, strict=True):
+        if name in sources and rival != chosen:
+            other.append(name)
+            apart = paired_difference(*(_without(risks[i], name) for i in (chosen, rival)))
+            if apart.interval(level)[0] > 0:
+                worse.append(name)
     return other, worse
 
 

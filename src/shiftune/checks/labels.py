@@ -81,8 +81,17 @@ def _not_tested(found: LabelStability | None) -> Check:
     )
 
 
+def _extent(found: LabelStability) -> str:
+    """Number of sites that were compared and, where some were drawn, of their rows."""
+    sites, rows = found.compared, int(found.sites["n"].sum())
+    if found.rows_read == rows:
+        return f"{sites} sites compared"
+    every = f" of {len(found.sites):,}" if sites < len(found.sites) else ""
+    return f"{sites}{every} sites compared by {found.rows_read:,} of {rows:,} rows"
+
+
 def _small(found: LabelStability, moved: list[str]) -> str:
-    tested = f"{found.compared} sites compared, {chance(found.p_value)}"
+    tested = f"{_extent(found)}, {chance(found.p_value)}"
     if found.p_value < SIGNIFICANT:
         most_of_all = f"; most of all at {listed(moved, MOST_NAMES)}" if moved else ""
         return (
@@ -101,7 +110,7 @@ def _small(found: LabelStability, moved: list[str]) -> str:
 def _large(found: LabelStability, moved: list[str]) -> str:
     finding = (
         "Similar cases have different outcomes at different sites "
-        f"({chance(found.p_value)}; {found.compared} sites compared)"
+        f"({chance(found.p_value)}; {_extent(found)})"
     )
     if moved:
         finding += ": " + "; ".join(_difference(found.sites, site) for site in moved[:MOST_NAMES])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shiftune.errors import DataError
 from shiftune.ratio.verdict import Reason, Verdict
@@ -57,6 +58,27 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     return replace(risk.with_shares(scale), left_out=left_out)
 
 
+def values_without(risk: RiskEstimate) -> NDArray[np.float64]:
+    """Values of `without_source` for every site, shape (k,); NaN where an estimate rests on one.
+
+    >>> from shiftune.risk import estimate
+    >>> values_without(estimate([[1.0, 2.0], [3.0, 5.0], [7.0, 9.0]], method="naive"))
+    array([6.  , 4.75, 2.75])
+    """
+    share = risk.lam * risk.n
+    parts = share * risk.estimates
+    own = np.zeros(len(share))
+    if risk.labelled_target:
+        own[:-1] = share[-1]
+        own[1 - share - own <= 1 - ALL] = 0.0
+    # The target's own rows keep their share, all others but one are scaled up.
+    kept = np.where(own > 0, parts[-1], 0.0)
+    others = parts.sum() - parts - kept
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = (1 - own) * others / (1 - share - own) + kept
+    return np.where(share >= ALL, np.nan, values)
+
+
 def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
     """Estimate without each source in turn.
 
@@ -77,7 +99,7 @@ def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
     share = pd.Series(risk.lam * risk.n, index=risk.names)[list(risk.source_names)]
     share = share[share > 0]
     names = list(share.index)
-    without = [np.nan if share[name] >= ALL else without_source(risk, name).value for name in names]
+    without = pd.Series(values_without(risk), index=risk.names)[names]
     table = pd.DataFrame({"share": share, "without": without}, index=pd.Index(names, name="site"))
     table["change"] = risk.value - table["without"]
     table["change_in_stderr"] = table["change"] / (risk.stderr or np.nan)

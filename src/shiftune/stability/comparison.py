@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftune.stability.cross_fitting import CrossFitted, standardised
+from shiftune.stability.cross_fitting import CrossFitted, principal_components, standardised
 from shiftune.stability.weighted_chi_square import weighted_chi_square_tail
 
 Floats = NDArray[np.float64]
@@ -90,16 +90,6 @@ def compared(Z: Floats, Y: Floats, site: NDArray[np.intp], fits: CrossFitted) ->
     together = [_p_value(np.hstack(everyone)) for everyone in (levels, all_slopes) if everyone]
     p_together = min(1.0, 2 * min(together, default=1.0))
     return Comparison(comparable, shift, stderr, p_level, p_slope, p_together)
-
-
-def principal_components(Z: Floats, most: int) -> Floats:
-    """Return the leading principal components, standardised, shape (n, at most `most`)."""
-    centred = standardised(Z)
-    centred -= centred.mean(axis=0)
-    values, vectors = np.linalg.eigh(centred.T @ centred)
-    kept = np.argsort(values)[::-1][:most]
-    kept = kept[values[kept] > 1e-9 * values.max(initial=0.0)]
-    return standardised(centred @ vectors[:, kept])
 
 
 def _p_value(reports: Floats) -> float:

@@ -23,6 +23,10 @@ MOST_SDS_FROM_MEAN = 3.0
 ROWS_PER_LEAF = 100
 # Trees are grown for every site: 12 sites of 800 rows take some 10 s.
 MOST_SITES_FOR_TREES = 12
+# More columns have fewer bins in trees, and enter the models of the site as so many principal
+# components: with 200 columns these would take minutes.
+MANY_COLUMNS = 40
+BINS = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,12 @@ def cross_fitted(
         rest, held = fold != f, fold == f
         for c in range(Y.shape[1]):
             label[held, c] = _expected(Z[rest], Y[rest, c], Z[held])
-    numbers = np.array([len(np.unique(column)) > 2 for column in Z.T], dtype=bool)
-    G = standardised(np.hstack([Z, Z[:, numbers] ** 2, label]))
+    inputs = Z if Z.shape[1] <= MANY_COLUMNS else principal_components(Z, MANY_COLUMNS)
+    numbers = np.array([len(np.unique(column)) > 2 for column in inputs.T], dtype=bool)
+    G = standardised(np.hstack([inputs, inputs[:, numbers] ** 2, label]))
     models: list[Any] = [LogisticRegression(max_iter=1000, tol=1e-3)]
     if k <= MOST_SITES_FOR_TREES:
-        models.append(HistGradientBoostingClassifier(**_trees(n), max_iter=60))
+        models.append(HistGradientBoostingClassifier(**_trees(n, inputs.shape[1]), max_iter=60))
     for f in range(FOLDS):
         rest, held = fold != f, fold == f
         answers = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
@@ -121,20 +126,31 @@ def standardised(Z: Floats) -> Floats:
     return np.asarray(np.clip(scaled, -MOST_SDS_FROM_MEAN, MOST_SDS_FROM_MEAN))
 
 
+def principal_components(Z: Floats, most: int) -> Floats:
+    """Return the leading principal components, standardised, shape (n, at most `most`)."""
+    centred = standardised(Z)
+    centred -= centred.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    kept = np.argsort(values)[::-1][:most]
+    kept = kept[values[kept] > 1e-9 * values.max(initial=0.0)]
+    return standardised(centred @ vectors[:, kept])
+
+
 def _expected(Z: Floats, y: Floats, Z_new: Floats) -> Floats:
     if np.ptp(y) == 0:  # exactly: rounding errors would be taken for labels that move
         return np.full(len(Z_new), y[0])
     line = RidgeCV(PENALTIES).fit(Z, y)
-    trees = HistGradientBoostingRegressor(**_trees(len(y)), max_iter=100)
+    trees = HistGradientBoostingRegressor(**_trees(*Z.shape), max_iter=100)
     trees.fit(Z, y - line.predict(Z))
     return np.asarray(line.predict(Z_new) + trees.predict(Z_new))
 
 
-def _trees(n: int) -> dict[str, Any]:
+def _trees(n: int, columns: int) -> dict[str, Any]:
     """Settings of boosted trees for n rows: from 8 leaves up to scikit-learn's 31."""
     leaves = int(np.clip(n // ROWS_PER_LEAF, 8, 31))
     return {
         "max_leaf_nodes": leaves,
+        "max_bins": int(np.clip(BINS * MANY_COLUMNS // max(columns, 1), 16, BINS)),
         "min_samples_leaf": 10,
         "early_stopping": False,
         "random_state": 0,

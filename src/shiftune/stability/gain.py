@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
 from threadpoolctl import threadpool_limits
 
-from shiftune.stability.comparison import principal_components
-from shiftune.stability.cross_fitting import FOLDS, CrossFitted
+from shiftune.stability.cross_fitting import FOLDS, CrossFitted, principal_components
 
 Floats = NDArray[np.float64]
 

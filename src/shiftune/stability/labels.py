@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 
 # Each class costs a model per fold; only the most frequent ones are tested.
 MOST_CLASSES = 12
+# Sites that are compared; of more, so many are drawn.
+MOST_SITES = 100
 
 
 class NotTested(StrEnum):
@@ -33,6 +35,7 @@ class NotTested(StrEnum):
     TESTED = ""
     FEW_ROWS = f"fewer than {FEWEST_ROWS} rows (or groups)"
     UNLIKE_OTHERS = "hardly any row is like those of other sites"
+    NOT_DRAWN = f"not among the {MOST_SITES} sites that were drawn"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +59,8 @@ class LabelStability:
         more than two classes, of the class that moves most); the class; p_level and p_slope,
         Holm-corrected, for labels that lie higher or lower, and inputs that act differently;
         p_value, of both together; not_tested, why a site was not tested.
+    rows_read : int
+        Number of rows that were read; of many, some are drawn.
     """
 
     p_value: float
@@ -63,6 +68,7 @@ class LabelStability:
     gain: float
     gain_stderr: float
     sites: pd.DataFrame
+    rows_read: int
 
     @property
     def compared(self) -> int:
@@ -106,7 +112,7 @@ def label_stability(
     task : {"classification", "regression"}, optional
         Default: inferred from the labels.
     max_rows : int
-        At most so many rows are read, drawn evenly from the sites.
+        At most so many rows are read, drawn evenly from the sites, and of at most 100 sites.
     random_state : int
         Draws the rows and assigns them to folds.
 
@@ -137,6 +143,9 @@ def label_stability(
             f"and as many groups if rows belong together, got {len(large)}"
         )
     rng = np.random.default_rng(random_state)
+    if len(large) > MOST_SITES:
+        chosen = rng.choice(len(large), MOST_SITES, replace=False)
+        large = [large[j] for j in np.sort(chosen)]
     read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
     Z = np.vstack(RowEncoder().fit_transform([site.X for site in read]))
     if Z.shape[1] == 0:  # every column is constant
@@ -151,7 +160,7 @@ def label_stability(
     table = _table(sites, [site.name for site in read], found, classes)
     smallest = min([found.p_together, *table["p_value"].dropna()])
     return LabelStability(
-        min(1.0, 2 * smallest), max(1 - unexplained, 0.0), gain, gain_stderr, table
+        min(1.0, 2 * smallest), max(1 - unexplained, 0.0), gain, gain_stderr, table, len(Y)
     )
 
 
@@ -210,8 +219,9 @@ def _table(
     everyone = pd.Index([site.name for site in sites], name="site")
     table = pd.DataFrame(columns, index=pd.Index(read, name="site")).reindex(everyone)
     table.insert(0, "n", [len(site) for site in sites])
-    small = ~everyone.isin(read)
-    table.loc[small, "not_tested"] = NotTested.FEW_ROWS.value
+    few = np.array([_independent(site) < FEWEST_ROWS for site in sites])
+    table.loc[~everyone.isin(read), "not_tested"] = NotTested.NOT_DRAWN.value
+    table.loc[few, "not_tested"] = NotTested.FEW_ROWS.value
     return table
 
 
