@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import shiftune.report
 from shiftune.cli import app
+from shiftune.cli.folder import ResultFolder
 
 
 @pytest.fixture
@@ -21,6 +22,28 @@ def visits() -> pd.DataFrame:
     df["cost"] = (3 * age + 20 * smoker + rng.normal(0, 5, n)).round(2)
     df["ill"] = np.where(rng.random(n) < 1 / (1 + np.exp(-(age - 50) / 8)), "yes", "no")
     return df
+
+
+@pytest.fixture(scope="session")
+def finished_runs(tmp_path_factory):
+    """Tune for ward C, once for the cost and once for the classes, in folders of these names."""
+
+    def call(df):
+        path = tmp_path_factory.mktemp("finished")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.chdir(path)
+            patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+            for label, model, other in (("cost", "ridge", "ill"), ("ill", "logistic", "cost")):
+                shown = df.drop(columns=other)
+                shown[label] = shown[label].where(shown["ward"] != "C")
+                shown.to_csv(f"{label}.csv", index=False)
+                args = ["--site", "ward", "--target", "C", "--label", label, "--model", model]
+                args += ["--trials", "2", "--out", label]
+                done = CliRunner().invoke(app, ["tune", f"{label}.csv", *args])
+                assert done.exit_code == 0, done.output
+        return path
+
+    return call
 
 
 @pytest.fixture

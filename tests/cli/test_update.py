@@ -57,19 +57,9 @@ def tune(label, model, *options, table="wards.csv", trials=2, out="run", code=0)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(finished_runs):
     """Folders of two finished runs, of a quantity and of classes."""
-    path = tmp_path_factory.mktemp("finished")
-    df = wards()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(path)
-        patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
-        for label, model, other in (("cost", "ridge", "ill"), ("ill", "logistic", "cost")):
-            shown = df.drop(columns=other)
-            shown[label] = shown[label].where(shown["ward"] != "C")
-            shown.to_csv(f"{label}.csv", index=False)
-            tune(label, model, table=f"{label}.csv", out=label)
-    return path
+    return finished_runs(wards())
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +15,7 @@ import typer
 from shiftune import interrupts
 from shiftune.cli.app import command
 from shiftune.cli.run_arguments import Run, SafeCsv
-from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.errors import DataError, DataWarning
 from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.wording import listed
 
@@ -52,7 +49,8 @@ def predict(
         Path,
         typer.Option(
             metavar="FILE",
-            help="CSV file to write, also .gz; - is standard output.",
+            help="File to write: .csv, .csv.gz, .parquet, .feather, .xlsx or .jsonl; - is standard "
+            "output, as CSV.",
         ),
     ] = PIPE,
     interval: Annotated[
@@ -89,12 +87,12 @@ def predict(
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
     """
-    from shiftune.cli.safe_csv import safe_for_spreadsheets
+    from shiftune.cli.prediction_files import checked_ending, write_predictions
     from shiftune.cli.screen import notes_for_warnings
 
+    checked_ending(out)
     with notes_for_warnings(), _as_file(table) as path:
-        parts = _predict(folder, path, interval, strict)
-        _write(map(safe_for_spreadsheets, parts) if safe_csv else parts, out)
+        write_predictions(_predict(folder, path, interval, strict), out, safe=safe_csv)
 
 
 def _predict(
@@ -165,28 +163,6 @@ def _predicted(
         found.index = part.index
         found.insert(0, ROW, part.index)
         yield with_identifiers(part[there], found)
-
-
-def _write(parts: Iterator[pd.DataFrame], out: Path) -> None:
-    from shiftune.atomic_write import atomic_write
-    from shiftune.cli.json_files import writing_to
-
-    first = next(parts)  # errors of the model come before the file
-    if out == PIPE:
-        try:
-            for at, part in enumerate(chain([first], parts)):
-                part.to_csv(sys.stdout, index=False, header=at == 0)
-            sys.stdout.flush()
-        except BrokenPipeError:  # of shiftune predict ... | head
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for the flush at the end
-        return
-    if not (out.name.endswith((".csv", ".csv.gz"))):
-        raise SettingsError(f"--out must be a CSV file, which ends in .csv or .csv.gz, got {out}")
-    with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part_file:
-        opened = gzip.open if out.name.endswith(".gz") else open
-        with opened(part_file, "wt", encoding="utf-8", newline="") as file:
-            for at, part in enumerate(chain([first], parts)):
-                part.to_csv(file, index=False, header=at == 0)
 
 
 @contextmanager

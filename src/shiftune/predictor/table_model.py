@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.predictor.conformal import SiteScores, class_sets, interval_around
+from shiftune.predictor.ensemble import EnsembleClassifier
 from shiftune.ratio.drift import ColumnSummaries
 from shiftune.tables import Schema
 from shiftune.tables.new_rows import Finding, NewRows
@@ -159,12 +160,16 @@ def prediction_columns(predictor: Any, X: pd.DataFrame, q: float | None = None) 
 
     With a quantile of `SiteScores` also low and high, or the set of classes.
     """
-    found = {"prediction": prediction_of(predictor, X, "predict")}
     if not hasattr(predictor, "predict_proba"):
+        found = {"prediction": prediction_of(predictor, X, "predict")}
         if q is not None:
             found["low"], found["high"] = interval_around(found["prediction"], q).T
         return pd.DataFrame(found)
     shares, classes = prediction_of(predictor, X, "predict_proba"), predictor.classes_
+    if isinstance(predictor, EnsembleClassifier) and not predictor.vote:
+        found = {"prediction": classes[shares.argmax(axis=1)]}  # without asking the members again
+    else:
+        found = {"prediction": prediction_of(predictor, X, "predict")}
     for label, share in zip(classes, shares.T, strict=True):
         found[f"probability_{label}"] = share
     if q is not None:

@@ -118,11 +118,11 @@ class NumberFormats:
         numbers = pd.to_numeric(text, errors="coerce").astype(float)
         plain = numbers.notna().to_numpy()
         values = np.asarray(numbers, dtype=np.float64)[plain]
-        whole = ~text[plain].str.contains(r"[.eE]", regex=True).to_numpy(dtype=bool)
+        whole = np.array([not ("." in each or "e" in each or "E" in each) for each in text[plain]])
         self.affixes[""] += len(values)
         self.either += len(values)
         self._count(("plain", "."), values)
-        self._count((",",), values[whole])
+        self._count((",",), values[whole.astype(bool)])
         for each, n in text[~plain].value_counts().items():
             self._add_odd(str(each), int(n))
 
