@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from optuna.distributions import IntDistribution
 from threadpoolctl import threadpool_limits
 
@@ -25,13 +26,16 @@ TARGET = "A"
 METHODS = ("naive", "unbiased", "variance_reduced", "adjusted", "oracle")
 MOST_TREES = 150
 TRUTH_ROWS = 20_000
-# As at many real sites, similar patients have other outcomes elsewhere.
-OUTCOMES_DIFFER = 0.8
-# Seeds 0 to 9, 12 trials of LightGBM, measured with this module.
+# Codes mean something else at every hospital, and the equipment gives the hospital away. Real sites
+# have such columns, too, though few have as many.
+OUTCOMES_DIFFER, CODING_DIFFERS = 0.2, 1.0
+# Seeds 0 to 24, 12 trials of LightGBM: `benchmarks/demo_seeds.py`.
 OVER_SEEDS = (
-    "Over ten draws of hospitals (--seed 0 to 9), the truth lay within the interval of naive in 2 "
-    "and within that of adjusted in 9; naive promised too low a loss in 7, and the model of "
-    "adjusted was the better one in 6."
+    "Over 25 draws of hospitals (--seed 0 to 24), naive promised a log loss of 0.60 on average and "
+    "its choice had 0.68 at A: the promise was too low in all of them, and the truth within its "
+    "interval in 6. adjusted expected 0.63 and had 0.65, as had the oracle, and the truth was "
+    "within its interval in 24. Its model was better than the choice of naive in 20 (by up to "
+    "0.10), and worse in 5 (by up to 0.03)."
 )
 
 
@@ -53,14 +57,25 @@ class Answer:
     truth: float
 
 
-def demo_problem(n: int = 300, seed: int = 0) -> ShiftProblem:
+def demo_problem(n: int = 400, seed: int = 0) -> ShiftProblem:
     """Return the hospitals with the target's labels kept aside, for the oracle alone."""
     return ShiftProblem.from_frame(
-        hospitals(n, outcomes_differ=OUTCOMES_DIFFER, random_state=seed),
+        _patients(n, seed),
         site="hospital",
         label="readmitted",
         target=TARGET,
         target_labels="oracle",
+    )
+
+
+def _patients(n: int, seed: int, only: str | None = None, rows_state: int = 0) -> pd.DataFrame:
+    return hospitals(
+        n,
+        outcomes_differ=OUTCOMES_DIFFER,
+        coding_differs=CODING_DIFFERS,
+        random_state=seed,
+        only=only,
+        rows_state=rows_state,
     )
 
 
@@ -74,13 +89,7 @@ def answers(
 ) -> Iterator[Answer]:
     """Tune for the target with each of the estimators, one after the other."""
     model, space = demo_model(problem)
-    unseen = hospitals(
-        TRUTH_ROWS,
-        outcomes_differ=OUTCOMES_DIFFER,
-        random_state=seed,
-        only=TARGET,
-        rows_state=1,
-    )
+    unseen = _patients(TRUTH_ROWS, seed, only=TARGET, rows_state=1)
     for method in METHODS:
         search = ShiftSearch(
             model,

@@ -34,9 +34,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    # A median is a step function of the weights.
+    # A median is a step function of the weights, and what chance explains of a calibration error
+    # counts as given.
     ("metric", "y", "p"),
-    [case for case in CASES if case.id != "median_absolute_error"],
+    [case for case in CASES if not case.id.startswith(("median_absolute", "calibration_error"))],
 )
 def test_influence_values_are_derivatives_by_the_weights(metric, y, p):
     influence = metric.influence_values(y, p)
@@ -49,7 +50,11 @@ def test_influence_values_are_derivatives_by_the_weights(metric, y, p):
         assert ROWS * slope == pytest.approx(influence[row], rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize(("metric", "y", "p"), CASES)
+@pytest.mark.parametrize(
+    # A row that is there twice shows no more about chance than once.
+    ("metric", "y", "p"),
+    [case for case in CASES if not case.id.startswith("calibration_error")],
+)
 def test_weights_are_repeated_rows(metric, y, p):
     times = rng.integers(1, 4, ROWS)
     repeated = metric(np.repeat(y, times), np.repeat(p, times, axis=0))
@@ -203,3 +208,28 @@ def test_one_metric_needs_no_list():
     mine = Metric("mine", lambda y, p, w: 0.0, "probabilities")
     for given in ("auc", mine, len):
         assert len(metrics_for(given, loss_named("log_loss"), np.arange(2))) == 1
+
+
+@pytest.mark.parametrize("rows", [60, 2000])
+def test_the_calibration_error_leaves_chance_out(rows):
+    metric, draws = METRICS["calibration_error"], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(0.2, 0.7, rows)
+        draws.append([metric(rng.random(rows) < p + away, p) for away in (0.0, 0.2)])
+    right, wrong = np.mean(draws, axis=0)
+    # Without the correction, sizes of chance alone would have a mean of 0.8 standard errors of the
+    # bins, 0.12 with 60 rows and 0.021 with 2000.
+    assert right < {60: 0.06, 2000: 0.01}[rows]
+    assert wrong == pytest.approx(0.2, abs={60: 0.06, 2000: 0.02}[rows])
+
+
+def test_standard_errors_of_calibration_errors():
+    metric, found = METRICS["calibration_error"], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(0.2, 0.7, 400)
+        y = (rng.random(400) < p + 0.2).astype(int)
+        found.append((metric(y, p), np.sqrt(np.mean(metric.influence_values(y, p) ** 2) / 400)))
+    values, errors = np.array(found).T
+    assert errors.mean() == pytest.approx(values.std(), rel=0.15)

@@ -174,8 +174,8 @@ class TestContent:
             "current": False,
         }
         text = Outline(page(hostile_search.result_, updates=[record])).text
-        assert "1 10 5.0 (3.0 to 7.0) 4.0 (3.0 to 7.0) 1 (? to ?)" in text
-        assert "RMSE 2.0 (1.0 to 3.0) earlier, 2 trials" in text
+        assert "1 10 5.0 (3.0 to 7.0) 4.0 (3.0 to 7.0) 1 (? to ?) earlier, 2 trials" in text
+        assert f"With labels: RMSE 2.0 (1.0 to 3.0). Effect of {target}" in text
         assert f"Effect of {target}: predictions of {target} are raised by 1.25" in text
         assert "rows 6.0 (3.0 to 7.0): the labels agree with it." in text
 

@@ -90,7 +90,7 @@ def test_labels_of_the_problem(sites):
 def test_the_gain_is_reported(search):
     result = search.result_
     for text in (page(result), model_card(result, ())):
-        assert "Probabilities are recalibrated (" in " ".join(text.split())
+        assert "Recalibrated (platt) by a map" in " ".join(text.split())
 
 
 def test_auto_takes_none_where_nothing_is_gained(sites):
@@ -101,7 +101,7 @@ def test_auto_takes_none_where_nothing_is_gained(sites):
     found = search_for((noise, target), "auto", model, space)
     assert found.calibration_.kind == "none"
     words = calibration_in_words(found.calibration_, "log loss")
-    assert "Not recalibrated, since no map clearly lowers the log loss" in words
+    assert "Not recalibrated: no map clearly lowers the log loss" in words
 
 
 def test_a_map_that_costs_is_noted(search):

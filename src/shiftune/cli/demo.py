@@ -40,8 +40,11 @@ def demo(
     console.print(
         f"Eight generated hospitals; the task is to predict readmissions. {TARGET} has "
         f"{len(problem.target)} patients without labels; {names} have "
-        f"{len(problem.sources[0])} each, with labels. Similar patients have other outcomes "
-        "elsewhere, which plain cross-validation (naive) does not see."
+        f"{len(problem.sources[0])} each, with labels. Codes mean something else at every "
+        "hospital, and readings of the equipment give the hospital away, so a flexible model can "
+        "learn every known hospital by heart. Plain cross-validation (naive) rewards that, as it "
+        f"tests on other patients of the same hospitals; {TARGET} is a new one. Real sites have "
+        "such columns, but most differ less."
     )
     console.print("\n1. Overlap of the sources with the target")
     show_overlap(console, problem.diagnose(), TARGET)

@@ -150,14 +150,13 @@ def calibration_in_words(calibration: Recalibration, loss: str) -> str:
         best = max(calibration.gains, key=lambda kind: calibration.gains[kind].value)
         gain = calibration.gains[best]
         return (
-            f"Not recalibrated, since no map clearly lowers the {loss} at sites that had no say "
-            f"in it: with the best, {best}, it would be {lower_by(gain.value, gain.interval())}."
+            f"Not recalibrated: no map clearly lowers the {loss} at sites that had no say in it; "
+            f"with the best, {best}, it would be {lower_by(gain.value, gain.interval())}."
         )
     gain = calibration.gain
     return (
-        f"Probabilities are recalibrated ({calibration.kind}) by a map that was learned on "
-        f"predictions at unseen sites. At sites that had no say in it, the {loss} is "
-        f"{lower_by(gain.value, gain.interval())} than without it."
+        f"Recalibrated ({calibration.kind}) by a map learned at unseen sites: the {loss} is "
+        f"{lower_by(gain.value, gain.interval())}, judged at sites that had no say in the map."
     )
 
 
