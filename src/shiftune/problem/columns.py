@@ -200,15 +200,25 @@ def constant_columns(tables: Sequence[Features]) -> list[str]:
     first = tables[0]
     if isinstance(first, pd.DataFrame):
         frames = [X for X in tables if isinstance(X, pd.DataFrame)]
-        return [
-            str(name)
-            for name in first.columns
-            if len(set().union(*(X[name].dropna().unique() for X in frames))) <= 1
-        ]
+        return [str(name) for name in first.columns if _is_constant([X[name] for X in frames])]
     with np.errstate(invalid="ignore"):
         low = np.fmin.reduce([np.fmin.reduce(X, axis=0) for X in tables])
         high = np.fmax.reduce([np.fmax.reduce(X, axis=0) for X in tables])
     return [str(column) for column in np.flatnonzero(~(low < high))]
+
+
+def _is_constant(parts: Sequence[pd.Series]) -> bool:
+    """Whether a column has a single value (or none) in all sites together."""
+    seen: set[Any] = set()
+    for part in parts:
+        values = part.dropna()
+        if isinstance(part.dtype, np.dtype) and part.dtype.kind in "iuf":
+            seen.update([values.min(), values.max()] if len(values) else [])
+        else:
+            seen.update(values.unique()[:2])
+        if len(seen) > 1:
+            return False
+    return True
 
 
 def id_like_columns(tables: Sequence[Features]) -> list[str]:

@@ -80,6 +80,15 @@ def is_missing(y: Any) -> NDArray[np.bool_]:
     return np.asarray(pd.isna(_plain(y)), dtype=bool)
 
 
+def distinct_labels(labels: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Return the labels that occur at any site, sorted.
+
+    >>> distinct_labels([np.array([1, 0, 1]), np.array([2, 2])])
+    array([0, 1, 2])
+    """
+    return np.unique(np.concatenate([pd.unique(y) for y in labels]))  # texts are slow to sort
+
+
 def task_of(labels: Iterable[NDArray[Any]]) -> Task:
     """Decide between classification and regression by the labels of all sites.
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.names import Task
+from shiftune.problem.labels import distinct_labels
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites
@@ -250,7 +251,7 @@ class ShiftProblem:
         """The classes that occur in any labelled site, sorted; empty for regression."""
         if self.task == "regression":
             return np.empty(0)
-        return np.unique(np.concatenate([site.labels for site in self.labelled_sites]))
+        return distinct_labels(site.labels for site in self.labelled_sites)
 
     def split(
         self,

@@ -22,7 +22,7 @@ from shiftune.problem.columns import (
     id_like_columns,
 )
 from shiftune.problem.groups import about_groups, group_codes
-from shiftune.problem.labels import as_labels, is_missing, task_of
+from shiftune.problem.labels import as_labels, distinct_labels, is_missing, task_of
 from shiftune.problem.site import Features, Site, rows_of
 from shiftune.problem.weights import site_weights
 from shiftune.spelling import alike
@@ -189,7 +189,7 @@ def _decide_task(
             f"the label {label!r} is text, which cannot be a regression label; convert it to "
             "numbers, or use task='classification'"
         )
-    values = np.unique(np.concatenate(list(labels.values())))
+    values = distinct_labels(labels.values())
     whole_numbers = values.dtype.kind in "iuf" and len(values) > 2
     if task is not None or decided == "regression" or not whole_numbers:
         return decided, []
@@ -200,7 +200,7 @@ def _decide_task(
 
 
 def _check_classes(sources: tuple[Site, ...], few: NDArray[Any] | None) -> None:
-    seen = np.unique(np.concatenate([site.labels for site in sources]))
+    seen = distinct_labels(site.labels for site in sources)
     if len(seen) == 1:
         raise DataError(
             f"all labels of all sources are {str(seen[0])!r}; a classifier needs at least two "

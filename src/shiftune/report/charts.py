@@ -8,6 +8,7 @@ from typing import Any
 from shiftune.errors import SettingsError
 from shiftune.metrics.curves import calibration_curve, check_two_classes, decision_curve
 from shiftune.report import figures
+from shiftune.report.figures.probabilities import MOST_CURVES
 from shiftune.report.figures.trials import parameter_names
 from shiftune.report.svg import picture
 from shiftune.search.result import SearchResult
@@ -86,7 +87,8 @@ def _of_probabilities(result: SearchResult) -> list[Chart]:
     except SettingsError:
         return []
     curve = calibration_curve(new_site)
-    sites = {name: calibration_curve(new_site, name) for name in new_site.predictions.names}
+    shown = new_site.predictions.names[:MOST_CURVES]
+    sites = {name: calibration_curve(new_site, name) for name in shown}
     return [
         Chart(
             "calibration",

@@ -24,7 +24,7 @@ def read_column(
     *,
     keep: bool = False,
     date_format: str | None = None,
-    sites: NDArray[np.object_] | None = None,
+    sites: pd.Series | None = None,
 ) -> ReadColumn:
     """Decide what a column of the whole table holds, and whether a model should see it.
 
@@ -37,7 +37,7 @@ def read_column(
         Use it in any case.
     date_format : str, optional
         Format of `pandas.to_datetime` to try first.
-    sites : array of n names, optional
+    sites : Series of n names, optional
         Sites may write numbers and dates in different ways.
 
     Examples
@@ -47,9 +47,8 @@ def read_column(
     >>> found.kind, found.remark
     ('number', "3 values are not numbers ('unknown') and count as missing")
     """
-    where = None if sites is None else pd.Series(sites, column.index)
-    target = "" if sites is None else str(sites[inside][0])
-    found = _with_question(typed(column, date_format, where, target))
+    target = "" if sites is None else str(sites[inside].iloc[0])
+    found = _with_question(typed(column, date_format, sites, target))
     if keep:
         return found
     if why := _useless(found, inside):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from shiftune.tables.distinct import counted, distinct, on_distinct
 from shiftune.tables.tally import Tally
 
 # Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
@@ -33,9 +34,9 @@ def find_format(
     >>> find_format(pd.Series(["31/12/2024", "1/2/2025"]), 0.1)
     '%d/%m/%Y'
     """
-    counts = given.value_counts(normalize=True)
+    counts = counted(given)
     texts = pd.Series(counts.index, dtype=object)
-    shares = counts.to_numpy()
+    shares = counts.to_numpy() / len(given)
     like_dates = shares[texts.str.match(LIKE_A_DATE).to_numpy(dtype=bool)].sum()
     if preferred is None and like_dates < 1 - most_strange:
         return None
@@ -58,8 +59,10 @@ def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> 
     >>> formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
     {'A': '%d/%m/%Y', 'B': '%m/%d/%Y'}
     """
-    codes, texts = pd.factorize(given)
-    numbers = pd.Series(texts, dtype=object).str.extract(DAY_AND_MONTH).astype(float)
+    codes, texts = distinct(given)
+    numbers = texts.str.extract(DAY_AND_MONTH).astype(float)
+    if not (numbers[0] > 12).any() or not (numbers[1] > 12).any():
+        return {}
     above = pd.DataFrame({"%d": numbers[0] > 12, "%m": numbers[1] > 12}).iloc[codes]
     shares = above.groupby(sites[given.index].to_numpy()).mean()
     first = shares.idxmax(axis=1).where(shares.any(axis=1))
@@ -84,8 +87,12 @@ def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
     """Read text as dates in UTC without time zone; anything else becomes missing."""
-    dates = pd.to_datetime(column, format=date_format, errors="coerce", utc=True)
-    return dates.dt.tz_localize(None)
+
+    def parsed(texts: pd.Series) -> pd.Series:
+        dates = pd.to_datetime(texts, format=date_format, errors="coerce", utc=True)
+        return dates.dt.tz_localize(None)
+
+    return on_distinct(column, parsed)
 
 
 class DateFormats:
@@ -118,7 +125,7 @@ class DateFormats:
 
     def add(self, text: pd.Series) -> None:
         """Count the texts of a part, without missing ones."""
-        counts = text.value_counts()
+        counts = counted(text)
         texts = pd.Series(counts.index, dtype=object)
         self._total += len(text)
         for start in (slice(0, 10), slice(None)):  # most formats fit none of the first

@@ -11,7 +11,8 @@ from shiftune.errors import DataError
 from shiftune.names import Task
 from shiftune.problem.labels import MOST_CLASSES, task_of
 from shiftune.tables.codes import are_whole, first_code
-from shiftune.tables.numbers import MISSING_CODES, PLAIN, NumberFormats
+from shiftune.tables.distinct import distinct, on_distinct
+from shiftune.tables.numbers import MISSING_CODES, PLAIN, NumberFormats, as_numbers
 from shiftune.wording import count, listed
 
 # Codes for missing values that may be classes, too, unless the others are numbers.
@@ -63,7 +64,8 @@ def read_labels(
     if use_target_labels:
         notes.insert(0, _about_used(own))
     elif own.notna().any():
-        new = set(own.dropna()) - set(others.dropna()) if decided == "classification" else set()
+        classes = decided == "classification"
+        new = set(own.dropna().unique()) - set(others.dropna().unique()) if classes else set()
         notes.insert(0, _about_set_aside(own, new))
     return labels, decided, notes
 
@@ -90,7 +92,7 @@ def codes_as_missing(labels: pd.Series, what: str) -> tuple[pd.Series, list[str]
     []
     """
     given = labels.dropna()
-    numeric = pd.to_numeric(given[~given.isin(MISSING_CODES)], errors="coerce").notna().all()
+    numeric = as_numbers(distinct(given[~given.isin(MISSING_CODES)])[1]).notna().all()
     codes = given.isin(MISSING_CODES if numeric else MISSING_CODES - MAY_BE_CLASSES)
     if not codes.any() or given[~codes].nunique() < 2:
         return labels, []
@@ -122,8 +124,8 @@ def _read_text(
     if found := _quantities(given, task):
         numbers, note = found
         return numbers.reindex(labels.index), [note]
-    strange = given[pd.to_numeric(given, errors="coerce").isna()]
-    code = None if task == "regression" else first_code(given)
+    strange = given[on_distinct(given, as_numbers).isna()]
+    code = None if task == "regression" else first_code(given.unique())
     if strange.empty and code is None:
         return pd.to_numeric(labels, errors="coerce"), []
     _check_text(given, strange)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shiftune.tables.distinct import counted, on_distinct
 from shiftune.tables.tally import Tally
 
 MISSING_TEXTS = frozenset(
@@ -60,10 +61,10 @@ class NumberFormat:
     def read(self, text: pd.Series) -> pd.Series:
         """Return floats; what is no number of this format is NaN."""
         if self == PLAIN:
-            return pd.to_numeric(text, errors="coerce").astype(float)
-        codes, texts = pd.factorize(text)
-        values = [_value(_parts(str(each)), self) for each in texts]
-        return pd.Series(np.array([*values, np.nan])[codes], text.index, name=text.name)
+            return on_distinct(text, as_numbers)
+        return on_distinct(
+            text, lambda texts: [_value(_parts(str(each)), self) for each in texts]
+        ).astype(float)
 
     def reads(self, text: str) -> bool:
         """Whether a text is a number of this format."""
@@ -81,6 +82,11 @@ class NumberFormat:
 
 
 PLAIN = NumberFormat()
+
+
+def as_numbers(text: pd.Series) -> pd.Series:
+    """Return floats; what is no number without a format is NaN."""
+    return pd.to_numeric(text, errors="coerce").astype(float)
 
 
 class NumberFormats:
@@ -115,22 +121,25 @@ class NumberFormats:
 
     def add(self, text: pd.Series) -> None:
         """Count the texts of a part, without missing ones."""
-        numbers = pd.to_numeric(text, errors="coerce").astype(float)
-        plain = numbers.notna().to_numpy()
-        values = np.asarray(numbers, dtype=np.float64)[plain]
-        whole = np.array([not ("." in each or "e" in each or "E" in each) for each in text[plain]])
-        self.affixes[""] += len(values)
-        self.either += len(values)
-        self._count(("plain", "."), values)
-        self._count((",",), values[whole.astype(bool)])
-        for each, n in text[~plain].value_counts().items():
-            self._add_odd(str(each), int(n))
+        counts = counted(text)
+        texts, n = pd.Series(counts.index, dtype=object), counts.to_numpy()
+        numbers = as_numbers(texts).to_numpy()
+        plain = ~np.isnan(numbers)
+        fractions = ["." in each or "e" in each or "E" in each for each in texts]
+        whole = plain & ~np.array(fractions, dtype=bool)
+        rows = int(n[plain].sum())
+        self.affixes[""] += rows
+        self.either += rows
+        self._count(("plain", "."), numbers[plain], n[plain])
+        self._count((",",), numbers[whole], n[whole])
+        for each, times in counts[~plain].items():
+            self._add_odd(str(each), int(times))
 
     def add_numbers(self, values: NDArray[np.float64]) -> None:
         """Count values that are numbers already."""
         self.either += len(values)
         self.affixes[""] += len(values)
-        self._count(("plain", ".", ","), values)
+        self._count(("plain", ".", ","), values, np.ones(len(values), dtype=np.intp))
 
     def _add_odd(self, text: str, n: int) -> None:
         parts = _parts(text)
@@ -143,15 +152,17 @@ class NumberFormats:
         self.either += n
         self.affixes[parts[1]] += n
         for style, value in values.items():
-            self._count((style,), np.array([value]), n)
+            self._count((style,), np.array([value]), np.array([n]))
             self.grouped[style] += bool(re.search(_GROUPS[style], parts[0]))
 
-    def _count(self, styles: tuple[str, ...], values: NDArray[np.float64], n: int = 1) -> None:
-        below, above = int((values < self.low).sum()), int((values > self.high).sum())
+    def _count(
+        self, styles: tuple[str, ...], values: NDArray[np.float64], n: NDArray[np.intp]
+    ) -> None:
+        below, above = int(n[values < self.low].sum()), int(n[values > self.high].sum())
         for style in styles:
-            self.read[style] += n * len(values)
-            self.below[style] += n * below
-            self.above[style] += n * above
+            self.read[style] += int(n.sum())
+            self.below[style] += below
+            self.above[style] += above
 
     def decided(self) -> NumberFormat:
         """Return the format that reads all that is a number in any; the plain one if none does."""
@@ -200,7 +211,7 @@ def formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberForma
     >>> found["A"].decimal, found["B"].decimal
     (',', '.')
     """
-    plain = pd.to_numeric(given, errors="coerce")
+    plain = PLAIN.read(given)
     low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
     found = {}
     for site, texts in given.groupby(sites[given.index]):

@@ -153,10 +153,11 @@ def site_table(
         found += more
     roles: dict[str | None, str] = {group: "group", sample_weight: "weight"}
     roles.update(dict.fromkeys(drop, "") | dict.fromkeys(identifiers, "identifier"))
+    sites = pd.Series(groups, df.index)
     columns = {
         name: _left_out(df[name], roles[name])
         if name in roles
-        else read_column(df[name], inside, keep=name in keep, date_format=date_format, sites=groups)
+        else read_column(df[name], inside, keep=name in keep, date_format=date_format, sites=sites)
         for name in df.columns
         if name not in (site, label)
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pandas as pd
+from pandas.api import types
 
+from shiftune.tables.distinct import counted
 from shiftune.wording import count, listed
 
 
@@ -43,10 +45,12 @@ def in_one_spelling(column: pd.Series, what: str) -> tuple[pd.Series, list[str]]
     >>> found.to_list(), notes
     (['yes', 'yes', 'yes', 'no'], ["the label 'ill' has several spellings: 'YES' is read as 'yes'"])
     """
-    counts = column[column.map(lambda value: isinstance(value, str))].value_counts()
+    if types.is_numeric_dtype(column):
+        return column, []
     alike: dict[str, list[str]] = defaultdict(list)
-    for text in counts.index:  # the most frequent first
-        alike[text.casefold()].append(text)
+    for text in counted(column.dropna()).index:  # the most frequent first
+        if isinstance(text, str):
+            alike[text.casefold()].append(text)
     renamed = {text: texts[0] for texts in alike.values() for text in texts[1:]}
     if not renamed:
         return column, []

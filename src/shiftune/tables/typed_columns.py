@@ -22,6 +22,7 @@ from shiftune.tables.dates import (
     formats_by_site,
     parse_dates,
 )
+from shiftune.tables.distinct import stripped
 from shiftune.tables.identifiers import ROW_SHARE
 from shiftune.tables.numbers import MISSING_CODES, MISSING_TEXTS, PLAIN, NumberFormats
 from shiftune.tables.numbers import formats_by_site as number_formats_by_site
@@ -120,7 +121,7 @@ def typed(
     is_text = types.is_object_dtype(column) or types.is_string_dtype(column)
     if not is_text or given.empty or types.infer_dtype(column.dropna()) != "string":
         return found
-    text = column.dropna().astype(object).str.strip()
+    text = stripped(column.dropna())
     missing = text.isin(MISSING_TEXTS | MISSING_CODES)
     given, codes = text[~missing], text[missing]
     if given.empty:
@@ -239,7 +240,7 @@ def _as_numbers(
     strange = given[numbers[given.index].isna()]
     if _many_strange(given, read):
         return replace(text, remark=_about_text(text.distinct, strange, len(strange) / len(given)))
-    if code := first_code(given):
+    if code := first_code(given.unique()):
         remark = f"codes with leading zeros ({code!r}): read as categories"
         return replace(text, remark=_with_many(remark, text.distinct))
     example = next(iter(formats.odd.texts), "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 BAND = "rgba(59, 130, 208, 0.2)"
-MOST_SITES = 40
+MOST_CURVES = 40
 
 
 def calibration(curve: pd.DataFrame, sites: Mapping[str, pd.DataFrame] | None = None) -> Figure:
@@ -28,7 +28,7 @@ def calibration(curve: pd.DataFrame, sites: Mapping[str, pd.DataFrame] | None = 
         Curves of the sources, as thin lines; of the first 40.
     """
     figure = canvas(height=380)
-    for name, own in list((sites or {}).items())[:MOST_SITES]:
+    for name, own in list((sites or {}).items())[:MOST_CURVES]:
         figure.add_scatter(
             x=own.index,
             y=own["observed"],
