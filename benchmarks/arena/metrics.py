@@ -86,12 +86,14 @@ def rules_of(trials: Trials, nested: Answers) -> dict[str, Rule]:
         return site.value, site.value - half, site.value + half
 
     X = trials.X_target
-    adjusted = NewSite(unseen, X, trials.fitted, LEVEL)
-    plain = NewSite(unseen, X, RegressionAdjusted(prior_r2=NOTHING).fit(X, trials.X), LEVEL)
+    adjusted = NewSite(unseen, X, trials.fitted, level=LEVEL)
+    plain = NewSite(unseen, X, RegressionAdjusted(prior_r2=NOTHING).fit(X, trials.X), level=LEVEL)
 
     def half(metric: Metric) -> tuple[float, float, float]:
         scale = SCALES[metric.scale]
-        both = [by(NewSite(each, X, trials.fitted, LEVEL))(metric) for each in (unseen, known)]
+        both = [
+            by(NewSite(each, X, trials.fitted, level=LEVEL))(metric) for each in (unseen, known)
+        ]
         return tuple(
             float(scale.back(np.mean(scale.to(np.array(v))))) for v in zip(*both, strict=True)
         )

@@ -110,9 +110,10 @@ def test_every_site_is_judged_with_the_kind_that_the_others_would_take(monkeypat
 
 
 def test_the_kind_of_highest_gain_is_taken_if_it_is_clear():
-    small, large = Estimate(0.1, 1e-6, 10.0), Estimate(0.2, 1e-6, 10.0)
+    small, large = Estimate(0.1, 1e-6, 10.0), Estimate(0.2, 0.03, 10.0)
     assert clear({"intercept": small, "platt": large}) == "platt"
-    assert clear({"intercept": small, "platt": Estimate(0.2, 1.0, 10.0)}) == "none"
+    assert clear({"intercept": small, "platt": Estimate(0.2, 0.05, 10.0)}) == "none"
+    assert clear({"intercept": Estimate(0.0, 0.0, 10.0)}) == "none"
 
 
 @pytest.mark.parametrize(
