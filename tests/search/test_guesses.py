@@ -5,15 +5,18 @@ Every guess is an expression. It is True, or raises a ProblemError with the give
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
 import optuna
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import clone, is_regressor
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError, SearchWarning
@@ -43,6 +46,11 @@ def names():
         "pd": pd,
         "optuna": optuna,
         "stats": stats,
+        "sparse": sparse,
+        "pickle": pickle,
+        "fitted": fitted,
+        "make_pipeline": make_pipeline,
+        "StandardScaler": StandardScaler,
         "clone": clone,
         "is_regressor": is_regressor,
         "Ridge": Ridge,
@@ -84,7 +92,7 @@ WORKS = [
     "1 <= fit({'alpha': stats.uniform(1, 2)}).best_params_['alpha'] <= 3",
     "1 <= fit({'alpha': stats.loguniform(1, 2)}).best_params_['alpha'] <= 2",
     "fit({'alpha': stats.randint(1, 2)}).best_params_ == {'alpha': 1}",
-    "fit(lambda trial: {'alpha': trial.suggest_float('alpha', 1, 1)}).best_params_['alpha'] == 1",
+    "fit(lambda trial: {'alpha': trial.suggest_int('alpha', 2, 2)}).trials_['param_alpha'][1] == 2",
     # losses by other names
     "fit({'alpha': [1.0]}, loss='mse').loss_.name == 'squared'",
     "fit({'alpha': [1.0]}, loss='neg_mean_absolute_error').loss_.name == 'absolute'",
@@ -95,6 +103,41 @@ WORKS = [
     "ShiftSearch(Ridge(), {'alpha': [1.0]}, n_trials=1).fit("
     "X.to_numpy().tolist(), list(y), groups=list(sites), X_target=X_target.to_numpy().tolist())"
     ".n_features_in_ == 2",
+    "ShiftSearch(Ridge(), {'alpha': [1.0]}, n_trials=1).fit("
+    "sparse.csr_matrix(X), y, groups=sites, X_target=sparse.csr_array(X_target))"
+    ".predict(sparse.csr_matrix(X)).shape == (90,)",
+    "ShiftProblem.from_frame(X.assign(s=sites, y=y), site='s', label='y', target='D', "
+    "target_labels='oracle').names == ['B', 'C']",
+    "ShiftProblem.from_sites([(X[:30], y[:30]), (X[30:60], y[30:60])], X_target).task "
+    "== 'regression'",
+    "ShiftProblem.from_arrays(X, y, pd.Series(sites), X_target).columns == ['age', 'dose']",
+    # weights of rows
+    "ShiftProblem.from_arrays(X, y, sites, X_target, sample_weight=np.full(90, 2.0))"
+    ".sources[0].sample_weight[0] == 2",
+    "ShiftProblem.from_arrays(X, y, sites, X_target, sample_weight=pd.Series(np.full(90, 2.0)))"
+    ".sources[0].sample_weight[0] == 2",
+    "ShiftSearch(Ridge(), {'alpha': [1.0]}, n_trials=1).fit(X, y, groups=sites, "
+    "X_target=X_target, sample_weight=np.arange(1, 91)).best_score_ < 0",
+    "search.score(X, y, sample_weight=np.ones(90)) == search.score(X, y)",
+    # the model as it was given, and what else GridSearchCV has
+    "search.cv_results_['params'][0] == {'alpha': 1.0}",
+    "fit({'alpha': (5.0, 6.0)}, n_trials=1).best_params_ == {'alpha': 1.0}",
+    "fit({'alpha': (5.0, 6.0)}, n_trials=1).best_estimator_.alpha == 1.0",
+    "search.best_index_ == search.cv_results_['rank_test_score'].argmin()",
+    "len(search.trials_) == search.n_trials",
+    "search.predictor_.predict(X).shape == (90,)",
+    "search.refit() is search",
+    "repr(search).startswith('ShiftSearch(')",
+    "clone(search).set_params(estimator__alpha=3.0).estimator.alpha == 3.0",
+    "pickle.loads(pickle.dumps(search)).predict(X)[0] == search.predict(X)[0]",
+    "make_pipeline(StandardScaler(), Ridge()).fit(X, y) is not None and fitted("
+    "make_pipeline(StandardScaler(), Ridge()), {'ridge__alpha': [1.0]}, problem)"
+    ".best_params_ == {'ridge__alpha': 1.0}",
+    # Optuna's study, and early stopping
+    "search.study_.trials[0].user_attrs['defaults']",
+    "search.study_.best_value == search.trials_['risk'].min()",
+    "fit({'alpha': [1.0]}, callbacks=[lambda study, trial: study.stop()]).trials_.shape[0] == 1",
+    "fit({'alpha': [1.0]}, timeout=1e-9).trials_.shape[0] == 1",
 ]
 
 REFUSED = {
@@ -114,6 +157,16 @@ REFUSED = {
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).fit(X, y)": "X_target=",
     "clone(search).fit(problem, sample_weight=np.ones(90))": "sample_weight are part of it",
     "search.fit(problem, eval_set=[])": "give options of the model to its constructor",
+    "clone(search).fit(X, y, groups=sites, X_target=X, sample_weight=np.zeros(90))": (
+        "site 'B': the weight of row 0 is 0"
+    ),
+    "clone(search).fit(X, y, groups=sites, X_target=X, sample_weight=[1.0])": "sample_weight",
+    "fit({'alpha': [1.0]}, early_stopping=True)": "is for boosted trees",
+    "fit({'alpha': [1.0]}, catch='all')": "catch must be an exception class",
+    "fit({'alpha': [1.0]}, callbacks=print)": "callbacks must be a list",
+    "fit({'alpha': [1.0]}, sampler='grid')": "gp_lcb",
+    "fit({'alpha': [1.0]}, random_state=None)": "random_state must be a whole number",
+    "ShiftSearch(['ridge', 'ridge']).fit(problem)": "ridge",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).predict(X)": "call fit first",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).best_score_": "call fit first",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).cv_results_": "call fit first",

@@ -17,6 +17,9 @@ from shiftune.spelling import alike
 
 ColumnKind = Literal["number", "category", "date"]
 
+# Numbers of a sparse matrix that is read as an array, 800 MB.
+MOST_DENSE = 1e8
+
 
 def kind_of(column: pd.Series) -> ColumnKind:
     """Return the kind of a column: number, category (also text and booleans) or date.
@@ -81,7 +84,7 @@ def rows_like(X: Any, known: Features) -> Any:
     Traceback (most recent call last):
     shiftune.errors.DataError: the rows lack the column 'age'; did you mean 'Age'?
     """
-    X = as_pandas(X)
+    X = dense(as_pandas(X), "the rows")
     if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
         check_unique(X.columns, "the rows")
         for name in known.columns:
@@ -111,7 +114,7 @@ def as_features(X: Any, site: str) -> Features:
     >>> as_features(np.array([[1, "m"], [2, "f"]], dtype=object), "B").dtypes.to_list()[0]
     dtype('int64')
     """
-    refuse_sparse(X, f"site {site!r}")
+    X = dense(X, f"site {site!r}")
     if isinstance(X, pd.DataFrame):
         frame = X
     else:
@@ -141,13 +144,18 @@ def check_unique(columns: pd.Index, where: str) -> None:
         raise DataError(f"{where}: the column names {doubled} occur more than once; rename them")
 
 
-def refuse_sparse(X: Any, where: str) -> None:
-    """Refuse sparse matrices: kernels, distances and trees here need dense rows."""
-    if sparse.issparse(X):
+def dense(X: Any, where: str) -> Any:
+    """Return a sparse matrix as an array, up to a size; anything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    matrix: Any = X
+    if np.prod(matrix.shape, dtype=float) > MOST_DENSE:
         raise DataError(
-            f"{where}: sparse matrices are not supported; pass X.toarray(), "
-            "or reduce the columns first (for example with TruncatedSVD)"
+            f"{where}: a sparse matrix of shape {matrix.shape} is too large to be read as an array "
+            f"(more than {MOST_DENSE:.0e} numbers); reduce the columns first, for example with "
+            "TruncatedSVD"
         )
+    return matrix.toarray()
 
 
 def align(tables: Mapping[str, Features]) -> dict[str, Features]:

@@ -19,6 +19,7 @@ from shiftune.problem.columns import (
     as_features,
     as_pandas,
     constant_columns,
+    dense,
     id_like_columns,
 )
 from shiftune.problem.groups import about_groups, group_codes
@@ -50,8 +51,9 @@ class GivenSite(NamedTuple):
     sample_weight: Any = None
 
     def in_pandas(self) -> GivenSite:
-        """Return the same rows, without tables of other libraries."""
+        """Return the same rows, without tables of other libraries and sparse matrices."""
         X, y, group, w = map(as_pandas, (self.X, self.y, self.group, self.sample_weight))
+        X = dense(X, f"site {self.name!r}")
         return self._replace(X=X, y=y, group=group, sample_weight=w)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
-from shiftune.problem.columns import as_pandas, check_unique, refuse_sparse
+from shiftune.problem.columns import as_pandas, check_unique, dense
 from shiftune.problem.reading import GivenSite
 from shiftune.problem.site import frozen, rows_of
 from shiftune.spelling import check_choice
@@ -44,7 +44,7 @@ def split_by_site(
     >>> [site.rows.tolist() for site in split_by_site(np.zeros((3, 1)), [1, 2, 3], ["B", "C", "B"])]
     [[0, 2], [1]]
     """
-    refuse_sparse(X, "X")
+    X = dense(X, "X")
     X, y, groups, group, sample_weight = map(as_pandas, (X, y, groups, group, sample_weight))
     if y is None or groups is None:
         raise SettingsError("y and groups are needed, one entry per row of X")

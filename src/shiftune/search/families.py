@@ -228,8 +228,8 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
     if is_model(given):
         found = space if callable(space) else as_space(space, given)
         if needs_numbers(given, problem.classes):
-            return {"": Family("", NumberedClasses(clone(given)), found, "classifier__")}
-        return {"": Family("", clone(given), found)}
+            return {"": Family("", NumberedClasses(_copied(given)), found, "classifier__")}
+        return {"": Family("", _copied(given), found)}
     entries = given
     if not isinstance(given, Mapping):
         names = [given] if isinstance(given, str) else given
@@ -254,7 +254,17 @@ def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
             found = as_space(found, entry.bare if ready else estimator)
         except SettingsError as error:
             raise SettingsError(f"the space of {name!r}: {error}") from error
-    return Family(name, clone(estimator), found, entry.prefix if ready else "", scope)
+    return Family(name, _copied(estimator), found, entry.prefix if ready else "", scope)
+
+
+def _copied(model: Any) -> Any:
+    try:
+        return clone(model)
+    except RuntimeError as error:
+        raise SettingsError(
+            f"{type(model).__name__} cannot be copied: {error}. CatBoost's options that are lists "
+            "need to be tuples: cat_features=('ward',)"
+        ) from error
 
 
 def schema_of(problem: ShiftProblem) -> Schema | None:
