@@ -37,4 +37,5 @@ if __name__ == "__main__":
     print(search.risk_, search.best_params_)
 
     study = search.study_  # an ordinary Optuna study; `optuna-dashboard study.journal` shows it
-    print(optuna.importance.get_param_importances(study))
+    print(study.trials_dataframe()[["number", "value", "params_kind", "params_C"]].tail(3))
+    print(search.result_.importances)  # by Optuna, without the trial of the given parameters
