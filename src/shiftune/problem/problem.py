@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.names import Task
+from shiftune.problem.chunks import read_sampled
 from shiftune.problem.labels import distinct_labels
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class ShiftProblem:
     """Problem of labelled sources and a target without labels; immutable.
 
-    `from_frame`, `from_arrays`, `from_sites` and `from_sample_domain` copy and check their input.
+    `from_frame`, `from_large`, `from_arrays`, `from_sites` and `from_sample_domain` copy and check
+    their input.
 
     Attributes
     ----------
@@ -120,6 +122,41 @@ class ShiftProblem:
         return cls._read(
             sources, own, notes, target_labels=target_labels, task=task, label=str(label)
         )
+
+    @classmethod
+    def from_large(
+        cls,
+        data: Any,
+        *,
+        site: Hashable,
+        label: Hashable,
+        target: Any,
+        most_rows: int = 1_000_000,
+        random_state: int = 0,
+        **options: Any,
+    ) -> ShiftProblem:
+        """Read a table that may not fit in memory, in parts.
+
+        Parameters
+        ----------
+        data : path of a Parquet file or folder, Dask frame, polars lazy frame, or DataFrame
+        site, label, target, **options
+            See `from_frame`.
+        most_rows : int
+            Of more rows, so many are drawn at random: small sites whole, of all others the same
+            number. A note says so, and how much larger standard errors are for it.
+        random_state : int
+            Draws the rows.
+        """
+        columns = None
+        if (features := options.get("features")) is not None:
+            more = (options.get(role) for role in ("group", "sample_weight"))
+            columns = [site, label, *features, *(name for name in more if name is not None)]
+        table, notes = read_sampled(
+            data, site, most_rows, columns=columns, random_state=random_state
+        )
+        problem = cls.from_frame(table, site=site, label=label, target=target, **options)
+        return replace(problem, notes=(*notes, *problem.notes))
 
     @classmethod
     def from_arrays(
