@@ -50,13 +50,8 @@ class EncodedRows:
     @classmethod
     def stacked(cls, parts: Sequence[EncodedRows]) -> EncodedRows:
         """Return the rows of all parts, which have the same columns."""
-        if len(parts) == 1:
-            return parts[0]
-        return replace(
-            parts[0],
-            numbers=np.concatenate([part.numbers for part in parts]),
-            flags=np.concatenate([part.flags for part in parts]),
-        )
+        numbers, flags = ([getattr(part, name) for part in parts] for name in ("numbers", "flags"))
+        return replace(parts[0], numbers=np.concatenate(numbers), flags=np.concatenate(flags))
 
     def __len__(self) -> int:
         return len(self.numbers)

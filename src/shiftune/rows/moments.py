@@ -248,6 +248,7 @@ class Moments:
         """Learn encoding and scales from the rows of the target and of the sources."""
         own, *others = RowEncoder().fit_transform_compactly([target, *sources])
         rows = EncodedRows.stacked(others)
+        del others  # as large as `rows`
         center, spread = _mean_and_spread(rows)
         differs = spread > SMALLEST_SPREAD
         limit = np.where(differs, MOST_SDS_FROM_SOURCES * spread, SMALLEST_SPREAD)
