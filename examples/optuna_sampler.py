@@ -1,6 +1,5 @@
 """Another Optuna sampler, a define-by-run space, and Optuna's own study afterwards."""
 
-import optuna
 from optuna.samplers import TPESampler
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
