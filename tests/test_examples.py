@@ -22,11 +22,17 @@ NEEDS = {
 SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 SLOW = {"dask_cluster", "flights", "mlflow_run", "skorch_model"}
+# Libraries that warn of themselves.
+LOUD = {"mlflow_run", "skorch_model"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in SCRIPTS]
-)
+def marks(name):
+    """Return the marks of a script's test."""
+    quiet = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+    return [pytest.mark.slow] * (name in SLOW) + [quiet] * (name in LOUD)
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=marks(each)) for each in SCRIPTS])
 def test_it_runs(name, monkeypatch, tmp_path, capsys):
     for package in NEEDS.get(name, ()):
         pytest.importorskip(package)

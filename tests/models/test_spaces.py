@@ -11,6 +11,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from scipy import stats
 from sklearn import ensemble, linear_model, neighbors, neural_network
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -289,3 +290,22 @@ class TestCheck:
     def test_a_prefix_without_underscores(self):
         with pytest.raises(ProblemError, match="such as 'svc__'; got 'svc'"):
             spaces.svm(prefix="svc")
+
+
+class _Network:
+    """Module of a network, as skorch takes it: a class, whose arguments have its name in front."""
+
+    def __init__(self, units=4):
+        self.units = units
+
+
+class _Net(BaseEstimator):
+    def __init__(self, module=_Network, kind=type):
+        self.module = module
+        self.kind = kind
+
+
+def test_arguments_of_a_class_are_parameters():
+    assert list(as_space({"module__units": (1, 8)}, _Net())) == ["module__units"]
+    with pytest.raises(SettingsError, match="did you mean 'module__units'"):
+        as_space({"module__unit": (1, 8)}, _Net())

@@ -117,15 +117,24 @@ def check_names(estimator: Any, names: Iterable[str]) -> None:
 def _parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters of an estimator and its parts, those without a value included.
 
-    CatBoost lists only parameters that have a value.
+    CatBoost lists only parameters that have a value; skorch those of a module's class
+    (``module__units``) likewise.
     """
     known: dict[str, Any] = estimator.get_params(deep=True)
     for prefix, part in [("", estimator), *((f"{n}__", each) for n, each in known.items())]:
-        if hasattr(part, "get_params") and not isinstance(part, type):
-            named = inspect.signature(type(part)).parameters.values()
+        if isinstance(part, type) or hasattr(part, "get_params"):
+            named = _signature(part if isinstance(part, type) else type(part))
             own = [prefix + p.name for p in named if p.kind is not p.VAR_KEYWORD]
             known = dict.fromkeys(own) | known
     return known
+
+
+def _signature(kind: type) -> list[inspect.Parameter]:
+    """Return the parameters of a class; none of one written in C."""
+    try:
+        return list(inspect.signature(kind).parameters.values())
+    except ValueError:
+        return []
 
 
 def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
@@ -140,7 +149,7 @@ def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
         message += f"; it has {sorted(known)}."
     step, _, name = key.rpartition("__")
     owner = known.get(step) if step else estimator
-    if owner is not None and _takes_any_keyword(type(owner)):
+    if hasattr(owner, "get_params") and _takes_any_keyword(type(owner)):
         # LightGBM and XGBoost take options of their libraries beyond the named ones, and list
         # them among their parameters once they have a value.
         message += f" If {type(owner).__name__} takes {name!r} as an option, give it a value there."
@@ -167,5 +176,4 @@ def _last_part(key: str) -> str:
 
 
 def _takes_any_keyword(kind: type) -> bool:
-    parameters = inspect.signature(kind).parameters.values()
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in _signature(kind))
