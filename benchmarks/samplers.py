@@ -200,6 +200,12 @@ class SklearnLCBSampler(GPLCBSampler):
         return moved
 
 
+class AllTrials(GPLCBSampler):
+    """Ours without a limit on the trials that the process remembers."""
+
+    most_fitted = most_rows = sys.maxsize
+
+
 OURS, REFERENCE = "shiftune GP-LCB", "Optuna GPSampler"
 SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
@@ -207,6 +213,7 @@ SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     REFERENCE: lambda seed: optuna.samplers.GPSampler(seed=seed, n_startup_trials=N_START),
     "scikit-learn GPR-LCB": lambda seed: SklearnLCBSampler(seed=seed, n_startup_trials=N_START),
     OURS: lambda seed: GPLCBSampler(seed=seed, n_startup_trials=N_START),
+    "the same, all trials": lambda seed: AllTrials(seed=seed, n_startup_trials=N_START),
 }
 
 
@@ -252,12 +259,12 @@ def run(
 
 
 def measure(
-    samplers: list[str], seeds: int, n_trials: int, raw: Path | None
+    samplers: list[str], problems: list[Problem], seeds: int, n_trials: int, raw: Path | None
 ) -> dict[str, list[float]]:
     """What `run` returns by "problem / sampler / seed"; what ``raw`` holds already is not rerun."""
     known: dict[str, list[float]] = json.loads(raw.read_text()) if raw and raw.exists() else {}
     for name in samplers:
-        for problem in PROBLEMS:
+        for problem in problems:
             for seed in range(seeds):
                 key = f"{problem.name} / {name} / {seed}"
                 if key not in known:
@@ -310,6 +317,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--samplers", nargs="+", choices=list(SAMPLERS), default=list(SAMPLERS))
+    names = [problem.name for problem in PROBLEMS]
+    parser.add_argument("--problems", nargs="+", choices=names, default=names)
     parser.add_argument("--raw", type=Path, help="JSON file to keep single results in")
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -319,7 +328,8 @@ def main() -> None:
     if REFERENCE in samplers and importlib.util.find_spec("torch") is None:
         samplers.remove(REFERENCE)
         notes.append(f"**{REFERENCE} SKIPPED: it needs torch, which is not installed here.**\n")
-    known = measure(samplers, options.seeds, options.trials, options.raw)
+    problems = [problem for problem in PROBLEMS if problem.name in options.problems]
+    known = measure(samplers, problems, options.seeds, options.trials, options.raw)
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}"
         for name in ("optuna", "numpy", "scipy", "scikit-learn")
@@ -331,7 +341,7 @@ def main() -> None:
     )
     print(f"of `study.best_trial` minus the optimum. Ratios after adding {FLOOR:g} to both.\n")
     print("\n".join(notes))
-    for problem in PROBLEMS:
+    for problem in problems:
         print(table(problem, samplers, options.seeds, known, BEST_TRIAL))
         if problem.noise is not None:
             print(table(problem, samplers, options.seeds, known, LOWEST_MEAN))

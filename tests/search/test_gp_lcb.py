@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import StudyDirection
 from optuna.testing.pytest_samplers import (
     BasicSamplerTestCase,
     RelativeSamplerTestCase,
@@ -38,7 +39,7 @@ from shiftune.search.gp.gaussian_process import (
     squared_distances,
 )
 from shiftune.search.gp.sampler import VARIANCE_KEY, GPLCBSampler
-from shiftune.search.gp.trial_history import standardise, tame
+from shiftune.search.gp.trial_history import TrialHistory, standardise, tame
 from shiftune.search.gp.unit_cube import UnitCube
 
 if TYPE_CHECKING:
@@ -702,3 +703,46 @@ def test_the_bound_of_several_families_is_the_lowest_of_theirs() -> None:
     assert lowest_plausible_value(both) == pytest.approx(lowest)
     both.tell(both.ask(), -9.0)
     assert lowest_plausible_value(both) == -9.0
+
+
+def _bowl(n: int) -> TrialHistory:
+    space = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
+    trials = [
+        create_trial(
+            value=float(np.sum((point - 0.3) ** 2)),
+            params=dict(zip("xy", map(float, point), strict=True)),
+            distributions=space,
+        )
+        for point in np.random.default_rng(0).random((n, 2))
+    ]
+    return TrialHistory.read(trials, UnitCube(space), space, StudyDirection.MINIMIZE, {})
+
+
+def test_of_many_trials_half_are_the_best_and_the_others_cover_the_space() -> None:
+    history = _bowl(400)
+    few = history.thinned(60)
+    assert len(few.rows) == len(few.y) == len(few.variances) == 60
+    assert set(np.sort(history.y)[:30]) <= set(few.y)
+    random = history.rows[np.random.default_rng(1).choice(400, 60, replace=False)]
+
+    def hole(kept: Any) -> float:  # largest distance of any trial to a kept one
+        apart = np.linalg.norm(history.rows[:, None] - kept, axis=2)
+        return float(apart.min(axis=1).max())
+
+    assert hole(few.rows) < 0.9 * hole(random)
+    assert _bowl(20).thinned(20).rows.shape == (20, 2)
+
+
+def test_the_process_has_no_more_rows_than_it_may_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counting(rows: Any, *given: Any) -> Posterior:
+        sizes.append(len(rows))
+        return Posterior(rows, *given)
+
+    monkeypatch.setattr(gp_lcb, "Posterior", counting)
+    monkeypatch.setattr(GPLCBSampler, "most_rows", 12)
+    study = optuna.create_study(sampler=GPLCBSampler(seed=0))
+    study.optimize(lambda trial: trial.suggest_float("x", -5, 5) ** 2, n_trials=20)
+    assert max(sizes) == 12
+    assert abs(study.best_params["x"]) < 0.1
