@@ -27,6 +27,7 @@ from row_file import RowFile
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune.evaluate import LeaveSourcesOut
 
 KEY = ("dataset", "target", "seed", "search", "trials")
 FOUND = ("seconds", "cpu_seconds", "loss")
@@ -38,6 +39,12 @@ SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
         "lightgbm", early_stopping=True, **options
     ),
     "auto": lambda **options: ShiftSearch("auto", **options),
+    "lightgbm, no race": lambda **options: ShiftSearch(
+        "lightgbm", plan=LeaveSourcesOut(races=False), **options
+    ),
+    "auto, no race": lambda **options: ShiftSearch(
+        "auto", plan=LeaveSourcesOut(races=False), **options
+    ),
 }
 
 

@@ -78,7 +78,7 @@ class View:
     def of_one_model(self) -> np.ndarray:
         """Losses of the models without a group of about a quarter of the rows, (P, n_val).
 
-        As `LeaveSourcesOut(0)` gives them, but for groups that are drawn, and its rule for classes.
+        What one fit per trial could give.
         """
         rows = np.bincount(self.cell["group"].astype(int)[self.site[~self.judged]])
         group = int(np.argmin(np.abs(rows / rows.sum() - 1 / 4)))

@@ -17,9 +17,9 @@ from shiftune.checks.leakage import leakage_check
 from shiftune.checks.prevalence import prevalence_check
 from shiftune.checks.reach import reach_check
 from shiftune.checks.skill import skill_check
+from shiftune.evaluate import PooledFit
 from shiftune.evaluate.constant import best_constant, constant_answers
 from shiftune.evaluate.losses import loss_named
-from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.problem import Site
 from shiftune.stability.label_shift import LabelShift, label_shift
 
@@ -225,7 +225,7 @@ def asymmetric(y, p):
     [
         {"risk": "naive"},
         {"risk": "variance_reduced"},
-        {"plan": LeaveSourcesOut(0)},
+        {"plan": PooledFit()},
         {"loss": "zero_one"},
         {"loss": asymmetric},
         {"final": "best"},

@@ -73,7 +73,7 @@ def test_a_folder_from_before_the_option(few, folder, tune, run):
     tune("few.csv", "--out", "run")
     path = folder / "run" / "settings.json"
     settings = read_json(path)
-    for name in ("use_target_labels", "identifiers", "fast"):
+    for name in ("use_target_labels", "identifiers"):
         del settings["options"][name]
     write_json(path, settings)
     run("report", "run")

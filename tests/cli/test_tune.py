@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from optuna.distributions import FloatDistribution
 
-from shiftune import LeaveSourcesOut, ShiftProblem, ShiftSearch, load_model
+from shiftune import ShiftProblem, ShiftSearch, load_model
 from shiftune.cli.folder import ResultFolder
 from shiftune.models import MODELS, expand_auto, read_space, ready_model, spaces
 
@@ -41,7 +41,6 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert (best["models"], best["model"]) == (["ridge"], "ridge")
     assert best["risk"]["low"] < best["risk"]["value"] < best["risk"]["high"]
     assert best["risk"]["method"] == "adjusted"
-    assert best["fast"] is False
     assert "one model per trial" not in output
     trials = pd.read_csv(out / "trials.csv")
     assert len(trials) == best["trials"] == 3
@@ -62,19 +61,16 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert "nr: left out: a different value in almost every row" in report
 
 
-@pytest.mark.parametrize(
-    ("options", "plan"), [([], LeaveSourcesOut()), (["--fast"], LeaveSourcesOut(0))]
-)
-def test_the_same_search_in_python(visits, folder, tune, options, plan):
+def test_the_same_search_in_python(visits, folder, tune):
     """The command line finds what ShiftSearch finds with the same pipeline and seed."""
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    tune("visits.csv", "--out", "run", "--seed", 3, *options)
+    tune("visits.csv", "--out", "run", "--seed", 3)
     table = pd.read_csv("visits.csv")
     table.loc[table["ward"] == "A", "cost"] = np.nan
     problem = ShiftProblem.from_frame(table, site="ward", label="cost", target="A")
     kinds = {"age": "number", "smoker": "category", "bmi": "number"}
     model = ready_model("ridge", "regression", kinds)
-    search = ShiftSearch({"ridge": model}, n_trials=2, random_state=3, plan=plan).fit(problem)
+    search = ShiftSearch({"ridge": model}, n_trials=2, random_state=3).fit(problem)
     best = read(folder / "run" / "best.json")
     assert best["risk"]["value"] == pytest.approx(search.risk_.value)
     assert best["params"] == pytest.approx(search.best_params_)
@@ -335,7 +331,7 @@ def test_no_more_neighbours_than_the_smallest_training_set_has(visits, folder, t
     visits.drop(columns="ill").drop(index=small).to_csv("visits.csv", index=False)
     tune("visits.csv", "--out", "run", model="knn", trials=12)
     trials = pd.read_csv("run/trials.csv")
-    assert (trials["state"] == "COMPLETE").all()
+    assert set(trials["state"]) <= {"COMPLETE", "PRUNED"}
     assert trials["param_n_neighbors"].max() <= 9
 
 
@@ -381,15 +377,3 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     assert read(out / "best.json") == mean
     assert (out / "trials.csv").read_bytes() == trials
     assert (out / "study.journal").read_bytes() == journal
-
-
-def test_fast_is_another_question(visits, folder, tune, run):
-    visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    output = " ".join(tune("visits.csv", "--out", "quick", "--fast").output.split())
-    assert "risk adjusted, one model per trial, seed 0" in output
-    assert read(folder / "quick" / "best.json")["fast"] is True
-    run("report", "quick")
-    assert "fast" in tune("visits.csv", "--out", "quick", code=2).output
-    output = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output
-    assert "naive fits one model" in " ".join(output.split())
-    assert not (folder / "other").exists()

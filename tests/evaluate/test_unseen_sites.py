@@ -66,7 +66,7 @@ def test_sites_keep_their_order():
     assert [len(own) for own in losses] == [3, 9, 5, 2]
 
 
-@pytest.mark.parametrize(("extra", "fits"), [(0, 1), (2, 3), (3, 4), (4, 5), (9, 6)])
+@pytest.mark.parametrize(("extra", "fits"), [(2, 3), (3, 4), (4, 5), (9, 6)])
 def test_cost_in_fits(extra, fits):
     class Counted(Sites):
         count = 0
@@ -79,52 +79,15 @@ def test_cost_in_fits(extra, fits):
     assert Counted.count == fits
 
 
-@pytest.mark.parametrize(
-    ("rows", "left_out"),
-    [
-        ([10, 4, 3, 2, 1], [1]),
-        ([4, 4, 4, 2, 2], [0]),
-        ([60, 60, 60, 4], [0]),
-        ([5, 1, 1, 1], [1]),
-        ([9, 5], [1]),
-    ],
-)
-def test_one_model_leaves_out_about_a_quarter_of_the_rows(rows, left_out):
-    losses = LeaveSourcesOut(0).losses(Sites(), data_of(rows), SQUARED)
-    assert [j for j, own in enumerate(losses.by_source) if own[0] == 0] == left_out
-    assert losses.naive == 1  # of the sites that the model has seen
-
-
-def test_one_model_and_a_single_source():
-    alone = LeaveSourcesOut(0).losses(Sites(), data_of([4]), SQUARED)
-    np.testing.assert_allclose(alone.by_source[0], 1)
-
-
-def test_one_model_knows_every_class():
-    """Only the second group has the class c, so the first, which is larger, is left out."""
-    classes = [np.array(list("aabbab")), np.array(list("aacc")), np.array(list("abababab"))]
-    data = data_of([6, 4, 8], classes)
-    losses = LeaveSourcesOut(0).losses(LogisticRegression(), data, LOG)
-    kept = data.train_sites != "0"
-    by_hand = PooledFit().losses(
-        LogisticRegression(),
-        replace(data, X_train=data.X_train[kept], y_train=data.y_train[kept]),
-        LOG,
-    )
-    np.testing.assert_allclose(np.concatenate(losses.by_source), np.concatenate(by_hand.by_source))
-
-
-@pytest.mark.parametrize("extra", [0, 3])
-def test_labelled_rows_of_the_target_are_no_source(extra):
+def test_labelled_rows_of_the_target_are_no_source():
     data = replace(data_of([9, 9, 9, 4]), labelled_target="3")
-    losses = LeaveSourcesOut(extra, 0.5 if extra == 0 else 1.0).losses(Sites(), data, SQUARED)
+    losses = LeaveSourcesOut(3, 1.0).losses(Sites(), data, SQUARED)
     assert losses.by_source[3][0] == 1  # every model has seen them
-    assert sum(own[0] == 0 for own in losses.by_source) == (extra or 1)
+    assert sum(own[0] == 0 for own in losses.by_source) == 3
 
 
-@pytest.mark.parametrize("extra", [0, 2])
 @pytest.mark.parametrize("own", [0.0, 2.0])
-def test_weights_of_the_rows_that_are_left_have_mean_1(extra, own):
+def test_weights_of_the_rows_that_are_left_have_mean_1(own):
     means = []
 
     class Weighed(Sites):
@@ -134,9 +97,9 @@ def test_weights_of_the_rows_that_are_left_have_mean_1(extra, own):
 
     data = data_of([6, 5])
     weights = np.where(data.train_sites == "0", own, 4.0)
-    plan = LeaveSourcesOut(extra)
+    plan = LeaveSourcesOut(2)
     plan.losses(Weighed(), replace(data, training_weights=weights / weights.mean()), SQUARED)
-    assert len(means) == extra + 1
+    assert len(means) == 3
     np.testing.assert_allclose(means, 1)
 
 
@@ -177,7 +140,7 @@ LOG = loss_named("log_loss")
         ((-1,), "extra_fits"),
         ((1,), "extra_fits"),
         ((4, 1.5), "unseen"),
-        ((0, 1.0), "nothing to mix"),
+        ((0,), "extra_fits"),
     ],
 )
 def test_mistakes(options, message):
@@ -226,10 +189,9 @@ def test_default_search():
 
 def test_no_extra_fits():
     problem = hospitals(np.random.default_rng(1))
-    for plan in (PooledFit(), LeaveSourcesOut(0)):
-        cheap = ShiftSearch(Ridge(), ALPHA, n_trials=3, plan=plan).fit(problem)
-        assert cheap.risk_.method == "adjusted"
-        assert list(cheap.risk_.names) == problem.names
+    cheap = ShiftSearch(Ridge(), ALPHA, n_trials=3, plan=PooledFit()).fit(problem)
+    assert cheap.risk_.method == "adjusted"
+    assert list(cheap.risk_.names) == problem.names
 
 
 def test_few_labels_judge_and_do_not_train():

@@ -23,7 +23,7 @@ class Doubled(RiskEstimator):
     needs_ratio = False
 
     def default_plan(self):
-        return LeaveSourcesOut(0)
+        return LeaveSourcesOut(2)
 
     def fit(self, X_target, X_sources, sample_weight=None):
         self.rows_ = [len(X_target), *(len(X) for X in X_sources)]
@@ -44,7 +44,7 @@ def test_a_search_asks_the_estimator_only():
     settings = EvaluationSettings.of(search)
     assert not settings.needs_ratio
     assert settings.shares[0] == 0
-    assert repr(settings.plan) == repr(LeaveSourcesOut(0))
+    assert repr(settings.plan) == repr(LeaveSourcesOut(2))
     search.fit(toy)
     assert search.ratio_ is None
     stored = [trial.value for trial in search.study_.trials]

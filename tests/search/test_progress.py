@@ -12,11 +12,14 @@ import pytest
 
 from shiftune.risk import estimate
 from shiftune.search.progress import Progress
+from shiftune.search.trial import Outcome
 
 fcntl = pytest.importorskip("fcntl", reason="a terminal of Unix")
 termios = pytest.importorskip("termios", reason="a terminal of Unix")
 
 RISKS = [estimate([[1.0, 2.0, m]], method="naive") for m in (9.0, 5.0)]
+OUTCOMES = [Outcome(risk, "", 0.0) for risk in RISKS]
+FAILED = Outcome(None, "ValueError: no", 0.0)
 INTERVAL = "({:.4g} to {:.4g})".format(*RISKS[1].interval())
 
 
@@ -46,7 +49,7 @@ def lines_at(monkeypatch):
                     patch.setattr(progress._bar, "mininterval", 0)
                     patch.setattr(progress._bar, "miniters", 1)
                     for trial in range(120):
-                        progress.update(None if trial % 50 == 5 else RISKS[trial > 2])
+                        progress.update(FAILED if trial % 50 == 5 else OUTCOMES[trial > 2])
             shown = watched.result()
         os.close(leader)
         return [line for line in shown.replace("\n", "\r").split("\r") if line.strip()]
@@ -80,6 +83,6 @@ def test_without_a_terminal(monkeypatch, capfd):
     """A log file has no width."""
     monkeypatch.delenv("COLUMNS", raising=False)
     with Progress(2, [], True) as progress:
-        progress.update(None)
-        progress.update(estimate([np.ones(3)], method="naive"))
+        progress.update(FAILED)
+        progress.update(Outcome(estimate([np.ones(3)], method="naive"), "", 0.0))
     assert "trial/s, best 1 (1 to 1), 1 failed]" in capfd.readouterr().err

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from shiftune import LeaveSourcesOut, ShiftProblem, ShiftSearch, spaces
+from shiftune import ShiftProblem, ShiftSearch, spaces
 from shiftune.errors import ProblemError
+from shiftune.evaluate import PooledFit
 from shiftune.search.site_scores import site_scores
 
 
@@ -56,7 +57,7 @@ def test_sets_of_classes():
     ("options", "reason"),
     [
         ({"risk": "naive"}, "trained on all sites"),
-        ({"plan": LeaveSourcesOut(0)}, "trained on all sites"),
+        ({"plan": PooledFit()}, "trained on all sites"),
     ],
 )
 def test_where_all_sites_were_seen(options, reason):

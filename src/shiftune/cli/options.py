@@ -266,15 +266,6 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = field(default_factory=list)
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast",
-            metavar="",
-            help="Fit one model per trial instead of five; keeps a third of the gain over naive.",
-            rich_help_panel=SEARCHING,
-        ),
-    ] = False
     early_stopping: Annotated[
         bool,
         typer.Option(

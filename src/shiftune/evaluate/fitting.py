@@ -147,12 +147,16 @@ class TrialLosses:
         Predictions on the same rows, end to end; None for a plan that keeps none.
     params : mapping
         Parameters of the model that the plan has chosen, for the refit.
+    complete : bool
+        False where the trial's first model was above the bar, and no other one was fitted: the
+        losses are those of the first one.
     """
 
     by_source: list[NDArray[np.float64]]
     naive: float
     answers: Answers | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
 
 
 class FitPlan(Protocol):

@@ -22,9 +22,6 @@ from shiftune.evaluate.fitting import (
 from shiftune.evaluate.losses import Loss
 from shiftune.problem.site import rows_of
 
-# Groups of sources, one of which is left out where a trial has one fit.
-GROUPS_FOR_ONE_FIT = 4
-
 
 class LeaveSourcesOut:
     r"""Evaluate a trial half on known and half on unseen sites.
@@ -38,19 +35,15 @@ class LeaveSourcesOut:
     The first part has less noise (each model of the second has fewer sources), the second measures
     what matters; u = 1/2 chose better than either in `benchmarks/arena`.
 
-    Where a fit takes minutes, ``LeaveSourcesOut(0)`` makes do with one model per trial. It is
-    trained without one of four groups, that whose training rows are nearest to a quarter of all,
-    and evaluated on all sources. Unseen sites then count about a quarter instead of half, so its
-    estimates are lower. (Where every group has a class of its own, none is left
-    out.)
-
     Parameters
     ----------
     extra_fits : int
         Groups, hence further fits of every trial; at most one per source. Rows of a class that
         only their own group has keep the loss of the model that knows it.
     unseen : float
-        u, from 0 to 1; only for `extra_fits` above 0.
+        u, from 0 to 1.
+    races : bool
+        Whether a search stops trials whose first model is poor after it.
 
     Examples
     --------
@@ -59,27 +52,26 @@ class LeaveSourcesOut:
     [('B',), ('C', 'D')]
     """
 
-    def __init__(self, extra_fits: int = 4, unseen: float = 0.5) -> None:
-        if not isinstance(extra_fits, int | np.integer) or extra_fits < 0 or extra_fits == 1:
+    def __init__(self, extra_fits: int = 4, unseen: float = 0.5, *, races: bool = True) -> None:
+        if not isinstance(extra_fits, int | np.integer) or extra_fits < 2:
             raise SettingsError(
-                "extra_fits must be 0 or a whole number >= 2 (without its only group no source is "
+                "extra_fits must be a whole number >= 2 (without its only group no source is "
                 f"left), got {extra_fits!r}"
             )
         if not 0 <= unseen <= 1:
             raise SettingsError(f"unseen must lie between 0 and 1, got {unseen!r}")
-        if extra_fits == 0 and unseen != 0.5:
-            raise SettingsError("without extra fits there is nothing to mix: leave unseen at 0.5")
         self.extra_fits = int(extra_fits)
         self.unseen = unseen
+        self.races = races
 
     def __repr__(self) -> str:
-        return f"LeaveSourcesOut(extra_fits={self.extra_fits}, unseen={self.unseen:g})"
+        options = f"extra_fits={self.extra_fits}, unseen={self.unseen:g}, races={self.races}"
+        return f"LeaveSourcesOut({options})"
 
     def groups(self, train_sites: NDArray[np.str_]) -> list[tuple[str, ...]]:
         """Assign the sites, the largest first, to groups of about equally many training rows."""
         names, rows = np.unique(train_sites, return_counts=True)
-        wanted = self.extra_fits or GROUPS_FOR_ONE_FIT
-        groups: list[list[str]] = [[] for _ in range(min(wanted, len(names)))]
+        groups: list[list[str]] = [[] for _ in range(min(self.extra_fits, len(names)))]
         if len(groups) < 2:
             return []
         sizes = np.zeros(len(groups))
@@ -89,11 +81,15 @@ class LeaveSourcesOut:
             sizes[smallest] += rows[j]
         return [tuple(group) for group in groups]
 
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
-        """Return the mixed losses."""
-        if self.extra_fits == 0:
-            return self._of_one_model(model, data, loss)
+    def losses(self, model: Any, data: StudyData, loss: Loss, bar: float = np.inf) -> TrialLosses:
+        """Return the mixed losses.
+
+        Where the mean loss of the first model, which knows all sites, is above the bar, no other
+        model is fitted, and the losses are those of the first.
+        """
         known = unseen = evaluate_fit(clone(model), data, loss)
+        if (naive := data.mean_loss(known.losses)) > bar:
+            return TrialLosses(data.by_site(known.losses), naive, complete=False)
         losses = known.losses.copy()
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
             names = [name for name in data.names if name in group]
@@ -107,32 +103,13 @@ class LeaveSourcesOut:
         answers = None
         if known.answers is not None and unseen.answers is not None:
             answers = Answers(known.answers, unseen.answers, self.unseen)
-        return TrialLosses(data.by_site(losses), data.mean_loss(known.losses), answers)
-
-    def _of_one_model(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
-        y = np.concatenate(data.y_validation)
-        for group in self._nearest_to_a_quarter(data.source_rows):
-            others = without_sources(group, data)
-            if others is None:
-                continue
-            if loss.needs != "predict_proba" or np.isin(y, others.y_train).all():
-                found = PooledFit().losses(model, others, loss)
-                pairs = zip(found.by_source, data.names, strict=True)
-                known = np.concatenate([own for own, name in pairs if name not in group])
-                return replace(found, naive=float(known.mean()))
-        return PooledFit().losses(model, data, loss)
-
-    def _nearest_to_a_quarter(self, source_rows: NDArray[np.str_]) -> list[tuple[str, ...]]:
-        def away(group: tuple[str, ...]) -> float:
-            return abs(float(np.isin(source_rows, group).mean()) - 1 / GROUPS_FOR_ONE_FIT)
-
-        return sorted(self.groups(source_rows), key=away)
+        return TrialLosses(data.by_site(losses), naive, answers)
 
 
 def leaves_sites_out(plan: FitPlan) -> bool:
     """Whether a plan has answers of models that have not seen the site; of others' plans, yes."""
     if isinstance(plan, LeaveSourcesOut):
-        return plan.extra_fits > 0 and plan.unseen > 0
+        return plan.unseen > 0
     return not isinstance(plan, PooledFit)
 
 

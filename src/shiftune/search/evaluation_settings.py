@@ -63,7 +63,7 @@ class EvaluationSettings:
             if not isinstance(plan, LeaveSourcesOut) or not leaves_sites_out(plan):
                 raise SettingsError(
                     "early_stopping needs models that have not seen a site: risk='adjusted' and "
-                    "its own plan of fits (in the command line without --fast)"
+                    "its own plan of fits"
                 )
             plan = EarlyStopping(plan)
         found = cls(risk, plan, NO_DENSITY_ROWS, search.training_weights, search.random_state)

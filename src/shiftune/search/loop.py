@@ -17,12 +17,14 @@ from optuna.trial import Trial, TrialState
 from shiftune import interrupts
 from shiftune.errors import ProblemError, StorageError
 from shiftune.models.space import check_names
+from shiftune.search import race
 from shiftune.search.answer_store import candidates
 from shiftune.search.budget import first_trials, next_family
 from shiftune.search.families import Families, Family, family_of
 from shiftune.search.gp import VARIANCE_KEY, GPLCBSampler
 from shiftune.search.records import (
     ANSWERS_BYTES,
+    BAR,
     DEFAULTS,
     FAILURE,
     MEAN_LOSS,
@@ -31,7 +33,7 @@ from shiftune.search.records import (
     RISK,
     SECONDS,
     finished_trials,
-    was_stopped,
+    was_interrupted,
 )
 from shiftune.search.trial import CATCH, Candidate, Outcome, reason
 from shiftune.workers import OutOfTime, WorkerDied, Workers
@@ -85,6 +87,8 @@ class Loop:
     timeout : float, optional
         Seconds after which `run` begins no trial; they limit the families' first trials, by the
         times of the recorded ones.
+    races : bool
+        Whether trials whose first model is poor are stopped after it (`shiftune.search.race`).
     callbacks : functions of the study and a finished trial
         Called after every trial, in the order of the trials.
     catch : exception class or tuple of them
@@ -100,6 +104,7 @@ class Loop:
         answers: AnswerStore,
         timeout: float | None = None,
         *,
+        races: bool = False,
         callbacks: Sequence[Callback] = (),
         catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH,
     ) -> None:
@@ -109,6 +114,7 @@ class Loop:
         self.answers = answers
         self.weights = weights
         self.timeout = timeout
+        self.races = races
         self.callbacks = callbacks
         self.catch = catch
         self.sampler = study.sampler
@@ -144,14 +150,14 @@ class Loop:
                 proposed = self._adopt(orphans.popleft()) if orphans else self._ask()
                 self.under_way.append(proposed)
                 if not proposed.rejected:
-                    self.workers.submit(proposed.trial.number, proposed.candidate)
+                    self.workers.submit(proposed.trial.number, self._with_bar(proposed))
             if not self.under_way:
                 return
             outcome = self._outcome(self.under_way[0])
             trial = self.under_way.popleft().trial
             self._tell(trial, outcome)
             finished += 1
-            progress.update(outcome.risk)
+            progress.update(outcome)
             self._call_back(trial)
 
     def abandon(self) -> None:
@@ -182,7 +188,7 @@ class Loop:
         seconds: dict[str, list[float]] = {name: [] for name in self.families}
         for trial in self.study.get_trials(deepcopy=False):
             name = trial.user_attrs.get(MODEL, "")
-            if name in proposed and not was_stopped(trial):
+            if name in proposed and not was_interrupted(trial):
                 proposed[name] += 1
                 if trial.state.is_finished():
                     seconds[name].append(trial.user_attrs.get(SECONDS, 0.0))
@@ -231,6 +237,14 @@ class Loop:
             raise
         return Proposed(trial, Candidate(params, family.name))
 
+    def _with_bar(self, proposed: Proposed) -> Candidate:
+        """Return the candidate with its bar, which stays the same if the trial is run again."""
+        trial, candidate = proposed.trial, proposed.candidate
+        if self.races and BAR not in trial.user_attrs:
+            recorded = self.study.get_trials(deepcopy=False)
+            trial.set_user_attr(BAR, race.bar(recorded, candidate.family))
+        return candidate._replace(bar=trial.user_attrs.get(BAR))
+
     def _outcome(self, proposed: Proposed) -> Outcome:
         if proposed.rejected:
             return Outcome(None, f"rejected by the space: {proposed.rejected}", 0.0)
@@ -261,6 +275,9 @@ class Loop:
             self._unless_stopped(partial(callback, self.study, recorded))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
+        if outcome.risk is None and not outcome.failure:
+            self._tell_stopped(trial, outcome)
+            return
         if outcome.risk is None:
             logger.info("trial %d failed: %s", trial.number, outcome.failure)
             trial.set_user_attr(FAILURE, outcome.failure)
@@ -279,6 +296,17 @@ class Loop:
             self.answers.put(trial.number, answers)
         self._tell_study(trial, outcome.value)
         self.answers.keep(candidates(finished_trials(self.study)))
+
+    def _tell_stopped(self, trial: Trial, outcome: Outcome) -> None:
+        """Record a trial that was stopped after its first model, as Optuna records pruned ones."""
+        family = trial.user_attrs.get(MODEL, "")
+        recorded = self.study.get_trials(deepcopy=False)
+        value, variance = race.expected(recorded, family, outcome.mean_loss)
+        trial.set_user_attr(VARIANCE_KEY, variance)
+        trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
+        trial.set_user_attr(SECONDS, outcome.seconds)
+        trial.report(value, 0)
+        self._tell_study(trial, state=TrialState.PRUNED)
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
         # A sampler that has tried everything (a grid) stops the study. The trial is stored by then.

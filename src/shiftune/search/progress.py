@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Self
 from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shiftune.risk.result import RiskEstimate
+    from shiftune.search.trial import Outcome
 
 # Formats of the line, and whether the interval is in it, from the fullest to the barest; the first
 # that fits the terminal is shown. None is tqdm's own, which has the rate too.
@@ -33,23 +36,23 @@ class Progress:
     ----------
     total : int
         Number of trials in all.
-    earlier : list of RiskEstimate or None
-        Estimates of the trials of a run that is continued; None for one that failed.
+    earlier : list of Outcome
+        Of the trials of a run that is continued.
     show : bool or None
         None shows the bar on terminals and in notebooks only.
     """
 
-    def __init__(self, total: int, earlier: list[RiskEstimate | None], show: bool | None) -> None:
+    def __init__(self, total: int, earlier: Sequence[Outcome], show: bool | None) -> None:
         visible = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
         self._bar = tqdm(total=total, initial=len(earlier), disable=not visible, unit="trial")
         self._best: RiskEstimate | None = None
         self._failed = 0
-        for risk in earlier:
-            self._note(risk)
+        for outcome in earlier:
+            self._note(outcome)
 
-    def update(self, risk: RiskEstimate | None) -> None:
-        """Count a trial; `risk` is None for one that failed."""
-        self._note(risk)
+    def update(self, outcome: Outcome) -> None:
+        """Count a trial."""
+        self._note(outcome)
         if not self._bar.disable:
             self._lay_out()
         self._bar.update()
@@ -80,10 +83,10 @@ class Progress:
         self._bar.bar_format = layout
         self._bar.set_postfix_str(text, refresh=False)
 
-    def _note(self, risk: RiskEstimate | None) -> None:
-        if risk is None:
-            self._failed += 1
-        elif self._best is None or risk.value < self._best.value:
+    def _note(self, outcome: Outcome) -> None:
+        self._failed += bool(outcome.failure)
+        risk = outcome.risk
+        if risk is not None and (self._best is None or risk.value < self._best.value):
             self._best = risk
 
     def __enter__(self) -> Self:

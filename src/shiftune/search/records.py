@@ -13,10 +13,12 @@ from optuna.trial import TrialState
 from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.comparison import tied_with_best
+from shiftune.search.trial import Outcome
 
 # User attributes of a trial.
 RISK = "risk"
 MEAN_LOSS = "mean_loss"
+BAR = "bar"  # mean loss of a first model, above which the trial is stopped; see `race`
 SECONDS = "seconds"
 FAILURE = "failure"
 MODEL = "model"  # name of the family; none in a search of one estimator
@@ -27,19 +29,19 @@ ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 # Columns that a table has even without trials.
 NO_TRIALS = ["trial", "state", "seconds", "failure", "tied_with_best"]
 
-FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
 
 def finished_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     """Return the trials that have a result or the reason why there is none.
 
-    A trial that was stopped has neither.
+    A trial that was interrupted has neither.
     """
     ended = study.get_trials(deepcopy=False, states=FINISHED)
-    return [trial for trial in ended if not was_stopped(trial)]
+    return [trial for trial in ended if not was_interrupted(trial)]
 
 
-def was_stopped(trial: optuna.trial.FrozenTrial) -> bool:
+def was_interrupted(trial: optuna.trial.FrozenTrial) -> bool:
     """Whether a trial has ended without a result or a reason."""
     return trial.state is TrialState.FAIL and FAILURE not in trial.user_attrs
 
@@ -58,14 +60,20 @@ def model_name(estimator: Any) -> str:
 
 
 def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
-    """Return the estimated risk of a trial; None for one that failed.
+    """Return the estimated risk of a trial; None for one that failed or was stopped.
 
-    A trial that was stopped while it was recorded, and failed when it was run again, has a risk
+    A trial that was interrupted while it was recorded, and failed when it was run again, has a risk
     that does not count.
     """
     if trial.state is not TrialState.COMPLETE or RISK not in trial.user_attrs:
         return None
     return RiskEstimate.from_record(trial.user_attrs[RISK])
+
+
+def outcome_of(trial: optuna.trial.FrozenTrial) -> Outcome:
+    """Return the outcome of a finished trial, without its answers."""
+    found = trial.user_attrs
+    return Outcome(risk_of(trial), found.get(FAILURE, ""), found.get(SECONDS, 0.0))
 
 
 def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, RiskEstimate]:
@@ -107,9 +115,10 @@ def table(
         if risk is not None:
             low, high = risk.interval()
             row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}
-            row["mean_loss"] = trial.user_attrs.get(MEAN_LOSS, np.nan)
             if several:
                 row["compared_by"] = trial.value
+        if MEAN_LOSS in trial.user_attrs:
+            row["mean_loss"] = trial.user_attrs[MEAN_LOSS]
         row |= {f"param_{name}": value for name, value in trial.params.items()}
         row["seconds"] = trial.user_attrs.get(SECONDS, np.nan)
         if risk is not None:

@@ -12,7 +12,7 @@ from shiftune.search.families import family_of
 from shiftune.search.family_weights import FamilyWeights
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
-from shiftune.search.records import finished_trials, risk_of
+from shiftune.search.records import finished_trials, outcome_of
 from shiftune.search.samplers import sampler_named
 from shiftune.search.trial import TrialContext, run_trial
 from shiftune.workers import Workers, number_of_workers
@@ -33,7 +33,7 @@ def run_trials(search: ShiftSearch, context: TrialContext) -> None:
         trial_answers(search, candidates(earlier))
     with (
         _workers(search, context) as workers,
-        Progress(search.n_trials, [risk_of(t) for t in earlier], search.progress) as progress,
+        Progress(search.n_trials, list(map(outcome_of, earlier)), search.progress) as progress,
     ):
         weights = FamilyWeights(study, context, answers)
         loop = Loop(
@@ -43,6 +43,7 @@ def run_trials(search: ShiftSearch, context: TrialContext) -> None:
             weights,
             answers,
             search.timeout,
+            races=getattr(context.plan, "races", False),
             callbacks=search.callbacks or (),
             catch=search.catch,
         )

@@ -274,7 +274,7 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
         raise SettingsError(
-            f"plan must be a plan such as LeaveSourcesOut(0) or PooledFit(), got {plan!r}"
+            f"plan must be a plan such as LeaveSourcesOut(4) or PooledFit(), got {plan!r}"
         )
     shares = search.shares
     if isinstance(shares, Sequence) and settings.needs_ratio and not shares[0] > 0:
@@ -297,8 +297,7 @@ def _check_calibrate(
     elif not leaves_sites_out(plan):
         why = (
             "is learned on answers of models that had not seen the site, and this search fits one "
-            "model per trial; search with risk='adjusted' and its own plan of fits (in the command "
-            "line without --fast)"
+            "model per trial; search with risk='adjusted' and its own plan of fits"
         )
     if why:
         raise SettingsError(f"calibrate={calibrate!r} {why}")

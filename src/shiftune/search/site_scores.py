@@ -32,7 +32,7 @@ def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
         return SiteScores(
             [],
             "all its trials had models that were trained on all sites; search with risk='adjusted' "
-            "and its own plan of fits (in the command line without --fast)",
+            "and its own plan of fits",
         )
     if classes is not None and result.loss.needs == "predict":
         return SiteScores(

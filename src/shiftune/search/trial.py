@@ -30,10 +30,14 @@ CATCH = (Exception, SystemExit)
 
 
 class Candidate(NamedTuple):
-    """What a trial evaluates: parameters in the estimator's names, and the name of its family."""
+    """What a trial evaluates: parameters in the estimator's names, and the name of its family.
+
+    A trial whose first model has a mean loss above `bar` is stopped after it; None stops none.
+    """
 
     params: Mapping[str, Any]
     family: str = ""
+    bar: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class TrialContext:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a trial: a risk, or the reason why there is none.
+    """Outcome of a trial: a risk, or the reason why there is none; neither if it was stopped.
 
     `value` is what is minimised: the risk, or what compares trials of several families;
     `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
@@ -97,12 +101,16 @@ def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
     """
     start = time.perf_counter()
     try:
-        params, family = candidate
+        params, family, bar = candidate
         model = clone(context.estimators[family]).set_params(**params)
         data = context.data
         if tunes_last_step(model, params):
             data = data.sharing(context.prepared.of(context.preparations.get(family)))
-        losses = context.plan.losses(model, data, context.loss)
+        limit = {} if bar is None else {"bar": bar}
+        losses = context.plan.losses(model, data, context.loss, **limit)
+        if not losses.complete:
+            seconds = time.perf_counter() - start
+            return Outcome(None, "", seconds, mean_loss=losses.naive)
         risk = context.estimate(losses.by_source)
         if not np.isfinite(risk.value):
             raise ValueError(f"the estimated risk is {risk.value}")

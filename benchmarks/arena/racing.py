@@ -1,0 +1,162 @@
+"""Trials that are stopped after their first fit: what is saved, and what it costs.
+
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/racing.py --losses FOLDER/losses \
+        --seeds 30 31 --out racing.csv
+
+reads the cells that ``benchmarks/arena losses`` has computed. A trial's first model is trained on
+all sources; four more, without a quarter of the sites each, are trained unless the rule stops the
+trial. Stopped trials have no share in the ensemble. Costs are in fits of the rows they train on
+(the four have three quarters), as a share of all; the loss at the hidden target is compared with
+that of the ensemble of all trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from ensembles import Trials, cells_in, read
+from metrics import FAMILIES
+from tqdm import tqdm
+
+EACH = 24
+FREE = 3
+# Of a trial: the first fit, and all.
+FIRST_FIT, ALL_FITS = 1.0, 1.0 + 4 * 0.75
+
+
+@dataclass(frozen=True)
+class Race:
+    """A trial is stopped if its first model is worse than that of another one of its family.
+
+    That is the trial at place `rank` among those that were completed, by `deviations` standard
+    errors of the paired difference of site means, or by the mean loss of all rows alone. The first
+    `FREE` trials of a family are never stopped.
+    """
+
+    rank: int
+    deviations: float | None = None
+
+    def stops(self, own: np.ndarray, earlier: list[np.ndarray], sites: np.ndarray) -> bool:
+        """Decide by the losses of first models."""
+        if len(earlier) < max(FREE, self.rank):
+            return False
+        if self.deviations is None:
+            return bool(own.mean() > np.sort([each.mean() for each in earlier])[self.rank - 1])
+        means = [float(site_mean(each, sites).mean()) for each in earlier]
+        other = earlier[int(np.argsort(means, kind="stable")[self.rank - 1])]
+        apart = site_mean(own - other, sites)
+        return bool(apart.mean() > self.deviations * error(own - other, sites))
+
+
+def site_mean(values: np.ndarray, sites: np.ndarray) -> np.ndarray:
+    """Return the mean at every site."""
+    return np.bincount(sites, values) / np.bincount(sites)
+
+
+def error(values: np.ndarray, sites: np.ndarray) -> float:
+    """Return the standard error of the mean over sites: of their differences, or of the rows."""
+    means, n = site_mean(values, sites), np.bincount(sites)
+    between = means.var(ddof=1) / len(means) if len(means) > 1 else 0.0
+    within = float(((np.bincount(sites, values**2) / n - means**2) / n).sum()) / len(means) ** 2
+    return float(np.sqrt(max(between, within)))
+
+
+RULES = {
+    "best, 2 standard errors": Race(1, 2.0),
+    "third best, mean of rows": Race(3),
+    "sixth best, mean of rows": Race(6),
+}
+
+
+def raced(trials: Trials, rule: Race) -> tuple[np.ndarray, float]:
+    """Return which trials were completed, and the share of the costs."""
+    y = np.concatenate(trials.y)
+    sites = np.repeat(np.arange(len(trials.y)), [len(own) for own in trials.y])
+    first = [
+        type(each)(each.known, each.known).losses(y, trials.loss, trials.classes)
+        for each in trials.answers
+    ]
+    completed = np.ones(len(first), dtype=bool)
+    for family in np.unique(trials.family):
+        earlier: list[np.ndarray] = []
+        for i in np.flatnonzero(trials.family == family):
+            if rule.stops(first[i], earlier, sites):
+                completed[i] = False
+            else:
+                earlier.append(first[i])
+    cost = np.where(completed, ALL_FITS, FIRST_FIT).sum() / (ALL_FITS * len(first))
+    return completed, float(cost)
+
+
+def ensemble_loss(trials: Trials) -> float:
+    """Return the loss of the ensemble at the target."""
+    found = trials.candidates()
+    weights = np.zeros(len(trials.family))
+    weights[found.numbers] = found.weights()
+    return trials.target_loss(weights)
+
+
+def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
+    """Compare all rules on one problem, with all families and with each alone."""
+    warnings.simplefilter("ignore")
+    every = read(files, dataset, target, seed).first(FAMILIES, EACH)
+    rows = []
+    for families in (FAMILIES, *[(name,) for name in FAMILIES]):
+        trials = every.first(families, EACH)
+        full, best = ensemble_loss(trials), int(np.argmin(trials.losses @ trials.compared_by()))
+        for name, rule in RULES.items():
+            completed, cost = raced(trials, rule)
+            found = ensemble_loss(trials.only(np.flatnonzero(completed)))
+            row = {"dataset": dataset, "target": target, "seed": seed, "rule": name}
+            row |= {"families": "+".join(families), "cost": cost, "loss": found, "full": full}
+            rows.append(row | {"best kept": bool(completed[best])})
+    return rows
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Geometric mean over tables of the loss relative to that of all trials, and the costs."""
+    rows = rows.assign(log=np.log(rows["loss"] / rows["full"]))
+    tables = rows.groupby(["families", "rule", "dataset"])[["log", "cost", "best kept"]].mean()
+    by = tables.groupby(["families", "rule"], sort=False)
+    found = by.mean()
+    return pd.DataFrame(
+        {
+            "loss": np.exp(found["log"]),
+            "standard error": by["log"].sem(),
+            "worst table": np.exp(by["log"].max()),
+            "cost": found["cost"],
+            "best kept": found["best kept"],
+        }
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--losses", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    work = [
+        joblib.delayed(scored)(files, *key, seed)
+        for seed in args.seeds
+        for key, files in cells_in(args.losses, seed, FAMILIES, "real").items()
+    ]
+    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
+    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
+    rows.to_csv(args.out, index=False, float_format="%.6g")
+    for seed, part in rows.groupby("seed"):
+        print(f"seed {seed}, {part['dataset'].nunique()} tables")
+        print(summary(part).round(4).to_string())
+
+
+if __name__ == "__main__":
+    main()
