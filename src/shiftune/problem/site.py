@@ -86,7 +86,8 @@ class Site:
         """The rows; writing to them does not change the site."""
         if self._at is not None:
             some: Features = frozen(rows_of(self._X, self._at))
-            return some
+            # A shallow copy, so that older versions of pandas do not take it for a view.
+            return some.copy(deep=False) if isinstance(some, pd.DataFrame) else some
         return lazy_copy(self._X) if isinstance(self._X, pd.DataFrame) else self._X
 
     @property

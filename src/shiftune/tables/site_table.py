@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shiftune.errors import DataError, SettingsError
 from shiftune.names import Task
 from shiftune.problem import ShiftProblem
-from shiftune.problem.reading import GivenSite, check_names, read_sites
+from shiftune.problem.reading import check_names, read_sites
 from shiftune.problem.stacked import check_roles, has_label, site_names, split_by_site
 from shiftune.spelling import check_choice
 from shiftune.tables.codes import without_zeros
@@ -143,7 +143,8 @@ def site_table(
     target = _target_name(target, groups)
     rows, more = _usable_rows(df, groups, target, site, label, drop_unlabelled)
     found += more
-    df, groups = df.iloc[rows], groups[rows]
+    if len(rows) < len(df):
+        df, groups = df.iloc[rows], groups[rows]
     inside = groups == target
     labels, decided = pd.Series(0.0, df.index), task or "regression"  # overlap needs no labels
     if label is not None:
@@ -173,18 +174,14 @@ def site_table(
     if not used:
         raise DataError("no column is left to learn from; shiftune diagnose lists the columns")
     X = pd.DataFrame({name: column.series for name, column in used.items()})
-    own_labels = labels[inside] if label is not None and use_target_labels else None
     given = {role: df[name] for role, name in others.items() if name is not None}
     if sample_weight is not None:
         given["sample_weight"] = _weights(columns[sample_weight])
-    of_sources, its = (
-        {role: column[where] for role, column in given.items()} for where in (~inside, inside)
-    )
+    every = {each.name: each for each in split_by_site(X, labels, groups, rows=rows, **given)}
+    own = every.pop(target)
     parts, _ = read_sites(
-        split_by_site(
-            X[~inside], labels[~inside], groups[~inside], rows=rows[~inside], **of_sources
-        ),
-        GivenSite(target, X[inside], own_labels, rows[inside], **its),
+        [*every.values()],
+        own if label is not None and use_target_labels else own._replace(y=None),
         target_labels="use",
         task=decided,
         label=label or "",
