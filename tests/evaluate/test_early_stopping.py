@@ -21,6 +21,7 @@ from shiftune.evaluate.early_stopping import Chosen, checkpoints
 from shiftune.evaluate.losses import loss_named
 from shiftune.evaluate.rounds import number_of_rounds, predictions_at, rounds_parameter
 from shiftune.models.numbered_classes import NumberedClasses
+from shiftune.report.explanations import how_estimated
 
 
 def rows(n, seed, classes=None):
@@ -105,6 +106,10 @@ def test_the_number_of_rounds_is_carried_into_the_refit(search):
         strict=True,
     ):  # fmt: skip
         assert member.n_estimators == found[number]
+
+
+def test_the_report_explains_the_models(search):
+    assert "models that never saw that site" in how_estimated(search.result_)
 
 
 def test_losses_are_those_of_plain_fits_with_the_chosen_numbers(search):
