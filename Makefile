@@ -99,7 +99,7 @@ bench: $(READY)
 	for name in core reach guard fallback ratios stability samplers search; do \
 		$(BIN)/python benchmarks/$$name.py || exit 1; \
 	done
-	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out benchmarks/results/speed
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out bench
 
 # Hours on two cores; after a stop, `make paper` goes on.
 PAPER := paper
