@@ -24,10 +24,12 @@ from ensembles import Trials, cells_in, read
 from metrics import FAMILIES
 from tqdm import tqdm
 
+from shiftune.evaluate.answers import Answers
+
 EACH = 24
 FREE = 3
-# Of a trial: the first fit, and all.
-FIRST_FIT, ALL_FITS = 1.0, 1.0 + 4 * 0.75
+# In fits of all training rows: a model that leaves a quarter of the sites out, and all of a trial.
+LEFT_OUT, ALL_FITS = 0.75, 1.0 + 4 * 0.75
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,13 @@ class Race:
 
     That is the trial at place `rank` among those that were completed, by `deviations` standard
     errors of the paired difference of site means, or by the mean loss of all rows alone. The first
-    `FREE` trials of a family are never stopped.
+    `FREE` trials of a family are never stopped. The first model has all sources, or (`unseen`)
+    leaves a group of sites out, and is judged there.
     """
 
     rank: int
     deviations: float | None = None
+    unseen: bool = False
 
     def stops(self, own: np.ndarray, earlier: list[np.ndarray], sites: np.ndarray) -> bool:
         """Decide by the losses of first models."""
@@ -71,17 +75,24 @@ RULES = {
     "best, 2 standard errors": Race(1, 2.0),
     "third best, mean of rows": Race(3),
     "sixth best, mean of rows": Race(6),
+    "third best at a group of unseen sites": Race(3, unseen=True),
+    "sixth best at a group of unseen sites": Race(6, unseen=True),
 }
 
 
-def raced(trials: Trials, rule: Race) -> tuple[np.ndarray, float]:
-    """Return which trials were completed, and the share of the costs."""
+def raced(trials: Trials, rule: Race, group: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return which trials were completed, and the share of the costs.
+
+    `group` is the group of every site.
+    """
     y = np.concatenate(trials.y)
     sites = np.repeat(np.arange(len(trials.y)), [len(own) for own in trials.y])
-    first = [
-        type(each)(each.known, each.known).losses(y, trials.loss, trials.classes)
-        for each in trials.answers
-    ]
+    rows = group[sites] == 0 if rule.unseen else np.ones(len(y), dtype=bool)
+    first = []
+    for each in trials.answers:
+        answers = (each.unseen if rule.unseen else each.known)[rows]
+        first.append(Answers(answers, answers).losses(y[rows], trials.loss, trials.classes))
+    sites = np.unique(sites[rows], return_inverse=True)[1]
     completed = np.ones(len(first), dtype=bool)
     for family in np.unique(trials.family):
         earlier: list[np.ndarray] = []
@@ -90,7 +101,8 @@ def raced(trials: Trials, rule: Race) -> tuple[np.ndarray, float]:
                 completed[i] = False
             else:
                 earlier.append(first[i])
-    cost = np.where(completed, ALL_FITS, FIRST_FIT).sum() / (ALL_FITS * len(first))
+    first_fit = LEFT_OUT if rule.unseen else 1.0
+    cost = np.where(completed, ALL_FITS, first_fit).sum() / (ALL_FITS * len(first))
     return completed, float(cost)
 
 
@@ -106,12 +118,13 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
     """Compare all rules on one problem, with all families and with each alone."""
     warnings.simplefilter("ignore")
     every = read(files, dataset, target, seed).first(FAMILIES, EACH)
+    group = np.load(next(iter(files.values())))["group"]
     rows = []
     for families in (FAMILIES, *[(name,) for name in FAMILIES]):
         trials = every.first(families, EACH)
         full, best = ensemble_loss(trials), int(np.argmin(trials.losses @ trials.compared_by()))
         for name, rule in RULES.items():
-            completed, cost = raced(trials, rule)
+            completed, cost = raced(trials, rule, group)
             found = ensemble_loss(trials.only(np.flatnonzero(completed)))
             row = {"dataset": dataset, "target": target, "seed": seed, "rule": name}
             row |= {"families": "+".join(families), "cost": cost, "loss": found, "full": full}

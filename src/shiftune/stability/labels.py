@@ -143,10 +143,7 @@ def label_stability(
             f"and as many groups if rows belong together, got {len(large)}"
         )
     rng = np.random.default_rng(random_state)
-    if len(large) > MOST_SITES:
-        chosen = rng.choice(len(large), MOST_SITES, replace=False)
-        large = [large[j] for j in np.sort(chosen)]
-    read = [_drawn(site, max(max_rows // len(large), FEWEST_ROWS), rng) for site in large]
+    read = _drawn_sites(large, max_rows, rng)
     Z = np.vstack(RowEncoder().fit_transform([site.X for site in read]))
     if Z.shape[1] == 0:  # every column is constant
         Z = np.zeros((len(Z), 1))
@@ -162,6 +159,13 @@ def label_stability(
     return LabelStability(
         min(1.0, 2 * smallest), max(1 - unexplained, 0.0), gain, gain_stderr, table, len(Y)
     )
+
+
+def _drawn_sites(sites: Sequence[Site], most: int, rng: np.random.Generator) -> list[Site]:
+    """Draw sites, if there are many, and about as many rows of each."""
+    if len(sites) > MOST_SITES:
+        sites = [sites[j] for j in np.sort(rng.choice(len(sites), MOST_SITES, replace=False))]
+    return [_drawn(site, max(most // len(sites), FEWEST_ROWS), rng) for site in sites]
 
 
 def _independent(site: Site) -> int:
