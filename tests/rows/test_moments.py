@@ -82,3 +82,7 @@ def test_weighted_rows_become_rows_that_count_once(mixed, rng):
     np.testing.assert_allclose(found.times(v), expected @ v, rtol=1e-10)
     np.testing.assert_allclose(found.sums(r), expected.T @ r, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(found.part(20, 60).sums(r[20:60]), expected[20:60].T @ r[20:60])
+    less = found.less(v)
+    np.testing.assert_allclose(less.dense(), expected - v, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(less.times(v), (expected - v) @ v, rtol=1e-10)
+    np.testing.assert_allclose(less.sums(r), (expected - v).T @ r, rtol=1e-10, atol=1e-12)

@@ -95,16 +95,36 @@ def test_coefficients_of_linearised_values(rng):
     assert coefficients(c, w) @ x == pytest.approx(c @ linearised(x, w))
 
 
-def test_weighted_rows_like_the_targets_need_no_adjustment(rng):
+def test_weighted_rows_like_the_targets_need_no_adjustment():
     """The target is the source with its rows repeated: the risk is the weighted mean loss."""
-    X, losses, w = rng.normal(size=(60, 2)), rng.random(60), rng.integers(1, 4, 60).astype(float)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    losses, w = X[:, 0] ** 2 + X[:, 0] + 3, 1.0 + (X[:, 0] > 0) + (X[:, 0] > 1)
     target = np.repeat(X, w.astype(int), axis=0)
     weights = [np.ones(len(target)), w]
     adjusted = RegressionAdjusted().fit(target, [X], weights)
     plain = RegressionAdjusted().fit(target, [X])
     found = adjusted.estimate([linearised(losses, w)]).value
-    assert found == pytest.approx(np.average(losses, weights=w), abs=1e-3)
-    assert abs(found - plain.estimate([losses]).value) < 0.1
+    assert found == pytest.approx(np.average(losses, weights=w))
+    without = [plain.estimate([losses]).value, losses.mean()]  # a ridge adjusts by a part
+    assert found - 0.1 > without[0] > without[1] + 0.1
+
+
+@pytest.mark.parametrize("columns", [1, 16])  # 16: more numbers than rows
+def test_an_adjustment_of_weighted_rows_is_a_weighted_mean_of_losses(columns):
+    """Weights that depend on x move the mean of the rows, from which the adjustment is taken."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(m, 1, (40, columns)) for m in (0.0, 1.0)]
+    target, losses = rng.normal(1, 1, (60, columns)), [np.exp(x[:, 0] / 2) for x in X]
+    w = [np.exp(0.5 * x[:, 0]) for x in X]
+    risk = RegressionAdjusted().fit(target, X, [np.ones(60), *w])
+    values = [linearised(*each) for each in zip(losses, w, strict=True)]
+    c = risk.coefficients_
+    assert c.sum() == pytest.approx(1)
+    assert c @ np.concatenate(values) == pytest.approx(risk.estimate(values).value)
+    shifted = risk.estimate([each + 5 for each in values])
+    assert shifted.value == pytest.approx(risk.estimate(values).value + 5)
+    assert shifted.variance == pytest.approx(risk.estimate(values).variance)
 
 
 @pytest.mark.parametrize("name", ["rmse", "auc"])

@@ -131,6 +131,8 @@ class RegressionAdjusted(RiskEstimator):
         own, rows = moments.target, moments.sources
         if sample_weight is not None:
             own, rows = own.linearised(sample_weight[:1]), rows.linearised(sample_weight[1:])
+            mean = rows.sums(np.ones(len(rows))) / len(rows)  # 0 without weights
+            own, rows = own.less(mean), rows.less(mean)
         self._learn(rows, own, moments.beyond)
         return self
 

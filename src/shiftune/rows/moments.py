@@ -174,6 +174,14 @@ class MomentRows:
         site = np.repeat(np.arange(len(n)), n)
         return replace(self, weighting=Weighting(np.concatenate(relative), site, centers))
 
+    def less(self, shift: Floats) -> MomentRows:
+        """Return the rows of Z less a row, shape (p,)."""
+        expansion = replace(self.expansion, mean=self.expansion.mean + self.expansion.scale * shift)
+        weighting = self.weighting and replace(
+            self.weighting, centers=self.weighting.centers - shift
+        )
+        return replace(self, expansion=expansion, weighting=weighting)
+
     def chunks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield the rows of Z, a chunk at a time."""
         for rows, X in self._values():
