@@ -67,6 +67,9 @@ def test_a_model_without_skill_is_not_to_be_used():
     levels = [skill_check(search.result_).level for search in searches]
     assert "ok" not in levels
     assert "problem" in levels
+    for search in searches:
+        check = skill_check(search.result_)
+        assert ("may be" in check.finding) == (check.level == "caution")
     bad = searches[levels.index("problem")]
     assert bad.verdict_.trust is Trust.DO_NOT_USE
     assert "no better than a constant" in str(bad.verdict_)

@@ -20,7 +20,7 @@ def best():
         "trust": "do not use",
         "reason": "No better than a constant.",
         "figures": [
-            figure("log loss", "0.62", "0.54 to 0.70", "best constant 0.67"),
+            figure("log loss", "0.62", "0.54 to 0.70", "constant learned at the sources 0.67"),
             figure("AUC", "0.69", "unknown"),
             figure("F1", "?", "", "1 site with a value, and 2 are needed"),
         ],
@@ -53,28 +53,9 @@ def test_ten_lines(best):
     show_answer(console, best, Path("nowhere"))
     lines = [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
     assert lines[0] == "ill at A"
-    assert lines[1].split() == [
-        "Verdict",
-        "do",
-        "not",
-        "use:",
-        "No",
-        "better",
-        "than",
-        "a",
-        "constant.",
-    ]
-    assert lines[3].split() == [
-        "log",
-        "loss",
-        "0.62",
-        "0.54",
-        "to",
-        "0.70",
-        "best",
-        "constant",
-        "0.67",
-    ]
+    assert " ".join(lines[1].split()) == "Verdict do not use: No better than a constant."
+    figures = "log loss 0.62 0.54 to 0.70 constant learned at the sources 0.67"
+    assert " ".join(lines[3].split()) == figures
     assert lines[5].split()[:4] == ["F1", "?", "1", "site"]
     text = " ".join(" ".join(lines).split())
     assert "weighted mean of 2 trials of linear; best of 2 trials, number 1: linear, alpha" in text

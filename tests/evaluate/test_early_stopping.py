@@ -40,7 +40,11 @@ def boosted():
     for library, name, options in (
         ("lightgbm", "LGBMRegressor", {"verbosity": -1, "n_jobs": 1}),
         ("xgboost", "XGBRegressor", {"n_jobs": 1}),
-        ("catboost", "CatBoostRegressor", {"verbose": 0, "thread_count": 1, "allow_writing_files": False}),
+        (
+            "catboost",
+            "CatBoostRegressor",
+            {"verbose": 0, "thread_count": 1, "allow_writing_files": False},
+        ),
     ):
         found.append((library, (name, options), "n_estimators"))
     return [pytest.param(*each, id=f"{each[0]}-{n}") for n, each in enumerate(found)]

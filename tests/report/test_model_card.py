@@ -36,11 +36,40 @@ class TestBrief:
         assert (loss.value, loss.interval) == (value, f"{low} to {high}")
         assert (rmse.name, r2.name) == ("RMSE", "R2")
         names = [row.name for row in first.compared]
-        assert names[:3] == ["this model", "best constant", "default parameters"]
+        assert names[:3] == ["this model", "constant learned at the sources", "default parameters"]
         naive = naive_rival(result)
         promised = written_like(naive.mean_loss, result.risk.interval())
         assert first.compared[-1].promised == promised
         assert first.title == f"cost at {result.target}"
+
+    def test_the_constant_stands_beside_the_model_at_the_same_sites(self, result):
+        first = brief(result, result.checks)
+        known = next(c.figures for c in result.checks if c.name == "better than a constant")
+        model, constant = (
+            written_like(known[which], result.risk.interval()) for which in ("model", "constant")
+        )
+        words = f"at unseen sites alone {model}, constant learned at the sources {constant}"
+        assert first.figures[0].beside.startswith(words)
+        assert first.compared[1].expected == (
+            f"{constant}, and this model {model}, at unseen sites alone"
+        )
+
+    def test_a_metric_as_loss_is_read_the_other_way_round(self, result):
+        end = {"estimate": 0.7, "low": 0.6, "high": 0.8, "better": "higher", "note": ""}
+        end |= {"lowest": 0.6, "lowest_site": "B", "highest": 0.8, "highest_site": "C"}
+        table = pd.DataFrame([end], index=pd.Index(["auc"], name="metric"))
+        asked = replace(result, given_metrics=["auc"], loss=replace(result.loss, name="auc"))
+        vars(asked)["metrics"] = MetricTables(table, table)
+        vars(asked)["default"] = result.default
+        loss, auc = brief(asked, [FINE]).figures
+        assert (loss.name, loss.meaning) == (
+            "1 - AUC",
+            "0 is perfect, 0.5 is chance; lower is better",
+        )
+        assert (auc.name, auc.meaning) == (
+            "AUC",
+            "how well cases are ranked: 0.5 is chance, 1 is perfect",
+        )
 
     def test_the_most_serious_step_is_first(self, result):
         first = brief(result, [FINE, CAREFUL, BAD])

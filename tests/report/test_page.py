@@ -120,7 +120,12 @@ class TestContent:
         result = hostile_search.result_
         text = Outline(page(result, result.checks)).text
         verdict = judgement(result.checks)
-        order = [f"Verdict: {verdict.trust}", "best constant", "What to do next", "Compared with"]
+        order = [
+            f"Verdict: {verdict.trust}",
+            "constant learned at the sources",
+            "What to do next",
+            "Compared with",
+        ]
         places = [
             text.index(words)
             for words in [*order, "All figures", "The sites", "Checks", "The search"]

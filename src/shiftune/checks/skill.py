@@ -22,10 +22,10 @@ NAME = "better than a constant"
 def skill_check(result: SearchResult) -> Check:
     """Compare what is handed over with a constant, at sites that neither has seen.
 
-    The constant is the best one for the loss: class frequencies, the mean, a quantile. A problem:
-    the chance that its risk at the target is lower is 3 in 4 (from the paired difference). A
-    caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has one model,
-    which knows all sites, so does the constant.
+    The constant is the best one for the sources' labels: class frequencies, the mean, a quantile.
+    A problem: the chance that its risk at the target is lower is 3 in 4 (from the paired
+    difference). A caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has
+    one model, which knows all sites, so does the constant.
     """
     answers = result.choice.answers
     if answers is None:
@@ -55,11 +55,18 @@ def skill_check(result: SearchResult) -> Check:
     }
     model, plain = figures(with_model.value, without.value)
     loss = loss_in_words(result.loss.name)
-    where = "on other rows of the sites it knows" if known else "at sites that it has not seen"
+    share = f"{percent(answers.unseen_share)} of the expected {loss}"
+    where = (
+        "on other rows of the sites it knows"
+        if known
+        else f"at sites that it has not seen ({share})"
+    )
+    certain = "may be" if SOME_CHANCE < chance < LIKELY else "is"
     better = "better" if gain.value > 0 else "no better"
     finding = (
-        f"The model is {better} than a constant {where}: {loss} {model} with the model, {plain} "
-        f"with the same answer for every row; the chance that it is no better is {percent(chance)}."
+        f"The model {certain} {better} than a constant {where}: {loss} {model} with the model, "
+        f"{plain} with the same answer for every row; the chance that it is no better is "
+        f"{percent(chance)}."
     )
     if chance >= LIKELY:
         advice = (

@@ -1,4 +1,4 @@
-"""The best constant answer, which needs no model."""
+"""The constant answer that suits the sources best, which needs no model."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import pandas as pd
 from shiftune.checks import Check, judgement
 from shiftune.checks.skill import NAME as SKILL
 from shiftune.level import Level
+from shiftune.names import SITE_LOSSES
 from shiftune.report.explanations import worth_in_words
 from shiftune.search.comparison import default_rival, naive_rival, plain_promise
 from shiftune.wording import (
@@ -33,7 +34,7 @@ TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
 MOST_METRICS = 2
 MOST_STEPS = 4
 MOST_CLASSES = 4
-CONSTANT = "best constant"
+CONSTANT = "constant learned at the sources"
 
 MEANINGS = {
     "log_loss": "of predicted probabilities; lower is better",
@@ -46,6 +47,9 @@ MEANINGS = {
     "r2": "0 is no better than the mean, 1 is perfect",
     "bias": "prediction less label: 0 is perfect",
 }
+# Of losses that are 1 less a metric.
+MEANINGS_AS_LOSS: dict[str, str] = dict.fromkeys(SITE_LOSSES, "0 is perfect; lower is better")
+MEANINGS_AS_LOSS |= {"auc": "0 is perfect, 0.5 is chance; lower is better"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:
         question=_question(result),
         trust=str(verdict.trust),
         reason=verdict.reason,
-        figures=(_loss(result, compared), *_metrics(result, checks)),
+        figures=(_loss(result, compared[0].promised, checks), *_metrics(result, checks)),
         compared=compared,
         next_steps=_next_steps(result, checks),
     )
@@ -154,20 +158,30 @@ def _question(result: SearchResult) -> str:
     )
 
 
-def _loss(result: SearchResult, compared: Sequence[Compared]) -> KeyFigure:
-    value, low, high = figures(result.risk.value, *result.risk.interval())
+def _loss(result: SearchResult, promised: str, checks: Sequence[Check]) -> KeyFigure:
+    ends = result.risk.interval()
+    value, low, high = figures(result.risk.value, *ends)
     name = result.loss.name
-    own, *others = compared
-    beside = [f"{each.name} {each.expected}" for each in others if each.name == CONSTANT]
-    if own.promised:
-        beside.append(f"plain cross-validation promises {own.promised}")
+    beside = []
+    if constant := _constant(checks):
+        plain = f"{CONSTANT} {written_like(constant['constant'], ends)}"
+        alone = f"at unseen sites alone {written_like(constant['model'], ends)}, "
+        beside.append(alone + plain if _unseen_alone(result) else plain)
+    if promised:
+        beside.append(f"plain cross-validation promises {promised}")
     return KeyFigure(
         loss_in_words(name),
         value,
         _interval(low, high),
-        MEANINGS.get(name, "lower is better"),
+        MEANINGS_AS_LOSS.get(name) or MEANINGS.get(name, "lower is better"),
         "; ".join(beside),
     )
+
+
+def _unseen_alone(result: SearchResult) -> bool:
+    """Whether the constant is compared at unseen sites, and the risk is of known ones as well."""
+    answers = result.choice.answers
+    return answers is not None and answers.unseen is not answers.known
 
 
 def _interval(low: str, high: str) -> str:
@@ -176,7 +190,8 @@ def _interval(low: str, high: str) -> str:
 
 def _metrics(result: SearchResult, checks: Sequence[Check]) -> list[KeyFigure]:
     table = result.metrics.table
-    names = [str(name) for name in table.index if name != result.loss.name]
+    own = result.loss.name
+    names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
     if result.given_metrics is None:
         known = table[table["estimate"].notna()]
         names = [name for name in TELLING if name in known.index]
@@ -202,7 +217,7 @@ def _metric(
     constant = _constant(checks)
     if name == "rmse" and result.loss.name == "squared" and constant is not None:
         root = written_like(float(np.sqrt(constant["constant"])), (ends[1], ends[2]))
-        beside = f"best constant {root}; {beside}"
+        beside = f"{CONSTANT} {root}; {beside}"
     return KeyFigure(metric_in_words(name), value, _interval(low, high), meaning, beside)
 
 
@@ -231,7 +246,11 @@ def _compared(result: SearchResult, checks: Sequence[Check]) -> tuple[Compared, 
     ]
     if constant := _constant(checks):
         gain = with_interval(constant["gain"], (constant["gain_low"], constant["gain_high"]))
-        rows.append(Compared(CONSTANT, written_like(constant["constant"], ends), "", gain))
+        expected = written_like(constant["constant"], ends)
+        if _unseen_alone(result):
+            model = written_like(constant["model"], ends)
+            expected += f", and this model {model}, at unseen sites alone"
+        rows.append(Compared(CONSTANT, expected, "", gain))
     others = [("default parameters", default_rival(result))]
     naive = naive_rival(result)
     if naive is not None and (naive.trial != result.chosen or len(result.choice.weights) > 1):
