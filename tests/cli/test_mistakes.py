@@ -38,7 +38,7 @@ def flat(done):
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
         (["--risk", "oracle"], "there is no risk estimator 'oracle'"),
         (["--loss", "sqared"], "did you mean 'squared'?"),
-        (["--loss", "roc_auc"], "--metric auc"),
+        (["--loss", "roc_auc"], "there is no loss for regression 'auc'"),
         (["--loss", "log_loss"], "there is no loss for regression 'log_loss'"),
         (["--ratio", "magic"], "magic"),
         (["--trials", "0"], "--trials"),
@@ -213,11 +213,12 @@ def test_a_first_run_that_failed_is_discarded(table):
     assert not (table / "run").exists()
 
 
-def test_all_trials_fail(table, tune):
+def test_all_trials_of_a_space_fail(table, tune):
+    """The model as it is given, the first trial, is handed over."""
     (table / "s.toml").write_text('alpha = { low = 1.0, high = 2.0 }\nsolver = ["no such"]')
-    message = flat(tune("visits.csv", "--out", "run", "--space", "s.toml", code=2))
-    assert "all 2 trials failed" in message
-    assert not (table / "run").exists()
+    message = flat(tune("visits.csv", "--out", "run", "--space", "s.toml"))
+    assert "1 of 2 trials failed (the first: InvalidParameterError: The 'solver'" in message
+    assert "correct the model or its space" in message
 
 
 @pytest.mark.parametrize(

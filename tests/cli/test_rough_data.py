@@ -194,7 +194,7 @@ def test_few_rows_are_enough(visits, noted, model, label):
     few = visits.groupby("ward").head(12)
     _, notes = noted(few, label=label, model=model, trials=4)
     assert "set aside" in notes
-    assert (pd.read_csv("run/trials.csv")["state"] == "COMPLETE").all()
+    assert "FAIL" not in set(pd.read_csv("run/trials.csv")["state"])
 
 
 @pytest.mark.parametrize("model", ["lightgbm", "xgboost"])

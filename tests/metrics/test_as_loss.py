@@ -177,3 +177,15 @@ def test_weights_of_rows_are_refused():
     weighted = ShiftProblem.from_frame(frame, site="s", label="y", target="C", sample_weight="w")
     with pytest.raises(SettingsError, match="sample_weight cannot be tuned by auc"):
         ShiftSearch("logistic", loss="auc", n_trials=1, progress=False).fit(weighted)
+
+
+def test_an_interval_does_not_go_below_0():
+    rng = np.random.default_rng(0)
+    sites = {}
+    for j in range(4):
+        x = rng.normal(size=(60, 1))
+        sites[f"S{j}"] = (x, np.where(x[:, 0] + rng.normal(0, 0.2, 60) > 0, "yes", "no"))
+    near = ShiftProblem.from_sites(sites, rng.normal(size=(60, 1)))
+    found = ShiftSearch(Scores(), {"ranks": [True]}, loss="auc", n_trials=1, progress=False)
+    low, high = found.fit(near).risk_.interval()
+    assert 0 == low <= high

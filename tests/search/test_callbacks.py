@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from shiftune.datasets import toy_problem
-from shiftune.errors import SettingsError
+from shiftune.errors import SearchWarning, SettingsError
 from shiftune.search import ShiftSearch
 
 
@@ -78,7 +78,9 @@ class TestCatch:
         assert "no convergence" in trial.user_attrs["failure"]
 
     def test_caught_ones_fail_their_trial(self, problem):
-        found = search(["value", "none"], catch=ValueError).set_params(n_trials=9).fit(problem)
+        caught = search(["value", "none"], catch=ValueError).set_params(n_trials=9)
+        with pytest.warns(SearchWarning, match=r"of 9 trials failed \(the first: ValueError"):
+            found = caught.fit(problem)
         assert set(found.trials_["state"]) == {"COMPLETE", "FAIL"}
 
 

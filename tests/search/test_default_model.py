@@ -9,7 +9,7 @@ from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
 from shiftune.datasets import toy_problem
-from shiftune.errors import OverlapWarning, ProblemError
+from shiftune.errors import OverlapWarning, ProblemError, SearchWarning
 from shiftune.search import ShiftSearch
 
 SPACE = {"alpha": FloatDistribution(1.0, 1.0 + 1e-9)}
@@ -40,7 +40,8 @@ def test_a_fallback_is_not_announced_again(rng):
 
 def test_a_model_that_only_works_when_tuned():
     toy = toy_problem(1.0, n=100).problem
-    search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=2, progress=False).fit(toy)
+    with pytest.warns(SearchWarning, match="1 of 2 trials failed"):
+        search = ShiftSearch(Ridge(alpha=-1.0), SPACE, n_trials=2, progress=False).fit(toy)
     assert search.trials_["state"].tolist() == ["FAIL", "COMPLETE"]
     with pytest.raises(ProblemError, match=r"default parameters cannot be evaluated: .*alpha"):
         search.default_risk()

@@ -300,7 +300,8 @@ class TestTrials:
         stopped.set_user_attr("risk", first.study_.trials[0].user_attrs["risk"])
         stopped.set_user_attr("failure", "OutOfTime")
         first.study_.tell(stopped, state=optuna.trial.TrialState.FAIL)
-        again = make(PAIRS, n_trials=3, storage=storage).fit(problem)
+        with pytest.warns(SearchWarning, match="1 of 2 trials of the model 'ridge' failed"):
+            again = make(PAIRS, n_trials=3, storage=storage).fit(problem)
         assert again.best_index_ in (0, 1)
         assert list(again.result_.risks) == [0, 1]
 

@@ -1,6 +1,7 @@
 """Trials that are stopped after a poor first model."""
 
 import numpy as np
+import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
@@ -10,7 +11,7 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate import LeaveSourcesOut
 from shiftune.search import race
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.records import MEAN_LOSS, MODEL
+from shiftune.search.records import BAR, MEAN_LOSS, MODEL
 
 
 def trial(mean_loss, value=None, family="", state=TrialState.COMPLETE):
@@ -30,7 +31,7 @@ def test_what_a_stopped_trial_is_expected_to_be_worth():
     known = [trial(1.0, 1.5), trial(2.0, 3.0), trial(3.0, 4.5)]  # 0.5, 1 and 1.5 more
     found = race.expected(known, "", 10.0)
     assert found.value == pytest.approx(11.0)
-    assert found.variance == pytest.approx(0.25)
+    assert found.variance == pytest.approx(0.25 + (race.MOST_SLOPE * 8.0) ** 2)
 
 
 class Level(RegressorMixin, BaseEstimator):
@@ -93,7 +94,17 @@ def test_stopped_trials_inform_the_sampler(raced):
     assert set(every.trials_["state"]) == {"COMPLETE"}
 
 
-def test_workers_and_resuming_change_nothing(raced, tmp_path):
+def test_a_trial_that_is_run_again_keeps_its_bar(raced):
+    """The driver died while it was under way; more is recorded by now than when it began."""
+    _, problem, _ = raced
+    options = {"progress": False, "storage": optuna.storages.InMemoryStorage()}
+    first = ShiftSearch(Level(), LEVEL, n_trials=4, **options).fit(problem)
+    first.study_.ask().set_user_attr(BAR, -1.0)
+    again = ShiftSearch(Level(), LEVEL, n_trials=5, **options).fit(problem)
+    assert again.trials_["state"].iloc[-1] == "PRUNED"
+
+
+def test_resuming_changes_nothing(raced, tmp_path):
     search, problem, _ = raced
     options = {"n_trials": 16, "progress": False, "storage": tmp_path / "trials.jsonl"}
     ShiftSearch(Level(), LEVEL, **options | {"n_trials": 9}).fit(problem)

@@ -34,7 +34,7 @@ from sklearn.svm import LinearSVC
 
 from shiftune import ShiftProblem
 from shiftune.datasets import toy_problem
-from shiftune.errors import OverlapWarning, ProblemError, SettingsError
+from shiftune.errors import OverlapWarning, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate import TrialLosses
 from shiftune.models import spaces
 from shiftune.risk import estimate
@@ -471,7 +471,8 @@ class TestFailures:
             make(Ridge(), ALPHA, risk=lambda losses, weights, names: 1.0).fit(toy.problem)
 
     def test_recorded_with_their_reason(self, toy):
-        search = make(Moody(), MOODS, n_trials=30).fit(toy.problem)
+        with pytest.warns(SearchWarning, match="of 30 trials failed"):
+            search = make(Moody(), MOODS, n_trials=30).fit(toy.problem)
         table = search.trials_
         raised = table[table["param_mood"] == "raises"]
         assert len(raised) > 0
@@ -782,9 +783,9 @@ class TestWorkers:
         def space(trial):
             return {"sleeps": trial.number == 1}
 
-        search = make(Sleepy(), space, risk="variance_reduced", n_trials=2, trial_timeout=5.0).fit(
-            toy.problem
-        )
+        search = make(Sleepy(), space, risk="variance_reduced", n_trials=2, trial_timeout=5.0)
+        with pytest.warns(SearchWarning, match=r"1 of 2 trials failed \(the first: OutOfTime"):
+            search.fit(toy.problem)
         other, slow = search.trials_.to_dict("records")
         assert "longer than" in slow["failure"]
         assert other["state"] == "COMPLETE"

@@ -30,6 +30,7 @@ from shiftune.search.records import (
     MEAN_LOSS,
     MODEL,
     PARAMS,
+    REJECTED,
     RISK,
     SECONDS,
     finished_trials,
@@ -247,7 +248,7 @@ class Loop:
 
     def _outcome(self, proposed: Proposed) -> Outcome:
         if proposed.rejected:
-            return Outcome(None, f"rejected by the space: {proposed.rejected}", 0.0)
+            return Outcome(None, f"{REJECTED}: {proposed.rejected}", 0.0)
         try:
             result: Outcome = self.workers.result(proposed.trial.number)
         except WorkerDied:

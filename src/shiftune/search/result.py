@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+from optuna.trial import TrialState
 
 from shiftune.errors import ProblemError
 from shiftune.evaluate.losses import Loss
@@ -259,9 +260,8 @@ class SearchResult:
         """
         trials = [
             trial
-            for trial in self.study.get_trials(deepcopy=False)
-            if trial.value is not None
-            and trial.user_attrs.get(MODEL, "") == self.family.name
+            for trial in self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if trial.user_attrs.get(MODEL, "") == self.family.name
             and (trial.params or DEFAULTS not in trial.user_attrs)
         ]
         if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:

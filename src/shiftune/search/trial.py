@@ -64,7 +64,9 @@ class TrialContext:
             # Raised once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
             risk = self.risk.estimate(losses, self.data.weights, names=self.data.names)
-        if self.data.sample_weight is not None:  # a linearised loss can be below 0
+        if self.loss.within_site:  # a linearised loss can be below 0, though their mean is not
+            risk = replace(risk, nonnegative=True)
+        elif self.data.sample_weight is not None:
             risk = replace(risk, nonnegative=self.data.nonnegative(losses))
         groups = self.data.groups
         return (risk if groups is None else by_group(risk, groups)).condensed()

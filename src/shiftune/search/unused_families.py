@@ -1,4 +1,4 @@
-"""Families that have no part in a result: all their trials failed, or they had none."""
+"""Notes on families whose trials failed, or that had none."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from optuna.trial import FrozenTrial
 
 from shiftune.search.families import Families
-from shiftune.search.records import FAILURE, MODEL, risk_of
+from shiftune.search.records import FAILURE, MODEL, REJECTED
 from shiftune.wording import count, listed
 
 
 def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
-    """Return a note on every family whose trials all failed, and one on those without a trial.
+    """Return a note on every family of whose trials half or all failed, and on those without any.
 
     Parameters
     ----------
@@ -20,15 +20,24 @@ def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[
     trials : list of FrozenTrial
         Finished ones.
     """
-    if len(families) == 1:
-        return ()
-    own = {name: [t for t in trials if t.user_attrs.get(MODEL) == name] for name in families}
-    notes = [
-        f"the model {name!r} is not used: {_failed(tried)}; correct the model or its space, or "
-        "leave it out"
-        for name, tried in own.items()
-        if tried and not any(map(risk_of, tried))
-    ]
+    own = {name: [t for t in trials if t.user_attrs.get(MODEL, "") == name] for name in families}
+    notes = []
+    for name, tried in own.items():
+        failed = [t for t in tried if FAILURE in t.user_attrs]
+        if tried and len(failed) == len(tried):
+            notes.append(
+                f"the model {name!r} is not used: {_failed(tried)}; correct the model or its "
+                "space, or leave it out"
+            )
+            continue
+        reasons = [t.user_attrs[FAILURE] for t in failed]
+        reasons = [reason for reason in reasons if not reason.startswith(REJECTED)]
+        if reasons and len(reasons) >= len(tried) / 2:
+            of = f" of the model {name!r}" if len(families) > 1 else ""
+            notes.append(
+                f"{len(reasons)} of {count(len(tried), 'trial')}{of} failed (the first: "
+                f"{reasons[0]}); correct the model or its space"
+            )
     if untried := [name for name, tried in own.items() if not tried]:
         models = "model" if len(untried) == 1 else "models"
         notes.append(

@@ -242,8 +242,11 @@ def _fresh_seed() -> int:
 
 
 def _n_finished(study: Study, space: Mapping[str, BaseDistribution]) -> int:
-    """Number of trials with a finite value, and with all parameters of the space."""
-    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    """Number of trials with a finite value, and with all parameters of the space.
+
+    Pruned trials have that of what they reported.
+    """
+    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     return sum(
         t.value is not None and math.isfinite(t.value) and covers(t, space) for t in finished
     )

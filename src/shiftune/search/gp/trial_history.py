@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
+from scipy.spatial import KDTree
 
 from shiftune.search.gp.unit_cube import UnitCube
 
@@ -23,6 +24,8 @@ VARIANCE_KEY = "risk_variance"
 
 # On the standardised scale; a value this uncertain has no influence, and the algebra stays finite.
 LARGEST_VARIANCE = 1e12
+# Trials whose mean shows how low a region is, the trial itself among them.
+NEIGHBOURS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,18 @@ class TrialHistory:
         )
 
     def thinned(self, most: int) -> TrialHistory:
-        """Keep at most so many rows: half of them of lowest value, the others spread widely.
+        """Keep at most so many rows: half of them from low regions, the others spread widely.
 
-        A proposal takes time of the third power of their number. High values far from all others
-        still mark regions that need no visit; those beside others hardly change anything.
+        A proposal takes time of the third power of their number. Low regions are those where a few
+        neighbours have a low mean, plus two standard errors: to keep the lowest values themselves,
+        and not the high ones beside them, would make noisy regions look good.
         """
         if len(self.y) <= most:
             return self
-        kept = spread_rows(self.rows, np.argsort(self.y, kind="stable")[: most // 2], most)
+        _, near = KDTree(self.rows).query(self.rows, NEIGHBOURS)
+        level = self.y[near].mean(axis=1)
+        level += 2 * np.sqrt(self.y[near].var(axis=1, ddof=1) / NEIGHBOURS)
+        kept = spread_rows(self.rows, np.argsort(level, kind="stable")[: most // 2], most)
         return replace(self, rows=self.rows[kept], y=self.y[kept], variances=self.variances[kept])
 
     def unscaled(self, y: float) -> float:
@@ -112,14 +119,16 @@ class TrialHistory:
 def spread_rows(rows: Array, first: NDArray[np.intp], count: int) -> NDArray[np.intp]:
     """Add the row farthest from all chosen ones, one by one; return the chosen ones, sorted.
 
+    None is added that equals a chosen one, so there may be fewer.
+
     >>> spread_rows(np.array([[0.0], [0.1], [1.0], [0.9]]), np.array([0]), 2).tolist()
     [0, 2]
     """
-    chosen = list(first)
     distance = np.full(len(rows), np.inf)
-    for i in first:
+    chosen = [int(i) for i in first]
+    for i in chosen:
         distance = np.minimum(distance, np.square(rows - rows[i]).sum(axis=1))
-    while len(chosen) < count:
+    while len(chosen) < count and distance.max() > 0:
         chosen.append(int(np.argmax(distance)))
         distance = np.minimum(distance, np.square(rows - rows[chosen[-1]]).sum(axis=1))
     return np.sort(np.array(chosen, dtype=np.intp))
