@@ -30,10 +30,10 @@ from tqdm import tqdm
 
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.losses import Loss, bounded
+from shiftune.evaluate.site_shares import site_shares
 from shiftune.predictor.choice import MOST_COMPARED
 from shiftune.predictor.selection import ROUNDS, Candidates
 from shiftune.risk import RegressionAdjusted
-from shiftune.risk.adjusted import ROWS_FOR_HALF_SHARE
 from shiftune.search.budget import next_family
 from shiftune.search.family_weights import EVERY
 
@@ -94,8 +94,7 @@ class Trials:
     def shares(self) -> np.ndarray:
         """Shares of the sites, as in the package's default estimator."""
         n = np.array([len(own) for own in self.y])
-        shares = n / (n + ROWS_FOR_HALF_SHARE)
-        return shares / shares.sum()
+        return site_shares(n)
 
     @cached_property
     def row_shares(self) -> np.ndarray:

@@ -23,10 +23,10 @@ from scipy import special
 from sklearn.isotonic import IsotonicRegression
 from stored_cells import arguments, over_cells
 
+from shiftune.evaluate.site_shares import ROWS_FOR_HALF_SHARE
 from shiftune.metrics import METRICS
 from shiftune.metrics.calibration import log_odds, recalibration
 from shiftune.metrics.predictions import SitePredictions
-from shiftune.risk.adjusted import ROWS_FOR_HALF_SHARE
 
 FAMILIES = ("trees", "kernel", "linear", "forest")
 KINDS = ("none", "intercept", "Platt", "isotonic")

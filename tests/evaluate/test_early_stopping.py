@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from sklearn.ensemble import (
@@ -16,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import SettingsError
-from shiftune.evaluate import EarlyStopping, LeaveSourcesOut, PooledFit
+from shiftune.evaluate import EarlyStopping, LeaveSourcesOut, PooledFit, early_stopping
 from shiftune.evaluate.early_stopping import Chosen, checkpoints
 from shiftune.evaluate.losses import loss_named
 from shiftune.evaluate.rounds import number_of_rounds, predictions_at, rounds_parameter
@@ -132,6 +135,54 @@ def test_losses_are_those_of_plain_fits_with_the_chosen_numbers(search):
     unseen = {t: data.by_site((y - answers) ** 2) for t, answers in curve.items()}
     best = min(unseen, key=lambda t: sum(own.mean() for own in unseen[t]))
     assert stopped.params == {"n_estimators": best}
+
+
+class Counted(GradientBoostingRegressor):
+    """Notes the number of rounds of every fit."""
+
+    fits: ClassVar[list[int]] = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.fits.append(self.n_estimators)
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(
+    ("steep", "to_the_end", "needs_more"),
+    [
+        # At B and C few rounds are best. D needs more, so E is fitted to the end, and D again.
+        ("DE", [True, True, False, True, True], True),
+        ("", [True, True, False, False], False),
+        # B alone would end the others' fits.
+        ("CDE", [True, True, True, True], True),
+    ],
+)
+def test_fits_end_early_only_where_no_site_needs_more(
+    search, monkeypatch, steep, to_the_end, needs_more
+):
+    def labels(y, X, sites):
+        slope = np.where(np.isin(sites, ["B", "D"]), 1, -1)  # of sites that contradict each other
+        return np.where(np.isin(sites, list(steep)), 9, slope) * X[:, 0] + y / 9
+
+    data = search.context_.data
+    data = replace(
+        data,
+        y_train=labels(data.y_train, data.X_train, data.train_sites),
+        y_validation=tuple(
+            labels(y, data.X_validation[data.validation_rows([site])], site)
+            for site, y in zip(data.names, data.y_validation, strict=True)
+        ),
+    )
+    model = Counted(max_depth=1, n_estimators=80, learning_rate=0.05, random_state=0)
+    plan, loss = EarlyStopping(LeaveSourcesOut()), loss_named("squared")
+    monkeypatch.setattr(Counted, "fits", [])
+    found = plan.losses(model, data, loss)
+    assert [n == 80 for n in Counted.fits[:-1]] == to_the_end  # the last fit is of all sites
+    monkeypatch.setattr(early_stopping, "MORE", 1000)  # every fit goes on to the end
+    whole = plan.losses(model, data, loss)
+    assert found.params == whole.params
+    assert (found.params["n_estimators"] > 40) == needs_more
+    np.testing.assert_array_equal(np.concatenate(found.by_source), np.concatenate(whole.by_source))
 
 
 def test_classes_that_a_model_has_not_seen():

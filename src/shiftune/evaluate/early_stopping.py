@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from shiftune.evaluate.fitting import (
 )
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.rounds import number_of_rounds, predictions_at, rounds_parameter
+from shiftune.evaluate.site_shares import site_shares
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut, without_sources
 from shiftune.problem.site import rows_of
 
@@ -27,11 +28,11 @@ Floats = NDArray[np.float64]
 
 # Numbers of rounds that are compared differ by this factor, from the first on.
 STEP, FIRST = 1.15, 4
-# A fit goes on to so many times the best number of rounds at the sites before it, and this many
-# more: their curves have clearly risen there.
+# A fit goes on to so many times the largest number of rounds that the sites before it choose, and
+# this many more: their curves have clearly risen there.
 SLACK, MORE = 2.0, 20
-# As in the estimate: a site with so many rows has half the share of a very large one.
-ROWS_FOR_HALF_SHARE = 10.0
+# Groups of sites whose models are fitted to the end; at least half of all groups.
+FEWEST_TO_THE_END = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,9 @@ class EarlyStopping:
     sites choose, so that the estimate is not biased by the choice, and the model of all sites is
     fitted with no more rounds than any of these.
 
-    Fits after the first need not go on to the end: the curves of the sites before show where it
-    is enough.
+    Half of these fits, and at least two, go on to the end. The others end at twice the largest
+    number that the sites before them choose, with any one of them left out, plus 20. Where a choice
+    is then the last number that all curves have, the fits that ended early are repeated to the end.
 
     Other models than boosted trees are fitted by `plan` as they are.
 
@@ -61,9 +63,9 @@ class EarlyStopping:
         """Return the mixed losses, and the number of rounds in `params`."""
         name = rounds_parameter(model)
         folds = [] if name is None else self._fitted(model, name, data, loss)
-        if name is None or not folds:
+        if name is None or not (curves := _curves(folds)):
             return self.plan.losses(model, data, loss)
-        chosen = Chosen.of({site: own for fold in folds for site, own in fold.curves.items()}, data)
+        chosen = Chosen.of(curves, data)
         of_sites = {site: chosen.without(site) for site in data.names}
         needed = max(chosen.rounds, *of_sites.values())
         model = clone(model).set_params(**{name: needed})
@@ -82,21 +84,36 @@ class EarlyStopping:
 
     def _fitted(self, model: Any, name: str, data: StudyData, loss: Loss) -> list[_Fold]:
         """Fit the models that leave a group of sites out, and compute the curves of its sites."""
-        most = number_of_rounds(model)
-        folds: list[_Fold] = []
-        for group in self.plan.groups(data.source_rows):
+        most = rounds = number_of_rounds(model)
+        groups = self.plan.groups(data.source_rows)
+        folds: dict[tuple[str, ...], _Fold] = {}
+        ended_early = []
+
+        def fitted(group: tuple[str, ...]) -> None:
             names = [site for site in data.names if site in group]
-            others = without_sources(group, data) if names else None
-            if others is None:
-                continue
-            own = clone(model).set_params(**{name: most})
-            fold = _Fold(*fit_rows(own, others, names), data.validation_rows(names))
-            fold.curves.update(fold.curves_of(names, data, loss, checkpoints(most)))
-            folds.append(fold)
-            if curves := {site: own for each in folds for site, own in each.curves.items()}:
-                best = Chosen.of(curves, data).rounds
-                most = min(most, int(SLACK * best) + MORE)
-        return folds
+            if names and (others := without_sources(group, data)) is not None:
+                own = clone(model).set_params(**{name: rounds})
+                fold = _Fold(*fit_rows(own, others, names), data.validation_rows(names))
+                fold.curves.update(fold.curves_of(names, data, loss, checkpoints(rounds)))
+                folds[group] = fold
+
+        for group in groups:
+            if rounds < most:
+                ended_early.append(group)
+            fitted(group)
+            curves = _curves(folds.values())
+            if curves and len(folds) >= max(FEWEST_TO_THE_END, len(groups) / 2):
+                chosen = Chosen.of(curves, data)
+                rounds = chosen.enough(most)
+        if ended_early and chosen.largest == chosen.steps[-1]:
+            rounds = most
+            for group in ended_early:
+                fitted(group)
+        return list(folds.values())
+
+
+def _curves(folds: Iterable[_Fold]) -> dict[str, dict[int, float]]:
+    return {site: own for fold in folds for site, own in fold.curves.items()}
 
 
 def checkpoints(most: int) -> list[int]:
@@ -136,7 +153,7 @@ class Chosen:
         rows = dict(zip(data.names, map(len, data.y_validation), strict=True))
         n = np.array([rows[site] for site in curves])
         values = np.array([[own[step] for step in steps] for own in curves.values()])
-        return cls(values, n / (n + ROWS_FOR_HALF_SHARE), tuple(steps), tuple(curves))
+        return cls(values, site_shares(n), tuple(steps), tuple(curves))
 
     @property
     def rounds(self) -> int:
@@ -150,6 +167,24 @@ class Chosen:
             others[:] = True
         mean = self.shares[others] @ self.curves[others]
         return self.steps[int(np.argmin(mean))]
+
+    @property
+    def largest(self) -> int:
+        """The largest choice, of all sites or of all but one."""
+        return max(self.rounds, *(self.without(site) for site in self.names))
+
+    def enough(self, most: int) -> int:
+        """Return the number of rounds to which further fits go on, `most` where curves still fall.
+
+        >>> curves = np.array([[1.0, 2.0, 3.0], [1.0, 0.5, 3.0]])
+        >>> chosen = Chosen(curves, np.array([0.5, 0.5]), (4, 5, 6), ("B", "C"))
+        >>> chosen.largest, chosen.enough(1000)  # without B; the first step from 2 * 5 + 20 on
+        (5, 32)
+        """
+        if self.largest == self.steps[-1]:
+            return most
+        limit = SLACK * self.largest + MORE
+        return next((step for step in checkpoints(most) if step >= limit), most)
 
 
 class _Fold:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.evaluate.fitting import FitPlan
+from shiftune.evaluate.site_shares import site_shares
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
@@ -29,9 +30,6 @@ from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
 
-# A source with this many rows has half the share of a very large one. Losses differ between sites
-# by more than chance, so a hundred times the rows do not carry a hundred times the information.
-ROWS_FOR_HALF_SHARE = 10.0
 # Leverage of a row beyond which its residual is not inflated further.
 MOST_LEVERAGE = 0.9
 # Beyond it the sites' columns explain so much of their differences that the rest is unknown, and
@@ -138,8 +136,7 @@ class RegressionAdjusted(RiskEstimator):
 
     def _learn(self, rows: MomentRows, own: MomentRows, beyond: float) -> None:
         p, k, starts = rows.width, len(self.n_), np.cumsum(self.n_) - self.n_
-        shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
-        self.shares_ = shares / shares.sum()
+        self.shares_ = site_shares(self.n_)
         self.ridge_ = RidgeSystem.of(rows, _penalty(self.prior_r2, p))
         sums = _sums_by_site(rows, self.n_)
         mean = own.sums(np.ones(len(own))) / len(own)
