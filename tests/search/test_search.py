@@ -583,7 +583,7 @@ class TestStorage:
         whole = make(Ridge(), ALPHA, n_trials=12, sampler=sampler).fit(toy.problem)
         np.testing.assert_array_equal(params_of(continued), params_of(whole))
         np.testing.assert_array_equal(continued.trials_["risk"], whole.trials_["risk"])
-        np.testing.assert_array_equal(
+        pd.testing.assert_series_equal(
             continued.trials_["tied_with_best"], whole.trials_["tied_with_best"]
         )
 

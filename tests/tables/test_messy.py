@@ -300,6 +300,19 @@ def test_cells_of_a_spreadsheet(values, kind):
     assert typed(cycled(*values)).kind == kind
 
 
+def test_every_site_may_write_dates_in_its_own_way():
+    days = pd.Series(pd.date_range("2024-01-01", periods=30, freq="5D"))
+    styles = {"A": "%d/%m/%Y", "B": "%m/%d/%Y", "C": "%d.%m.%Y", "D": "%Y-%m-%d", "E": "%d/%m/%Y"}
+    column = pd.concat([days.dt.strftime(each) for each in styles.values()], ignore_index=True)
+    found = typed(column, sites=pd.Series(np.repeat([*styles], 30)), target="A")
+    assert found.kind == "date"
+    assert found.series.to_list() == [*days] * 5
+    assert found.remark == (
+        "dates (day/month/year at 'A' and 'E', month/day/year at 'B', day.month.year at 'C', "
+        "year-month-day at 'D')"
+    )
+
+
 def test_a_date_format_decides():
     column = cycled("03/04/2024", "05/06/2024")
     assert typed(column).series.dt.month.to_list()[:2] == [3, 5]

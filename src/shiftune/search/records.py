@@ -14,6 +14,7 @@ from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.comparison import tied_with_best
 from shiftune.search.trial import Outcome
+from shiftune.wording import number
 
 # User attributes of a trial.
 RISK = "risk"
@@ -28,7 +29,7 @@ PARAMS = "params"  # only of trials whose plan has chosen parameters, in the est
 ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 
 # Columns that a table has even without trials.
-NO_TRIALS = ["trial", "state", "seconds", "failure", "tied_with_best"]
+NO_TRIALS = ["trial", "state", "seconds", "failure", "stopped", "tied_with_best"]
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
@@ -102,10 +103,13 @@ def best_trial(
 def table(
     trials: list[optuna.trial.FrozenTrial], risks: Mapping[int, RiskEstimate]
 ) -> pd.DataFrame:
-    """Return one row per finished trial; `risks` has the estimates by the trials' numbers."""
+    """Return one row per finished trial; `risks` has the estimates by the trials' numbers.
+
+    `tied_with_best` is missing for trials without an estimate, which were not compared.
+    """
     best = best_trial(trials, risks)
     marks = () if best is None else tied_with_best(list(risks.values()), risks[best])
-    tied = {number for number, mark in zip(risks, marks, strict=True) if mark}
+    tied = dict(zip(risks, map(bool, marks), strict=True))
     several = of_several_families(trials)
     rows = []
     for trial in trials:
@@ -125,13 +129,28 @@ def table(
         if risk is not None:
             row |= {f"risk_{n}": m for n, m in zip(risk.names, risk.estimates, strict=True)}
         row["failure"] = trial.user_attrs.get(FAILURE, "")
-        row["tied_with_best"] = trial.number in tied
+        row["stopped"] = _why_stopped(trial)
+        row["tied_with_best"] = tied.get(trial.number)
         rows.append(row)
     columns = sorted(dict.fromkeys(name for row in rows for name in row), key=_place)
-    return pd.DataFrame(rows, columns=columns or NO_TRIALS).set_index("trial")
+    found = pd.DataFrame(rows, columns=columns or NO_TRIALS).set_index("trial")
+    return found.astype({"tied_with_best": "boolean"})
+
+
+def _why_stopped(trial: optuna.trial.FrozenTrial) -> str:
+    """Return why a trial was stopped, empty if it was not."""
+    if trial.state is not TrialState.PRUNED:
+        return ""
+    own, bar = (trial.user_attrs.get(name) for name in (MEAN_LOSS, BAR))
+    if own is None or bar is None:
+        return "stopped"
+    return (
+        f"its first model has a mean loss of {number(own)}, and the third best of its family had "
+        f"{number(bar)}"
+    )
 
 
 def _place(column: str) -> int:
     """Place of a column's group, whichever trial has it first."""
-    groups = ("param_", "seconds", "risk_", "failure", "tied_with_best")
+    groups = ("param_", "seconds", "risk_", "failure", "stopped", "tied_with_best")
     return next((k for k, start in enumerate(groups, 1) if column.startswith(start)), 0)

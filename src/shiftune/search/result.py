@@ -204,7 +204,8 @@ class SearchResult:
     @cached_property
     def tied(self) -> list[int]:
         """Trials that cannot be distinguished from the chosen one, which comes first."""
-        marked = self.trials[self.trials["tied_with_best"]].sort_values("risk", kind="stable")
+        tied = self.trials["tied_with_best"].fillna(False)
+        marked = self.trials[tied].sort_values("risk", kind="stable")
         return sorted(map(int, marked.index), key=lambda number: number != self.chosen)
 
     @cached_property

@@ -52,8 +52,8 @@ def find_format(
 def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
-    Days above 12 tell; a site without any is read like most of the others. Empty if no two sites
-    contradict.
+    Days above 12 tell; a site without any is read like most of the others, unless it writes dates
+    with dots or the year first. Empty if no two sites contradict.
 
     >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
     >>> formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
@@ -73,16 +73,16 @@ def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> 
         order: [each for each in FORMATS if each.startswith((f"{order}/", f"{order}-"))]
         for order in counts.index
     }
-    orders["unclear"] = [*orders[counts.index[0]], *FORMATS]
+    most = str(counts.index[0])
+    orders["unclear"] = [*orders[most], *FORMATS]
     first = first.fillna("unclear")
-    where = sites[given.index].map(first)
     formats = {
-        order: find_format(own, most_strange, among=orders[str(order)])
-        for order, own in given.groupby(where)
+        site: find_format(own, most_strange, among=orders[str(first[site])])
+        for site, own in given.groupby(sites[given.index])
     }
-    if None in formats.values():
-        return {}
-    return {str(site): str(formats[order]) for site, order in first.items()}
+    usual = Counter(each for site, each in formats.items() if first[site] == most and each)
+    # A site that has few dates is read like most; what is none becomes missing there.
+    return {str(site): each or usual.most_common(1)[0][0] for site, each in formats.items()}
 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:

@@ -140,7 +140,7 @@ def parameter_slice(result: SearchResult, name: str) -> Figure:
     place = _places(have[column], distribution)
     figure = canvas(height=250)
     for tied, color in ((False, GREY), (True, BLUE)):
-        part = (have["tied_with_best"] == tied).to_numpy()
+        part = (have["tied_with_best"] == tied).to_numpy(bool)
         rows = have[part]
         if len(rows):
             figure.add_scatter(
