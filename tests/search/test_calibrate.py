@@ -101,7 +101,17 @@ def test_auto_takes_none_where_nothing_is_gained(sites):
     found = search_for((noise, target), "auto", model, space)
     assert found.calibration_.kind == "none"
     words = calibration_in_words(found.calibration_, "log loss")
-    assert "Not recalibrated: no map clearly lowers the log loss" in words
+    assert "Not recalibrated: no map lowers the log loss" in words
+    assert "more than a standard error" in words
+
+
+def test_the_figure_that_decided_is_shown():
+    gains = {"platt": Estimate(0.035, 0.034**2, 9.0), "isotonic": Estimate(0.02, 0.04**2, 9.0)}
+    found = Recalibration("auto", "platt", Estimate(0.0003, 0.017**2, 9.0), gains)
+    words = calibration_in_words(found, "log loss")
+    assert "lower by 0.000 (-0.038 to 0.039), judged at sites that had no say in the map" in words
+    assert "Platt was taken" in words
+    assert "by 0.04, more than the standard error of 0.03" in words
 
 
 def test_a_map_that_costs_is_noted(search):
@@ -117,6 +127,10 @@ def test_what_cannot_be_recalibrated_is_refused_before_the_search(sites):
         search_for((quantities, (X, None)), "auto", Ridge(), {"alpha": (0.1, 1.0)})
     with pytest.raises(ProblemError, match="of predicted classes"):
         search_for(sites, "platt", loss="zero_one")
+    with pytest.raises(ProblemError, match="a map does not change ranks"):
+        search_for(sites, "auto", loss="auc")
+    with pytest.raises(ProblemError, match="at a threshold"):
+        search_for(sites, "auto", loss="f1")
     with pytest.raises(ProblemError, match="one model per trial"):
         search_for(sites, "isotonic", plan=PooledFit())
     with pytest.raises(ProblemError, match="did you mean 'platt'"):

@@ -75,7 +75,7 @@ def test_poor_trials_have_one_fit(raced):
     assert stopped["risk"].isna().all()
     assert stopped["mean_loss"].notna().all()
     assert (stopped["failure"] == "").all()
-    assert stopped["stopped"].str.contains("first model .* third best").all()
+    assert stopped["stopped"].str.contains("first model .* third lowest").all()
     assert stopped["tied_with_best"].isna().all()  # nothing was compared
     complete = search.trials_.drop(stopped.index)
     assert (complete["stopped"] == "").all()

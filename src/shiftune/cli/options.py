@@ -248,7 +248,7 @@ class TuneOptions(TableOptions):
             "calibration",
             names.CALIBRATIONS,
             "Map of probabilities, learned on unseen sites: intercept, platt or isotonic; auto "
-            "takes one where it clearly lowers the loss.",
+            "takes one where the loss falls by more than its standard error.",
             SEARCHING,
             True,
         ),

@@ -11,7 +11,7 @@ import pandas as pd
 from shiftune.evaluate.early_stopping import EarlyStopping
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.provenance import versions_in_words
-from shiftune.wording import count, lower_by, number, percent
+from shiftune.wording import count, lower_by, number, percent, written_like
 
 if TYPE_CHECKING:
     from shiftune.predictor.choice import Recalibration
@@ -153,13 +153,25 @@ def calibration_in_words(calibration: Recalibration, loss: str) -> str:
         best = max(calibration.gains, key=lambda kind: calibration.gains[kind].value)
         gain = calibration.gains[best]
         return (
-            f"Not recalibrated: no map clearly lowers the {loss} at sites that had no say in it; "
-            f"with the best, {best}, it would be {lower_by(gain.value, gain.interval())}."
+            f"Not recalibrated: no map lowers the {loss} at sites that had no say in it by more "
+            f"than a standard error; with the best, {best}, it would be "
+            f"{lower_by(gain.value, gain.interval())}, with a standard error of "
+            f"{written_like(gain.stderr, gain.interval())}."
         )
-    gain = calibration.gain
+    gain, kind = calibration.gain, calibration.kind
+    judged = "in the map"
+    if calibration.asked == "auto":
+        decided = calibration.gains[kind]
+        by, error = (
+            written_like(each, decided.interval()) for each in (decided.value, decided.stderr)
+        )
+        judged = (
+            f"in the map nor in its kind. {kind.capitalize()} was taken since at all sites "
+            f"together it lowers the {loss} by {by}, more than the standard error of {error}"
+        )
     return (
-        f"Recalibrated ({calibration.kind}) by a map learned at unseen sites: the {loss} is "
-        f"{lower_by(gain.value, gain.interval())}, judged at sites that had no say in the map."
+        f"Recalibrated ({kind}) by a map learned at unseen sites: the {loss} is "
+        f"{lower_by(gain.value, gain.interval())}, judged at sites that had no say {judged}."
     )
 
 

@@ -145,7 +145,7 @@ def _why_stopped(trial: optuna.trial.FrozenTrial) -> str:
     if own is None or bar is None:
         return "stopped"
     return (
-        f"its first model has a mean loss of {number(own)}, and the third best of its family had "
+        f"its first model has a mean loss of {number(own)}, above the third lowest of its family, "
         f"{number(bar)}"
     )
 

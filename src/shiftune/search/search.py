@@ -123,7 +123,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Default: "ensemble" for "adjusted", "best" otherwise.
     calibrate : "none", "auto", "intercept", "platt" or "isotonic"
         Map of the probabilities of what is handed over, learned on answers of models that had not
-        seen the site; "auto" takes one where it clearly lowers the loss at sites that had no say.
+        seen the site; "auto" takes one that lowers the loss by more than a standard error.
         Ensembles that were tuned by log loss have rarely gained by it; naive Bayes and other
         overconfident models do. For classes only.
     metrics : names, functions or Metrics, optional

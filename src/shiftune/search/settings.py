@@ -294,6 +294,13 @@ def _check_calibrate(
         why = "maps probabilities of classes, and this search predicts quantities"
     elif loss.needs == "predict":
         why = f"maps probabilities, and the loss {loss.name} is of predicted classes"
+    elif calibrate == "auto" and loss.within_site:
+        about = (
+            "a map does not change ranks, but for ties"
+            if loss.name in ("auc", "average_precision")
+            else "it is of classes at a threshold, which a map only moves"
+        )
+        why = f"takes a map by the loss, and {loss.name} cannot tell: {about}; name a map"
     elif not leaves_sites_out(plan):
         why = (
             "is learned on answers of models that had not seen the site, and this search fits one "
