@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem
-from shiftune.errors import ProblemError
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem import chunks
-from shiftune.problem.chunks import read_sampled
+from shiftune.problem.draw import read_sampled
 
 ROLES = {"site": "site", "label": "y", "target": "A"}
 
@@ -61,16 +61,17 @@ def dask(df, path):
 def test_all_kinds_of_tables_have_the_same_rows(df, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 200)
     data = kind(df, tmp_path)
-    whole, notes = read_sampled(data, "site", 1000)
+    whole, _, notes = read_sampled(data, "site", 1000)
     assert notes == []
     assert sorted(whole["z"]) == list(range(900))
     assert whole["x"].dtype == np.float32
-    table, notes = read_sampled(data, "site", 350)
+    table, _, notes = read_sampled(data, "site", 350)
     assert table["site"].value_counts().to_dict() == {"A": 100, "B": 50, "C": 100, "D": 100}
     assert table["z"].is_unique
     assert notes == [
-        "350 of 900 rows are read, drawn at random: at most 100 of a site; standard errors that "
-        "come from rows are up to 2.2 times those of all rows"
+        "350 of 900 rows are read, drawn at random: at most 100 of a site; models learn from fewer "
+        "rows, and standard errors that come from rows are about 2.2 times as large at the largest "
+        "site"
     ]
 
 
@@ -90,11 +91,45 @@ def test_a_problem_of_a_sample_says_so(df):
     problem = ShiftProblem.from_large(Lazy(df), **ROLES, most_rows=350, features=["x"])
     assert problem.columns == ["x"]
     assert "350 of 900 rows" in problem.notes[0]
-    assert [len(site) for site in (problem.target, *problem.sources)] == [100, 50, 100, 100] or (
-        sorted(map(len, problem.sources)) == [50, 100, 100]
-    )
+    found = {site.name: len(site) for site in (problem.target, *problem.sources)}
+    assert found == {"A": 100, "B": 50, "C": 100, "D": 100}
     same = ShiftProblem.from_large(Lazy(df), **ROLES, most_rows=350, features=["x"])
     assert same.fingerprint() == problem.fingerprint()
+
+
+def test_all_labels_of_the_target_are_read(df, monkeypatch):
+    """The labelled rows are unusual; the target's rows are a plain draw, all the same."""
+    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    rows = np.flatnonzero(df["site"] == "D")[:60]
+    df["y"] = np.where(df["site"] == "D", np.nan, df["x"] > 0)
+    df.loc[rows, "y"] = 0.0
+    roles = {**ROLES, "target": "D", "target_labels": "use", "most_rows": 140}
+    problem = ShiftProblem.from_large(Lazy(df), **roles, features=["z"])
+    assert len(problem.labelled_target) == 60
+    assert set(problem.labelled_target.X["z"]) == set(df.loc[rows, "z"])
+    assert {site.name: len(site) for site in (problem.target, *problem.sources)} == dict.fromkeys(
+        "ABCD", 20
+    )
+    assert 0 < np.isin(problem.target.X["z"], df.loc[rows, "z"]).sum() < 10  # 2.4 expected
+    assert "all 60 labelled rows of the target are read, beside those drawn" in problem.notes
+
+
+def test_rows_without_label_are_not_drawn(df, monkeypatch):
+    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    own = df["site"] == "D"
+    few = df.index[own][:40]
+    df.loc[own & ~df.index.isin(few), "y"] = np.nan
+    options = {**ROLES, "most_rows": 200, "missing_labels": "drop", "features": ["x"]}
+    with pytest.warns(DataWarning, match="460 row"):
+        problem = ShiftProblem.from_large(Lazy(df), **options)
+    assert {site.name: len(site) for site in (problem.target, *problem.sources)} == {
+        "A": 55, "B": 50, "C": 55, "D": 40,
+    }  # fmt: skip
+    assert problem.notes[0].startswith("200 of 440 rows are read")
+    assert "460 row(s) of site 'D' without label are left out" in problem.notes
+    with pytest.warns(DataWarning, match="460 row"):
+        whole = ShiftProblem.from_large(Lazy(df), **options | {"most_rows": 900})
+    assert {site.name: len(site) for site in whole.sources} == {"B": 50, "C": 250, "D": 40}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +140,9 @@ def test_a_problem_of_a_sample_says_so(df):
         ({"data": "no/such/folder"}, "there is no file or folder no/such/folder"),
         ({"data": pd.DataFrame({"site": ["B", None], "y": 0})}, "is empty in 1 row"),
         ({"data": pd.DataFrame({"site": [], "y": []})}, "no rows"),
+        ({"group": "z", "most_rows": 9}, "a draw of 9 of 900 rows would divide groups of .* 'z'"),
+        ({"target": "B", "target_labels": "use", "most_rows": 50}, "must be above it, got 50"),
+        ({"data": pd.DataFrame({"site": ["B"], "y": [None]}), "missing_labels": "drop"}, "no row"),
     ],
 )
 def test_errors_name_what_to_do(df, change, words):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.names import Task
-from shiftune.problem.chunks import read_sampled
+from shiftune.problem.draw import LabelRules, read_sampled
 from shiftune.problem.labels import distinct_labels
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
@@ -144,7 +144,10 @@ class ShiftProblem:
             See `from_frame`.
         most_rows : int
             Of more rows, so many are drawn at random: small sites whole, of all others the same
-            number. A note says so, and how much larger standard errors are for it.
+            number. A note says so, and about how much larger standard errors are for it. With
+            ``target_labels="use"`` all labelled rows of the target are read besides; with
+            ``missing_labels="drop"`` rows of sources are drawn from those with a label. Rows
+            with a `group` are not drawn: more of them are an error.
         random_state : int
             Draws the rows.
         """
@@ -152,11 +155,23 @@ class ShiftProblem:
         if (features := options.get("features")) is not None:
             more = (options.get(role) for role in ("group", "sample_weight"))
             columns = [site, label, *features, *(name for name in more if name is not None)]
-        table, notes = read_sampled(
-            data, site, most_rows, columns=columns, random_state=random_state
+        keep = options.get("target_labels") == "use"
+        drop = options.get("missing_labels") == "drop"
+        inside = None if hasattr(target, "columns") else target
+        table, added, notes = read_sampled(
+            data,
+            site,
+            most_rows,
+            columns=columns,
+            labels=LabelRules(label, inside, keep, drop) if keep or drop else None,
+            group=options.get("group"),
+            random_state=random_state,
         )
         problem = cls.from_frame(table, site=site, label=label, target=target, **options)
-        return replace(problem, notes=(*notes, *problem.notes))
+        own = problem.target
+        if added.any():  # rows that are labelled may not be typical of the target
+            own = own.take(np.flatnonzero(~added[own.rows]))
+        return replace(problem, target=own, notes=(*notes, *problem.notes))
 
     @classmethod
     def from_arrays(

@@ -1,4 +1,7 @@
-"""Weights of rows: a row of weight 2 counts as two rows of its site."""
+"""Weights of rows: in fits and means, a row of weight 2 counts as two rows of its site.
+
+Not in standard errors, nor in the share of a site: it is still one row.
+"""
 
 from __future__ import annotations
 
