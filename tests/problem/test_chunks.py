@@ -136,7 +136,9 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
     ("change", "words"),
     [
         ({"most_rows": 0}, "most_rows must be a whole number above 0"),
+        ({"most_rows": 20}, "leaves 5 of the rows of a site, .* 4 sites; give at least 40"),
         ({"data": 3}, "got int"),
+        ({"data": "big/*.parquet"}, "is a pattern; give the folder of the Parquet files, big"),
         ({"data": "no/such/folder"}, "there is no file or folder no/such/folder"),
         ({"data": pd.DataFrame({"site": ["B", None], "y": 0})}, "is empty in 1 row"),
         ({"data": pd.DataFrame({"site": [], "y": []})}, "no rows"),
@@ -150,3 +152,11 @@ def test_errors_name_what_to_do(df, change, words):
         pytest.importorskip("pyarrow")
     with pytest.raises(ProblemError, match=words):
         ShiftProblem.from_large(**{"data": df, **ROLES, **change})
+
+
+def test_csv_is_refused_in_words(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "big.csv.gz"
+    path.write_text("site,y\nA,1\n")
+    with pytest.raises(ProblemError, match="is a CSV file, and large tables"):
+        ShiftProblem.from_large(path, **ROLES)

@@ -15,6 +15,7 @@ from shiftune.wording import listed, percent
 COVERED = 0.9
 
 NAME = "overlap"
+DIAGNOSE = "problem.diagnose() or the command shiftune diagnose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,8 @@ def _estimate(seen: _Seen) -> str:
 def _level_and_advice(seen: _Seen) -> tuple[Level, str]:
     if seen.risk.fallback:
         return Level.PROBLEM, (
-            "Do not rely on the estimated risk. problem.diagnose() lists the reasons. Drop columns "
-            "that identify the site but do not matter, try ratio='auto', or label some target rows."
+            f"Do not rely on the estimated risk; {DIAGNOSE} has the reasons. Drop columns that "
+            "identify the site but do not matter, try ratio='auto', or label some target rows."
         )
     if seen.out_of_reach > SOME_OUT_OF_REACH or seen.coverage < COVERED:
         many = seen.out_of_reach > MANY_OUT_OF_REACH and seen.risk.method != "adjusted"
@@ -146,11 +147,11 @@ def _level_and_advice(seen: _Seen) -> tuple[Level, str]:
     if not seen.weighted and seen.doubtful and len(seen.doubtful) == len(seen.names):
         return Level.CAUTION, (
             "Drop columns that identify the site but do not matter, or label some target rows: the "
-            "estimate extrapolates beyond every single source. problem.diagnose() has the figures."
+            f"estimate extrapolates beyond every single source. Figures: {DIAGNOSE}."
         )
     if seen.weighted and len(seen.counted) == 1 < len(seen.names):
         return Level.CAUTION, (
             "Drop columns that identify the site but do not matter: the estimate rests on "
-            f"{seen.counted[0]!r} alone. problem.diagnose() shows why the others are left out."
+            f"{seen.counted[0]!r} alone. Why others are left out: {DIAGNOSE}."
         )
     return Level.OK, NOTHING_TO_DO

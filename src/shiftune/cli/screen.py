@@ -16,7 +16,7 @@ from rich.text import Text
 from shiftune.cli.console import SafeConsole
 from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
 from shiftune.level import Level
-from shiftune.ratio.overlap import is_doubtful, overlapping, sorted_by_verdict
+from shiftune.ratio.overlap import effective_share, is_doubtful, overlapping, sorted_by_verdict
 from shiftune.tables import SiteFiles, SiteTable
 from shiftune.wording import (
     count,
@@ -130,7 +130,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
             f"{row['mean_weight']:.2f}"
             if row["mean_weight"] >= 0.01
             else f"{row['mean_weight']:.0e}",
-            percent(row["ess_share"]),
+            effective_share(row.to_dict()),
             percent(row["uncovered"]) if row["uncovered"] == row["uncovered"] else "?",
             Text(row["verdict"], style=COLOURS[row["level"]]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
@@ -59,7 +60,17 @@ def _parquet(path: Path) -> Parts:
             f"reading Parquet files needs the package pyarrow: {how_to_install('parquet')}"
         ) from error
     if not path.exists():
-        raise StorageError(f"there is no file or folder {path}")
+        raise StorageError(
+            f"{path} is a pattern; give the folder of the Parquet files, {path.parent}"
+            if glob.has_magic(path.name)
+            else f"there is no file or folder {path}"
+        )
+    if ".csv" in (each.lower() for each in path.suffixes):
+        raise StorageError(
+            f"{path} is a CSV file, and large tables are read from Parquet files; give it as a "
+            "Dask frame (dask.dataframe.read_csv), or to from_frame(pandas.read_csv(...)) if it "
+            "fits in memory"
+        )
     try:
         found = dataset.dataset(path, format="parquet", partitioning="hive")
         names = found.schema.names

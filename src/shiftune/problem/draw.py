@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem.chunks import Parts, parts_of
 
+# Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
+FEWEST_ROWS = 10
+
 Mask = NDArray[np.bool_]
 
 
@@ -124,6 +127,11 @@ def read_sampled(
             f"the target has {kept:,} labelled rows, so most_rows must be above it, got {most_rows}"
         )
     cap = _cap(list(counts.values()), most_rows - kept)
+    if cap < min(max(counts.values()), FEWEST_ROWS):
+        raise SettingsError(
+            f"most_rows={most_rows} leaves {cap} of the rows of a site, and there are "
+            f"{len(counts)} sites; give at least {kept + FEWEST_ROWS * len(counts)}"
+        )
     rng = np.random.default_rng(random_state)
     left = dict(counts)
     wanted = {name: min(n, cap) for name, n in counts.items()}

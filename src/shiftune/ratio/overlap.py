@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from shiftune.ratio.guard import Guard, effective_rows
 from shiftune.ratio.verdict import Reason, Verdict
 from shiftune.rows.encoding import RowEncoder
 from shiftune.rows.subsample import subsample
+from shiftune.wording import percent
 
 # A target row is uncovered where the source's rows are further away than they are from each
 # other in all but 1 % of cases.
@@ -159,6 +161,16 @@ def is_doubtful(table: pd.DataFrame) -> pd.Series:
         As `overlap` returns it.
     """
     return table["level"] == Level.PROBLEM
+
+
+def effective_share(row: Mapping[Hashable, Any]) -> str:
+    """Write the effective share of a source's rows; a dash where none is like the target's.
+
+    >>> effective_share({"ess_share": 0.98, "reason": "no_target_like_rows"})
+    '-'
+    """
+    none = row["reason"] == Reason.NO_TARGET_LIKE_ROWS.code
+    return "-" if none else percent(row["ess_share"])
 
 
 def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from shiftune.checks.check import NOTHING_TO_DO
 from shiftune.errors import MissingPackageError
 from shiftune.extras import how_to_install
 from shiftune.level import Level
+from shiftune.ratio.overlap import effective_share
 from shiftune.report.brief import brief
 from shiftune.report.charts import charts_of
 from shiftune.report.explanations import (
@@ -214,7 +215,7 @@ def _sites(result: SearchResult) -> dict[str, Any]:
             look = seen[name]
             row |= {
                 "mean_weight": number(look["mean_weight"]),
-                "ess": percent(look["ess_share"]),
+                "ess": effective_share(look),
                 "uncovered": percent(look["uncovered"]),
                 "verdict": look["verdict"],
             }

@@ -172,8 +172,9 @@ class RegressionAdjusted(RiskEstimator):
             warnings.warn(
                 "the target lies outside the range of the sources "
                 f"({far if beyond else 'in its columns taken together'}), so the adjusted "
-                "estimate extrapolates and is unreliable; problem.diagnose() shows which sources "
-                "are near the target: look for sites that are more like it",
+                "estimate extrapolates and is unreliable; problem.diagnose() or the command "
+                "shiftune diagnose shows which sources are near the target: look for sites "
+                "that are more like it",
                 OverlapWarning,
                 stacklevel=5,
             )

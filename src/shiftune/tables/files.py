@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -317,7 +318,10 @@ def _opened(path: Path) -> Iterator[None]:
 
 def _check_file(path: Path) -> None:
     if path.is_dir():
-        raise StorageError(f"{path} is a folder; give a file in it")
+        endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
+        usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]
+        every = f", or all files: {usual[0]}" if usual else ""
+        raise StorageError(f"{path} is a folder; give a file in it{every}")
     if not path.exists():
         folder = path.parent
         there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
