@@ -29,6 +29,8 @@ from threadpoolctl import threadpool_limits
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate import LeaveSourcesOut
 
+RACE = LeaveSourcesOut(races=True)
+
 KEY = ("dataset", "target", "seed", "search", "trials")
 FOUND = ("seconds", "cpu_seconds", "loss")
 
@@ -39,12 +41,8 @@ SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
         "lightgbm", early_stopping=True, **options
     ),
     "auto": lambda **options: ShiftSearch("auto", **options),
-    "lightgbm, no race": lambda **options: ShiftSearch(
-        "lightgbm", plan=LeaveSourcesOut(races=False), **options
-    ),
-    "auto, no race": lambda **options: ShiftSearch(
-        "auto", plan=LeaveSourcesOut(races=False), **options
-    ),
+    "lightgbm, race": lambda **options: ShiftSearch("lightgbm", plan=RACE, **options),
+    "auto, race": lambda **options: ShiftSearch("auto", plan=RACE, **options),
 }
 
 

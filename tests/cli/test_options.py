@@ -41,6 +41,7 @@ OTHERS = {
     "final": "best",
     "calibrate": "auto",
     "metric": ["auc", "brier"],
+    "fast": True,
     "early_stopping": True,
     "safe_csv": False,
     "seed": 3,

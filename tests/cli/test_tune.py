@@ -377,3 +377,15 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     assert read(out / "best.json") == mean
     assert (out / "trials.csv").read_bytes() == trials
     assert (out / "study.journal").read_bytes() == journal
+
+
+def test_fast_is_another_question(visits, folder, tune, run):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    output = " ".join(tune("visits.csv", "--out", "quick", "--fast").output.split())
+    assert "risk adjusted, poor trials stopped early, seed 0" in output
+    assert read(folder / "quick" / "best.json")["fast"] is True
+    run("report", "quick")
+    assert "fast" in tune("visits.csv", "--out", "quick", code=2).output
+    output = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output
+    assert "naive fits one model" in " ".join(output.split())
+    assert not (folder / "other").exists()

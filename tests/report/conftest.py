@@ -12,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate import LeaveSourcesOut
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "</script><img src=x onerror=alert(1)>"
@@ -45,7 +44,7 @@ def searched(**settings) -> ShiftSearch:
 
 @pytest.fixture(scope="session")
 def hostile_search() -> ShiftSearch:
-    return searched(n_trials=18, plan=LeaveSourcesOut(races=False))
+    return searched(n_trials=18)
 
 
 @pytest.fixture(scope="session")

@@ -196,7 +196,7 @@ class TestCandidates:
         assert candidates([]) == []
 
 
-@pytest.mark.parametrize("plan", [LeaveSourcesOut(races=False), PooledFit()], ids=repr)
+@pytest.mark.parametrize("plan", [LeaveSourcesOut(), PooledFit()], ids=repr)
 def test_a_search_keeps_answers(problem, journal, plan):
     on_disk, in_memory = (make(storage, plan=plan).fit(problem) for storage in (journal, None))
     assert files(journal) == [f"{n}.npz" for n in range(4)]

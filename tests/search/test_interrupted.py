@@ -19,7 +19,6 @@ from shiftune import interrupts
 from shiftune.baselines import LearnedInitialisation
 from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
-from shiftune.evaluate import LeaveSourcesOut
 from shiftune.predictor import Candidates, choice
 from shiftune.ratio import ClassifierRatio
 from shiftune.search import ShiftSearch
@@ -64,8 +63,7 @@ def at(call, monkeypatch):
 
 
 def make(model, **options):
-    plan = LeaveSourcesOut(races=False)  # every trial has all its fits
-    return ShiftSearch(model, ALPHA, **{"n_trials": 6, "progress": False, "plan": plan, **options})
+    return ShiftSearch(model, ALPHA, **{"n_trials": 6, "progress": False, **options})
 
 
 def stopped(search, problem):

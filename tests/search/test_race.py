@@ -51,6 +51,7 @@ class Level(RegressorMixin, BaseEstimator):
         return np.full(len(X), self.level)
 
 
+RACE = LeaveSourcesOut(races=True)
 LEVEL = {"level": FloatDistribution(-50.0, 50.0)}
 
 
@@ -60,7 +61,7 @@ def raced():
     sites = {f"S{j}": (rng.normal(size=(40, 1)), rng.normal(3, 1, 40)) for j in range(5)}
     problem = ShiftProblem.from_sites(sites, rng.normal(size=(40, 1)))
     Level.fits = 0
-    search = ShiftSearch(Level(), LEVEL, n_trials=16, progress=False).fit(problem)
+    search = ShiftSearch(Level(), LEVEL, n_trials=16, plan=RACE, progress=False).fit(problem)
     return search, problem, Level.fits
 
 
@@ -92,9 +93,7 @@ def test_stopped_trials_inform_the_sampler(raced):
             assert each.user_attrs[VARIANCE_KEY] >= 0
     # The best possible level is found all the same.
     best = min(complete, key=lambda t: t.value)
-    every = ShiftSearch(
-        Level(), LEVEL, n_trials=16, plan=LeaveSourcesOut(races=False), progress=False
-    ).fit(raced[1])
+    every = ShiftSearch(Level(), LEVEL, n_trials=16, progress=False).fit(raced[1])
     assert best.value == pytest.approx(every.trials_["risk"].min(), rel=0.05)
     assert set(every.trials_["state"]) == {"COMPLETE"}
 
@@ -102,7 +101,7 @@ def test_stopped_trials_inform_the_sampler(raced):
 def test_a_trial_that_is_run_again_keeps_its_bar(raced):
     """The driver died while it was under way; more is recorded by now than when it began."""
     _, problem, _ = raced
-    options = {"progress": False, "storage": optuna.storages.InMemoryStorage()}
+    options = {"progress": False, "plan": RACE, "storage": optuna.storages.InMemoryStorage()}
     first = ShiftSearch(Level(), LEVEL, n_trials=4, **options).fit(problem)
     first.study_.ask().set_user_attr(BAR, -1.0)
     again = ShiftSearch(Level(), LEVEL, n_trials=5, **options).fit(problem)
@@ -111,7 +110,12 @@ def test_a_trial_that_is_run_again_keeps_its_bar(raced):
 
 def test_resuming_changes_nothing(raced, tmp_path):
     search, problem, _ = raced
-    options = {"n_trials": 16, "progress": False, "storage": tmp_path / "trials.jsonl"}
+    options = {
+        "n_trials": 16,
+        "progress": False,
+        "plan": RACE,
+        "storage": tmp_path / "trials.jsonl",
+    }
     ShiftSearch(Level(), LEVEL, **options | {"n_trials": 9}).fit(problem)
     resumed = ShiftSearch(Level(), LEVEL, **options).fit(problem)
     columns = ["state", "risk", "mean_loss", "param_level"]

@@ -266,6 +266,15 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = field(default_factory=list)
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            metavar="",
+            help="Stop trials whose first model is poor: half of the time, slightly worse.",
+            rich_help_panel=SEARCHING,
+        ),
+    ] = False
     early_stopping: Annotated[
         bool,
         typer.Option(

@@ -52,7 +52,7 @@ class LeaveSourcesOut:
     [('B',), ('C', 'D')]
     """
 
-    def __init__(self, extra_fits: int = 4, unseen: float = 0.5, *, races: bool = True) -> None:
+    def __init__(self, extra_fits: int = 4, unseen: float = 0.5, *, races: bool = False) -> None:
         if not isinstance(extra_fits, int | np.integer) or extra_fits < 2:
             raise SettingsError(
                 "extra_fits must be a whole number >= 2 (without its only group no source is "

@@ -10,8 +10,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from shiftune.search.records import MEAN_LOSS, MODEL
 
-# The first model of a trial has to be as good as that of the third best of its family. On real
-# tables this takes half of the fits, at no loss (benchmarks/results/racing.md).
+# The first model of a trial has to be as good as the third best of its family, which takes about
+# half of the fits (benchmarks/results/racing.md).
 PLACE = 3
 # By how much less a trial has to add at unseen sites, per unit of its first model's mean loss, at
 # most: 0.2 and 0.3 in two searches of the demonstration.

@@ -111,8 +111,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Whether the model is trained on rows weighted by their density ratios.
     plan : FitPlan, optional
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
-        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise. Trials whose
-        first model is poor are stopped after it; ``LeaveSourcesOut(races=False)`` stops none.
+        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
+        ``LeaveSourcesOut(races=True)`` stops trials whose first model is poor after it.
     early_stopping : bool
         Choose the number of rounds of boosted trees in every trial on sites that its models have
         not seen, instead of tuning it; see `shiftune.evaluate.EarlyStopping`. The upper end of
