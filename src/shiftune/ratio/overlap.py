@@ -164,13 +164,15 @@ def is_doubtful(table: pd.DataFrame) -> pd.Series:
 
 
 def effective_share(row: Mapping[Hashable, Any]) -> str:
-    """Write the effective share of a source's rows; a dash where none is like the target's.
+    """Write the effective share of a source's rows; a dash where few are like the target's.
+
+    Equal weights of nearly 0 would make all of them effective.
 
     >>> effective_share({"ess_share": 0.98, "reason": "no_target_like_rows"})
     '-'
     """
-    none = row["reason"] == Reason.NO_TARGET_LIKE_ROWS.code
-    return "-" if none else percent(row["ess_share"])
+    few = (Reason.NO_TARGET_LIKE_ROWS.code, Reason.FEW_TARGET_LIKE_ROWS.code)
+    return "-" if row["reason"] in few else percent(row["ess_share"])
 
 
 def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:
