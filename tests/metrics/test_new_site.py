@@ -155,3 +155,38 @@ def test_notes_on_all_metrics(rng):
     assert np.isnan(nothing.loc["auc", "estimate"])
     assert "were kept" in nothing.loc["auc", "note"]
     assert by_site.empty
+
+
+def test_rows_with_different_updates_are_not_ranked_against_each_other(rng):
+    """Each draw of labels moves its rows by an intercept of its own: no order changes."""
+    given = of_classes(rng)
+    draws = [np.tile(own, (5, 1)) for own in given.p]
+    for own in draws:
+        for d, order in enumerate(np.split(rng.permutation(own.shape[1]), 5)):
+            own[d, order] = np.nan  # labelled
+    moved = [own * np.linspace(0.2, 1, 5)[:, None] for own in draws]
+    found = [
+        at_target(given.updated([np.stack([1 - each, each], axis=2) for each in answers]))
+        for answers in (draws, moved)
+    ]
+    one, other = (each.estimate(METRICS["auc"]) for each in found)
+    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+    plain = at_target(given).estimate(METRICS["auc"])
+    for site, whole in zip(one.sites, plain.sites, strict=True):
+        assert site.value == pytest.approx(whole.value, abs=0.01)
+        assert site.stderr == pytest.approx(whole.stderr, rel=0.1)
+        assert abs(site.influence.mean()) < 1e-9
+    mixed = at_target(predictions(given.y, found[1].predictions.p, classes=CLASSES))
+    assert mixed.estimate(METRICS["auc"]).value < one.value - 0.02
+
+
+def test_draws_without_a_value_do_not_count(rng):
+    given = predictions([np.array([0] * 9 + [1] * 3)] * 3, [rng.random(12)] * 3, classes=CLASSES)
+    draws = np.tile(given.p[0], (2, 1))
+    draws[0, -1] = np.nan  # two rows of a class are left
+    answers = np.stack([1 - draws, draws], axis=2)
+    for used, missing in ((answers, False), (answers[:1], True)):
+        (site, *_) = at_target(given.updated([used] * 3)).at_sites(METRICS["auc"])
+        assert np.isnan(site.value) == missing
+        assert ("2 rows of one class only" in site.note) == missing
+        assert (site.n, len(site.influence)) == (12, 12)

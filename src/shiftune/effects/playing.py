@@ -145,18 +145,18 @@ def played_losses(
 def played_answers(
     sources: Sequence[Role], labels: int, spread: Spread, seed: int = 0
 ) -> list[Floats]:
-    """Return every row's answer with an effect from labels of other rows of its site.
+    """Return every row's answers with effects from labels of other rows of its site.
 
-    k arrays of shape (n_j, K), on the scale of the effects: of the first draw in which the row was
-    not labelled, since a mean over draws would know more labels than there are.
+    k arrays of shape (D, n_j, K), on the scale of the effects: one for every draw, with NaN for the
+    rows that it labels; a single one where the sites have no effect.
     """
+    if not any(astuple(spread)):
+        return [source.scaled[None] for source in sources]
     found = []
     for j, source in enumerate(sources):
-        own, waiting = source.scaled.copy(), np.ones(len(source), dtype=bool)
-        for labelled, others in drawn(len(source), labels, seed + j):
-            rows = others[waiting[others]]
-            own[rows] = source.updated(labelled, rows, spread)
-            waiting[rows] = False
+        own = np.full((DRAWS, *source.scaled.shape), np.nan)
+        for d, (labelled, others) in enumerate(drawn(len(source), labels, seed + j)):
+            own[d, others] = source.updated(labelled, others, spread)
         found.append(own)
     return found
 

@@ -56,8 +56,8 @@ class Update:
         Of the labelled rows: each with the effect that the others show, and without any.
     source_losses : k arrays of shape (n_j,)
         Of the sources' rows, with as many labels of other rows of their site.
-    source_answers : k arrays of shape (n_j,) or (n_j, C)
-        Likewise.
+    source_answers : k arrays of shape (D, n_j) or (D, n_j, C)
+        Likewise, for every draw of labels, with NaN for the rows that it labels.
     """
 
     spread: Spread
@@ -181,11 +181,11 @@ class SiteEffects:
         return played_losses(self.sources, labels, spread, losses, self.seed)
 
     def source_answers(self, labels: int) -> list[Floats]:
-        """Return the answers to the sources' rows with so many labels of their site."""
+        """Return the answers to the sources' rows with so many labels of their site, by draw."""
         played = played_answers(self.sources, labels, self.spread(labels), self.seed)
         if self.limits is not None:
             played = [np.clip(own, *self.limits) for own in played]
-        return [from_scale(own) for own in played]
+        return [np.stack([from_scale(draw) for draw in own]) for own in played]
 
     def update(
         self,

@@ -24,7 +24,7 @@ from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning
 from shiftune.metrics.metric import Floats, Metric
-from shiftune.metrics.per_site import SiteMetric, at_site
+from shiftune.metrics.per_site import SiteMetric, at_site, over_draws
 from shiftune.metrics.predictions import SitePredictions
 from shiftune.metrics.scales import SCALES
 from shiftune.risk import RegressionAdjusted
@@ -121,6 +121,8 @@ class NewSite:
         """Compute a metric at the source with a number."""
         given = self.predictions
         groups = None if given.groups is None else given.groups[j]
+        if given.draws is not None:
+            return over_draws(metric, given.names[j], given.y[j], given.draws[j], groups)
         weights = None if given.weights is None else given.weights[j]
         return at_site(metric, given.names[j], given.y[j], given.p[j], groups, weights)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,36 @@ def at_site(
         return SiteMetric(site, n, np.nan, nothing, note="not defined there")
     counted = n if metric.counted is None else metric.counted(y, p)
     return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0), groups=groups)
+
+
+def over_draws(
+    metric: Metric,
+    site: str,
+    y: NDArray[Any],
+    draws: Floats,
+    groups: NDArray[np.intp] | None = None,
+) -> SiteMetric:
+    """Compute the mean of a metric over draws of rows that are predicted.
+
+    Not the metric of all rows, since rows with different updates cannot be ranked.
+
+    Parameters
+    ----------
+    draws : array of shape (D, n) or (D, n, C)
+        Predictions, with NaN for rows that are left out.
+    """
+    n, found = len(y), []
+    for p in draws:
+        rows = np.isfinite(p).reshape(n, -1).all(axis=1)
+        found.append((rows, at_site(metric, site, y[rows], p[rows])))
+    known = [(rows, own) for rows, own in found if np.isfinite(own.value)]
+    if not known:
+        return replace(found[0][1], n=n, influence=np.full(n, np.nan))
+    influence = np.zeros(n)
+    for rows, own in known:
+        influence[rows] += own.influence * (n / own.n / len(known))
+    value, resolution = np.mean([[own.value, own.resolution] for _, own in known], axis=0)
+    return SiteMetric(site, n, float(value), influence, float(resolution), groups=groups)
 
 
 def too_few(metric: Metric, y: NDArray[Any], classes: int) -> str:

@@ -38,6 +38,9 @@ class SitePredictions:
     groups : k arrays of shape (n_j,), or None where rows are independent
         Codes of rows that belong together.
     weights : k arrays of shape (n_j,), or None where every row counts once
+    draws : k arrays of shape (D, n_j) or (D, n_j, C), or None
+        Predictions that are updated by labels of the site: one for every draw of labels, with NaN
+        for the rows that it labels. `p` are then those of the first draw without the row's label.
     """
 
     names: tuple[str, ...]
@@ -49,6 +52,7 @@ class SitePredictions:
     unseen: bool = True
     groups: Sequence[NDArray[np.intp]] | None = None
     weights: Sequence[Floats] | None = None
+    draws: Sequence[Floats] | None = None
 
     @classmethod
     def of(cls, answers: Answers, data: StudyData, loss: Loss) -> SitePredictions:
@@ -70,9 +74,15 @@ class SitePredictions:
             weights=None if data.sample_weight is None else data.sample_weight[: len(names)],
         )
 
-    def answered(self, answers: Sequence[NDArray[Any]]) -> SitePredictions:
-        """Return the same rows with other answers, k arrays of shape (n_j,) or (n_j, C)."""
-        return replace(self, p=[_as_read(own) for own in answers])
+    def updated(self, answers: Sequence[Floats]) -> SitePredictions:
+        """Return the same rows with updated answers, k arrays (D, n_j) or (D, n_j, C)."""
+        draws = [np.stack([_as_read(draw) for draw in own]) for own in answers]
+        first = [np.isfinite(own).reshape(*own.shape[:2], -1).all(axis=2) for own in draws]
+        p = [
+            own[known.argmax(axis=0), np.arange(own.shape[1])]
+            for own, known in zip(draws, first, strict=True)
+        ]
+        return replace(self, p=p, draws=draws)
 
     @property
     def task(self) -> Task:

@@ -222,7 +222,7 @@ class Updater:
             after,
             shared_alike(before, after),
             _table(effects, update),
-            result.new_site_of(plain.answered(update.source_answers)),
+            result.new_site_of(plain.updated(update.source_answers)),
             result.asked_metrics,
             len(few),
             result.problem,
