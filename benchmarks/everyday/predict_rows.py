@@ -9,15 +9,14 @@ exceed; the largest resident set is what the system reports of the finished proc
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from benchmarks.everyday.measured import Usage, measured
 from benchmarks.everyday.visits import visits, write_visits
 
 LIMIT = 2 * 1024**3
@@ -37,31 +36,18 @@ def tuned(folder: Path) -> Path:
     return run
 
 
-def predicted(run: Path, rows: int) -> tuple[float, float, float, float]:
-    """Return file size in MiB, seconds, CPU seconds and the largest resident set in MiB."""
+def predicted(run: Path, rows: int) -> tuple[float, Usage]:
+    """Return the size of a file in MiB, and what predicting its rows takes."""
     table, out = run.parent / "new.csv", run.parent / "predicted.csv"
     write_visits(table, rows)
-    args = [*COMMAND, "predict", str(run), str(table), "--out", str(out)]
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        args,
+    used = measured(
+        [*COMMAND, "predict", run, table, "--out", out],
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT)),
     )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"shiftune predict ended with {process.returncode} on {rows:,} rows")
-    seconds = time.perf_counter() - start
     with out.open() as file:
         assert sum(1 for _ in file) == rows + 1
-    return (
-        table.stat().st_size / 2**20,
-        seconds,
-        used.ru_utime + used.ru_stime,
-        used.ru_maxrss / 1024,
-    )
+    return table.stat().st_size / 2**20, used
 
 
 def main() -> None:
@@ -83,8 +69,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = tuned(Path(folder))
         for rows in options.rows:
-            size, seconds, cpu, peak = predicted(run, rows)
-            lines.append(f"| {rows:,} | {size:.0f} | {seconds:.0f} | {cpu:.0f} | {peak:.0f} |")
+            size, used = predicted(run, rows)
+            lines.append(f"| {rows:,} | {size:.0f} | {used} |")
             print(lines[-1], flush=True)
     if options.out is not None:
         options.out.write_text("\n".join(lines) + "\n")

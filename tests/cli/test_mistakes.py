@@ -97,14 +97,14 @@ def test_label_missing_in_a_source(visits, folder, tune):
     assert "--drop-unlabelled" in message
     assert sorted(os.listdir()) == ["visits.csv"]
     message = tune("visits.csv", "--drop", "ill", "--drop-unlabelled").output
-    assert "3 row(s) of site 'B' without label are left out" in message
+    assert "3 rows without label are left out: 3 of 'B'" in message
 
 
 def test_a_site_without_any_label(visits, folder, tune):
     visits.loc[visits["ward"] == "B", "cost"] = np.nan
     visits.to_csv("visits.csv", index=False)
     assert "missing in 80 of 80 rows" in flat(tune("visits.csv", code=2))
-    assert "80 row(s) of site 'B'" in tune("visits.csv", "--drop-unlabelled").output
+    assert "80 of 'B'" in tune("visits.csv", "--drop-unlabelled").output
     visits.assign(cost=np.nan).to_csv("none.csv", index=False)
     assert "all rows of all sources" in flat(tune("none.csv", "--drop-unlabelled", code=2))
 

@@ -246,7 +246,7 @@ def test_mistakes(results, run):
     new_rows().to_csv("new.csv", index=False)
     assert "holds no result" in run("predict", ".", "new.csv", code=2).output
     assert "did you mean new.csv" in run("predict", "cost", "nwe.csv", code=2).output
-    assert "ends in .csv, " in run("predict", "cost", "new.csv", "--out", "x", code=2).output
+    assert "one of .csv " in run("predict", "cost", "new.csv", "--out", "x", code=2).output
 
 
 def test_identifiers_with_our_names(results, predicted, finished, run):

@@ -15,7 +15,7 @@ from shiftune.ratio import (
     effective_rows,
     uncovered_shares,
 )
-from shiftune.ratio.overlap import overlap, overlapping, sorted_by_verdict
+from shiftune.ratio.overlap import overlap, overlapping, overlapping_in_part, sorted_by_verdict
 
 
 class TestEffectiveRows:
@@ -132,3 +132,4 @@ class TestOrder:
 
     def test_half_of_the_target_is_no_overlap(self, table):
         assert overlapping(table).to_dict() == {"tiny": False, "half": False, "whole": True}
+        assert overlapping_in_part(table).to_dict() == {"tiny": False, "half": True, "whole": False}

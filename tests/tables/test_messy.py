@@ -217,7 +217,12 @@ CASES = [
     file("wards as floats", csv(ward=np.repeat([1.0, 2.0, 3.0], 20)), target="1"),
     file("wards with zeros", csv(ward=np.repeat(["01", "02", "03"], 20)), target="1"),
     refused("rows without a ward", csv(ward=["A", "B", None] * 20), "is empty in 20 row"),
-    file("a sum below", WHOLE + "Total,,\n", note="of site 'Total' without", drop_unlabelled=True),
+    file(
+        "a sum below",
+        WHOLE + "Total,,\n",
+        note="1 row without label is left out: 1 of 'Total'",
+        drop_unlabelled=True,
+    ),
     # ------------------------------------------------------------ forms of files
     file("semicolons", COMMAS),
     file("semicolons, points", csv(sep=";")),
@@ -232,7 +237,7 @@ CASES = [
     file("quotes around all", wards().to_csv(index=False, quoting=1)),
     file("an index", wards().to_csv()),
     file("a name that is a number", WHOLE.replace("age", "2019", 1)),
-    file("short rows", WHOLE + "B,1\n", drop_unlabelled=True, note="without label are left out"),
+    file("short rows", WHOLE + "B,1\n", drop_unlabelled=True, note="without label is left out"),
     *(
         Case(f"in {code}", file=UMLAUTS.encode(code), classes=["größer", "ja"])
         for code in ("utf-8", "utf-8-sig", "utf-16", "cp1252")

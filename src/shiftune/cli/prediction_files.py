@@ -18,7 +18,6 @@ from shiftune.cli.json_files import writing_to
 from shiftune.cli.safe_csv import safe_for_spreadsheets
 from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.extras import how_to_install
-from shiftune.wording import listed
 
 PIPE = Path("-")
 # Rows of a sheet, its header included.
@@ -60,7 +59,7 @@ def checked_ending(out: Path) -> str:
         return ".csv"
     if ending not in WRITERS:
         raise SettingsError(
-            f"--out must be a file that ends in {listed(WRITERS, 10, quoted=False)}, got {out}"
+            f"--out must be a file that ends in one of {' '.join(WRITERS)}, got {out}"
         )
     return ending
 

@@ -16,7 +16,12 @@ from rich.text import Text
 from shiftune.cli.console import SafeConsole
 from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
 from shiftune.level import Level
-from shiftune.ratio.overlap import effective_share, is_doubtful, overlapping, sorted_by_verdict
+from shiftune.ratio.overlap import (
+    effective_share,
+    overlapping,
+    overlapping_in_part,
+    sorted_by_verdict,
+)
 from shiftune.tables import SiteFiles, SiteTable
 from shiftune.wording import (
     count,
@@ -154,7 +159,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
 
 def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:
     n, whole = len(overlap), int(overlapping(overlap).sum())
-    part = n - whole - int(is_doubtful(overlap).sum())
+    part = int(overlapping_in_part(overlap).sum())
     if not whole and not part:
         return (
             f"No source by itself overlaps with {target}: any estimate of the error there is an "

@@ -16,6 +16,7 @@ from shiftune.problem.columns import as_pandas, check_unique, dense
 from shiftune.problem.reading import GivenSite
 from shiftune.problem.site import frozen, rows_of
 from shiftune.spelling import check_choice
+from shiftune.wording import listed
 
 
 def split_by_site(
@@ -216,8 +217,8 @@ def has_label(
             f"{int((groups == name).sum())} rows{more}; fill it in, or leave those rows out "
             "(missing_labels='drop', --drop-unlabelled on the command line)"
         )
-    notes = [
-        f"{count} row(s) of site {name!r} without label are left out"
-        for name, count in counts.items()
-    ]
-    return ~missing, notes
+    if counts.empty:
+        return ~missing, []
+    rows, verb = ("1 row", "is") if missing.sum() == 1 else (f"{missing.sum()} rows", "are")
+    sites = listed([f"{count} of {name!r}" for name, count in counts.items()], 6, quoted=False)
+    return ~missing, [f"{rows} without label {verb} left out: {sites}"]

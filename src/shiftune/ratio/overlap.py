@@ -193,6 +193,11 @@ def overlapping(table: pd.DataFrame) -> pd.Series:
     return table["reason"].map(lambda code: Reason[code.upper()].overlaps).astype(bool)
 
 
+def overlapping_in_part(table: pd.DataFrame) -> pd.Series:
+    """Mark the sources that cover a part of the target."""
+    return table["reason"].map(lambda code: Reason[code.upper()].overlaps_in_part).astype(bool)
+
+
 def _verdict(n: int, ess_share: float, uncovered: float) -> Verdict:
     if n < FEW_ROWS:
         return Verdict(Reason.FEW_ROWS, n)

@@ -32,6 +32,11 @@ class Reason(Enum):
         return self.value[0]
 
     @property
+    def overlaps_in_part(self) -> bool:
+        """Whether the source covers a part of the target, or only by few of its rows."""
+        return self in (Reason.MANY_OUT_OF_REACH, Reason.LITTLE_OVERLAP)
+
+    @property
     def overlaps(self) -> bool:
         """Whether the source covers most of the target."""
         return self in (Reason.OVERLAPS, Reason.SOME_OUT_OF_REACH)
