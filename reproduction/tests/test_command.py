@@ -53,6 +53,7 @@ def test_quick_toy_writes_its_folder_and_goes_on(run, folder):
     assert len(pd.read_csv(written / "runs.csv")) == 6
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed(run, folder):
     """Ctrl-C keeps the finished runs; the same command goes on from there."""
     command = [sys.executable, "-m", "reproduction", "toy", "--quick", "--seeds", "200"]

@@ -195,6 +195,7 @@ def test_nothing_of_matplotlib_is_changed_and_no_figure_stays(toy, real, tmp_pat
     assert plt.get_fignums() == open_before
 
 
+@pytest.mark.slow
 def test_headless_and_lazy(tmp_path):
     """Importing does not bring Matplotlib; drawing needs no screen."""
     code = (

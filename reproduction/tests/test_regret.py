@@ -147,6 +147,7 @@ def test_bad_arguments(change, message):
 
 
 @once
+@pytest.mark.slow
 def test_bounds_hold_at_the_promised_rate(study):
     """With true variances; the interval must reach 1 - delta, and the share itself here does."""
     found = coverage(study)
@@ -202,6 +203,7 @@ def test_slope_of_an_exact_power_law():
 
 
 @once
+@pytest.mark.slow
 def test_workers_find_the_same(study):
     parallel = regret_study([0, 1], ns=(100,), Bs=(5, 10), methods=METHODS[1:], n_jobs=2)
     same = study[(study["seed"] < 2) & (study["n"] == 100) & (study["ratio"] == "known")]

@@ -158,6 +158,7 @@ class TestAnyProblem:
         assert found.predict_proba(problem.target.X).shape == (len(problem.target), 2)
         assert found.classes_.tolist() == [0, 1]
 
+    @pytest.mark.slow
     def test_same_seed_same_choice(self, baseline):
         problem = toy_problem(2.0, n=60).problem
         once, again = (fitted(baseline, problem, random_state=3) for _ in range(2))

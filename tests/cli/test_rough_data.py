@@ -97,6 +97,7 @@ def test_a_column_can_be_kept_or_left_out(visits, noted):
     assert columns["bmi"]["remark"] == "left out: as requested"
 
 
+@pytest.mark.slow
 def test_one_huge_site_and_tiny_ones(visits, noted):
     rng = np.random.default_rng(0)
     huge = visits[visits["ward"] == "B"].sample(4000, replace=True, random_state=0)
@@ -112,6 +113,7 @@ def test_a_target_of_one_row(visits, noted):
     noted(visits.iloc[79:])
 
 
+@pytest.mark.slow
 def test_two_hundred_columns(visits, tune):
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(240, 200)), columns=[f"gene {i}" for i in range(200)])
@@ -127,6 +129,7 @@ def test_a_class_that_one_site_lacks(visits, noted):
     assert "site 'B' has no row of class 'yes'" in notes
 
 
+@pytest.mark.slow
 def test_whole_numbers_as_classes_or_quantity(visits, noted, folder):
     visits["grade"] = np.clip((visits["age"] / 20).round(), 1, 4)
     visits.loc[visits["ward"] == "A", "grade"] = np.nan

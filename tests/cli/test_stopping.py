@@ -68,6 +68,7 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize(("moment", "jobs"), MOMENTS)
+@pytest.mark.slow
 def test_the_same_command_completes_the_result(table, tune, moment, jobs):
     arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--jobs", jobs]
     printed = interrupted(moment, *arguments, "--out", "run")
@@ -108,10 +109,12 @@ def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
         ("shiftune.ratio.overlap:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
     ],
 )
+@pytest.mark.slow
 def test_other_commands_end_after_one(table, moment, arguments):
     assert interrupted(moment, *arguments).splitlines()[-1] == "stopped"
 
 
+@pytest.mark.slow
 def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, run, tune):
     visits.loc[200:, "ward"] = "D"  # it needs three sources
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
@@ -124,6 +127,7 @@ def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, ru
     assert (table / "run" / "updates" / "1" / "update.json").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_stopped_leaves_no_file(table, tune):
     tune("visits.csv", "--out", "run")
     moment = "shiftune.cli.label_plan:_plan"
@@ -145,6 +149,7 @@ def test_a_file_that_is_missing_comes_back_without_new_trials(table, tune, lost)
     assert journal.count("datetime_complete") == 2
 
 
+@pytest.mark.slow
 def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, monkeypatch):
     """Stopped while the files of four trials replace those of two."""
     tune("visits.csv", "--out", "run", trials=2)
@@ -161,6 +166,7 @@ def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, m
     assert len(pd.read_csv("run/trials.csv")) == 4
 
 
+@pytest.mark.slow
 def test_a_result_of_the_trials_so_far(table, run):
     interrupted(
         "shiftune.search.loop:Loop._tell:3",

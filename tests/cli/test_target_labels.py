@@ -69,6 +69,7 @@ def test_it_is_another_question(few, tune, first):
     assert f"(use_target_labels: {bool(first)}, now {not first})" in output
 
 
+@pytest.mark.slow
 def test_a_folder_from_before_the_option(few, folder, tune, run):
     tune("few.csv", "--out", "run")
     path = folder / "run" / "settings.json"

@@ -353,6 +353,7 @@ def test_a_report_of_a_changed_table(visits, folder, tune, run):
     assert "--data" in run("report", "run", code=2).output
 
 
+@pytest.mark.slow
 def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     out, options = folder / "run", {"trials": 6, "model": "knn"}

@@ -183,6 +183,7 @@ def test_classes(wards_run, run):
     assert {"probability_no", "probability_yes"} < set(predictions)
 
 
+@pytest.mark.slow
 def test_two_states(wards_run, run):
     """The second has all labels, in whatever steps they came."""
     give(range(80, 90))
@@ -238,6 +239,7 @@ def test_states_are_listed(wards_run, run):
     assert all(line.split()[-1] == "present" for line in lines[1:])
 
 
+@pytest.mark.slow
 def test_updates_of_an_earlier_model(wards_run, run, monkeypatch):
     give(range(80, 90))
     run("update", "cost", "labels.csv")
@@ -303,6 +305,7 @@ def test_identifiers_as_spreadsheets_write_them(wards_run, run):
     assert pd.read_csv("cost/updates/1/labels.csv")["row"].to_list() == list(range(80, 90))
 
 
+@pytest.mark.slow
 def test_identifiers_of_several_rows(wards_run, run):
     df = wards().drop(columns=["ill", "case"])
     df["patient_id"] = [f"P{k // 2}" for k in range(240)]
@@ -400,6 +403,7 @@ def test_classes_in_other_spellings(folder, classes, written):
     )
 
 
+@pytest.mark.slow
 def test_codes_stay_classes(wards_run, run):
     """What a state keeps can be given again."""
     df = wards().drop(columns="cost")
@@ -498,6 +502,7 @@ def test_files_without_labels(wards_run, run):
 # ---------------------------------------------------------------- which runs
 
 
+@pytest.mark.slow
 def test_labels_that_tune_had(wards_run, run):
     df = wards().drop(columns="ill")
     few = df.assign(cost=df["cost"].where((df["ward"] != "C") | (df.index < 90)))
@@ -694,6 +699,7 @@ def test_a_plan_is_separated_like_the_table(wards_run, run):
     assert record(wards_run, run="german")["labels"] == 12
 
 
+@pytest.mark.slow
 def test_a_table_with_a_column_named_row(wards_run, run):
     table = pd.read_csv("cost.csv", dtype={"case": str}).drop(columns="case")
     table.rename(columns={"bmi": "row"}).to_csv("named.csv", index=False)

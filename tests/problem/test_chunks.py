@@ -75,6 +75,7 @@ def test_all_kinds_of_tables_have_the_same_rows(df, kind, tmp_path, monkeypatch)
     ]
 
 
+@pytest.mark.slow
 def test_every_row_is_as_likely_to_be_drawn(df, monkeypatch):
     monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
     drawn = np.zeros(900)

@@ -77,6 +77,7 @@ class TestAccuracy:
             [np.mean((w - t) ** 2) / np.var(t) for w, t in zip(weights, truth, strict=True)]
         )
 
+    @pytest.mark.slow
     def test_auto_and_logistic(self, shift):
         assert self.error(AutoRatio(), shift) < 0.2
         assert self.error(ClassifierRatio(), shift) < 0.2
@@ -220,6 +221,7 @@ class TestOddData:
 
 
 class TestAutoBesideTinySites:
+    @pytest.mark.slow
     def test_they_do_not_choose_for_the_others(self, shift):
         target, sources, _, _ = shift
         for n in (1, 5):

@@ -138,6 +138,7 @@ class TestResults:
         assert toy.true_risk(search.best_params_["theta"]) < toy.true_risk(toy.best_theta) + 0.15
         assert 0 < search.regret_bound(0.2) < search.regret_bound(0.1) < 10
 
+    @pytest.mark.slow
     def test_regret_of_the_optimiser_is_not_underestimated(self, toy):
         """After 7 random points, the process's lower bound is below the true minimum (a grid)."""
         grid, held = np.linspace(-8, 8, 801), 0
@@ -287,6 +288,7 @@ class TestRepeatable:
         np.testing.assert_array_equal(a.predict(X), b.predict(X))
         assert forest.random_state is None
 
+    @pytest.mark.slow
     def test_two_workers_twice(self, toy):
         a, b = (
             make(Ridge(), ALPHA, sampler="gp_lcb", n_trials=10, **two).fit(toy.problem)
@@ -790,6 +792,7 @@ class TestWorkers:
         assert "longer than" in slow["failure"]
         assert other["state"] == "COMPLETE"
 
+    @pytest.mark.slow
     def test_a_killed_worker_costs_nothing_but_time(self, toy, tmp_path):
         """A worker of the pool is killed in the middle; the trials are the same as ever."""
         death = tmp_path / "death"

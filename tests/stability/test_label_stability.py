@@ -24,6 +24,7 @@ def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
     return found
 
 
+@pytest.mark.slow
 def test_level_under_covariate_shift():
     """10 runs at 5 %: more than 3 have a probability of 0.001. benchmarks/stability.py has more."""
     found = [label_stability(sites(np.random.default_rng(run), k=3, n=80)) for run in range(10)]

@@ -195,6 +195,7 @@ def environment():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.slow
 def test_workers_share_the_cores(n_jobs, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
@@ -205,6 +206,7 @@ def test_workers_share_the_cores(n_jobs, monkeypatch):
 
 
 @pytest.mark.skipif(joblib.cpu_count() < 2, reason="there is nothing to limit")
+@pytest.mark.slow
 def test_lightgbm_keeps_to_its_share():
     pytest.importorskip("lightgbm")
     with Workers(tasks.lightgbm_threads, None, n_jobs=joblib.cpu_count()) as workers:
@@ -535,6 +537,7 @@ def test_a_driver_may_go_on_after_an_interrupt(notes, tmp_path):
 
 
 @pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.slow
 def test_close_with_kill_does_not_wait(name, notes, temporary):
     diary = Diary(notes)
     with backend(name) as (arguments, _):
