@@ -254,7 +254,7 @@ CASES = [
     refused("nothing", "", "is empty; is it the right file?"),
     refused("one column", "ward\nA\nB\n", "has only one column, 'ward'"),
     refused("blanks between fields", csv(sep=" "), "has only one column"),
-    refused("no text", b"\x00\x01\x02\x03", "is no table"),
+    refused("no text", b"\x00\x01\x02\x03", "is no table|only one column"),  # by pandas 2
     refused("half a gzip", gzip.compress(WHOLE.encode())[:80], "cannot be read", "t.csv.gz"),
     refused("no Parquet", WHOLE, "cannot be read as parquet", "t.parquet"),
     refused("infinite", csv(age=["inf", *["1", "2"] * 29, "3"]), "has 1 infinite value"),
@@ -269,6 +269,8 @@ def test_the_corpus_is_large_enough():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
 def test_files(case, tmp_path):
     path = tmp_path / case.name
+    if path.suffix == ".parquet":
+        pytest.importorskip("pyarrow")
     content = case.file or (csv(x=cycled(*case.x)) if case.x else "")
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     options = {"target": "A"} | case.options

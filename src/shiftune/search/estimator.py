@@ -62,6 +62,7 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         """A search for a classifier is a classifier; with names the task is known after `fit`."""
         tags, models = super().__sklearn_tags__(), given_models(self.estimator)
+        tags.input_tags.sparse = True  # read as arrays
         if hasattr(self, "predictor_"):
             models = [self.predictor_]
         if not models:
