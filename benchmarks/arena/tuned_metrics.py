@@ -10,17 +10,15 @@ that metric at the hidden target; so is the estimate of the metric with its trut
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from ensembles import Trials, cells_in, read
+from ensembles import Trials, read
 from metrics import FAMILIES, LEVEL, at_target
-from tqdm import tqdm
+from stored_cells import arguments, over_cells
 
 from shiftune.metrics import METRICS, Metric
 from shiftune.metrics.as_loss import metric_loss
@@ -94,21 +92,8 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--losses", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    work = [
-        joblib.delayed(scored)(files, *key, seed)
-        for seed in args.seeds
-        for key, files in cells_in(args.losses, seed, FAMILIES, "real").items()
-    ]
-    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
-    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
+    args = arguments(__doc__).parse_args()
+    rows = over_cells(scored, args, FAMILIES)
     rows.to_csv(args.out, index=False, float_format="%.6g")
     for seed, part in rows.groupby("seed"):
         print(f"seed {seed}, {part['dataset'].nunique()} tables")
