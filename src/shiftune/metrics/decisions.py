@@ -80,8 +80,8 @@ def _balanced_accuracy_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
 
 def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
     """Twice the true positives of a class, and labels plus predictions."""
-    said = predicted(p)
-    return 2.0 * (y == c) * (said == c), 1.0 * (y == c) + (said == c)
+    chosen = predicted(p) == c
+    return 2.0 * (y == c) * chosen, 1.0 * (y == c) + chosen
 
 
 def _f1(y: Labels, p: Floats, w: Floats) -> float:

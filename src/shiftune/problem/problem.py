@@ -144,7 +144,7 @@ class ShiftProblem:
             See `from_frame`.
         most_rows : int
             Of more rows, so many are drawn at random: small sites whole, of all others the same
-            number. A note says so, and about how much larger standard errors are for it. With
+            number. A note has the numbers, and roughly what that adds to standard errors. With
             ``target_labels="use"`` all labelled rows of the target are read besides; with
             ``missing_labels="drop"`` rows of sources are drawn from those with a label. Rows
             with a `group` are not drawn: more of them are an error.

@@ -300,7 +300,7 @@ def _check_calibrate(
             if loss.name in ("auc", "average_precision")
             else "it is of classes at a threshold, which a map only moves"
         )
-        why = f"takes a map by the loss, and {loss.name} cannot tell: {about}; name a map"
+        why = f"takes a map by its loss, which is of no use with {loss.name}: {about}; name a map"
     elif not leaves_sites_out(plan):
         why = (
             "is learned on answers of models that had not seen the site, and this search fits one "

@@ -52,7 +52,7 @@ def find_format(
 def formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
-    Days above 12 tell; a site without any is read like most of the others, unless it writes dates
+    Days above 12 decide; a site without any is read like most of the others, unless it writes dates
     with dots or the year first. Empty if no two sites contradict.
 
     >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
