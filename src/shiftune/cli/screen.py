@@ -218,7 +218,8 @@ def show_answers(console: Console, answers: Sequence[Answer], target: str) -> No
             f"\nLog loss; less is better. Truth: the chosen model on 20,000 other patients of "
             f"{target}. naive: plain validation, the mean over the sources; unbiased and "
             "variance_reduced: the paper's estimators; adjusted: the default, which averages its "
-            f"best trials; oracle: tuned with the hidden labels of {target}. {OVER_SEEDS}",
+            f"best trials; oracle: tuned with the hidden labels of {target}, "
+            f"which also judge it, so its estimate is too low. {OVER_SEEDS}",
             style="dim",
         )
     )
