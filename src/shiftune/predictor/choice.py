@@ -34,8 +34,9 @@ class Recalibration:
     kind : str
         "none" where "auto" found no clear gain, or there is an obstacle.
     gain : Estimate or None
-        Risk without it less that with it, paired, on sites that had no say in the map nor in its
-        kind; None where the kind is "none".
+        Risk without it less that with it, paired. The map of a site is learned without it, and
+        with "auto" the losses of the others decide on its kind (their maps have seen the site).
+        None where the kind is "none".
     gains : dict from kinds to Estimates
         Of each kind that was tried.
     map : LogLine, Steps or None
