@@ -166,7 +166,7 @@ def calibration_in_words(calibration: Recalibration, loss: str) -> str:
             written_like(each, decided.interval()) for each in (decided.value, decided.stderr)
         )
         judged = (
-            f"in the map nor in its kind. {kind.capitalize()} was taken since at all sites "
+            f"in the map. {kind.capitalize()} was taken since at all sites "
             f"together it lowers the {loss} by {by}, more than the standard error of {error}"
         )
     return (
