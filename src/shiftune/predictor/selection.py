@@ -160,7 +160,9 @@ class Candidates:
         """Return each fold's part of the criterion, for answers of several models end to end."""
         interrupts.check()
         y = np.tile(self.y[self._rows], size)
-        sites = np.add.outer(np.arange(size) * (self._sites.max() + 1), self._sites).ravel()
+        sites = None  # only losses of whole sites read them, and this is called very often
+        if self.loss.within_site:
+            sites = np.add.outer(np.arange(size) * (self._sites.max() + 1), self._sites).ravel()
         losses = together.losses(y, self.loss, self.classes, sites)
         return np.asarray(self._row_shares * losses.reshape(size, -1) @ self._in_fold)
 
