@@ -125,7 +125,7 @@ def fetch(workers, key):
 def test_results_in_any_order(name, temporary):
     with backend(name) as (arguments, n_workers):
         with Workers(tasks.add, {"base": 100}, **arguments) as workers:
-            assert workers.capacity == n_workers + 1
+            assert workers.n_workers == max(n_workers, 1)
             for key in range(7):
                 workers.submit(key, 2 * key)
             assert [workers.result(key) for key in (5, 0, 1, 6)] == [110, 100, 102, 112]
@@ -143,6 +143,39 @@ def test_one_job_runs_here_without_pickling():
         got = workers.result(0)
     assert got[0] is context
     assert got[1] is item
+
+
+@pytest.mark.parametrize("name", ["here", "loky", "dask"])
+def test_an_item_after_another(name, notes):
+    with backend(name) as (arguments, _), Workers(tasks.divide, 10, **arguments) as workers:
+        workers.submit("first", 0)
+        workers.submit("second", 1, after="first")
+        workers.submit("other", 2)
+        workers.submit("last", 5, after="other")
+        with pytest.raises(ZeroDivisionError):
+            workers.result("first")
+        assert [workers.result("other"), workers.result("last")] == [5, 2]
+        with pytest.raises(KeyError, match="dropped"):
+            workers.result("second")
+
+
+def test_cheap_items_run_here(monkeypatch):
+    monkeypatch.setattr("shiftune.workers.here.START_SECONDS", 1e9)
+    with Workers(tasks.environment, None, n_jobs=2, items=20) as workers:
+        for key in range(20):
+            workers.submit(key, "OMP_NUM_THREADS")
+        share = str(max(1, joblib.cpu_count() // 2))
+        assert {workers.result(key) for key in range(20)} == {(os.getpid(), share)}
+
+
+def test_workers_start_when_it_pays(monkeypatch):
+    monkeypatch.setattr("shiftune.workers.here.START_SECONDS", 0.0)
+    with Workers(tasks.environment, None, n_jobs=2, items=3) as workers:
+        for key in range(3):
+            workers.submit(key, "OMP_NUM_THREADS")
+        pids = [workers.result(key)[0] for key in range(3)]
+    assert pids[0] == os.getpid()
+    assert os.getpid() not in pids[1:]
 
 
 @pytest.mark.parametrize("name", PROCESSES)

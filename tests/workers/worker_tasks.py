@@ -145,3 +145,11 @@ def sleep_for_ever() -> None:
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(1.0)
+
+
+def divide(context: float, item: float) -> float:
+    return context / item
+
+
+def environment(_: None, name: str) -> tuple[int, str]:
+    return os.getpid(), os.environ[name]

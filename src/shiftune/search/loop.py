@@ -123,9 +123,8 @@ class Loop:
         self.under_way: deque[Proposed] = deque()
         # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
         # are workers, so that one slow trial does not leave the others without work.
-        self.workers_at_start = max(workers.capacity - 1, 1)
-        several = self.workers_at_start > 1
-        self.look_ahead = 2 * self.workers_at_start if several else workers.capacity
+        self.workers_at_start = max(workers.n_workers, 1)
+        self.look_ahead = 2 * self.workers_at_start if self.workers_at_start > 1 else 1
 
     def run(self, n_trials: int, progress: Progress) -> None:
         """Run until the study has `n_trials` finished trials or the time is over.

@@ -3,6 +3,7 @@
 Independent of searches. Imports neither pandas nor scikit-learn, so that a worker starts quickly.
 """
 
-from shiftune.workers.workers import OutOfTime, WorkerDied, Workers, number_of_workers
+from shiftune.workers.cores import number_of_workers
+from shiftune.workers.workers import OutOfTime, WorkerDied, Workers
 
 __all__ = ["OutOfTime", "WorkerDied", "Workers", "number_of_workers"]

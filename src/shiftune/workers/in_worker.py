@@ -24,6 +24,8 @@ CONTEXT_FILE = "context.joblib"
 MIN_MAPPED_BYTES = 1_000_000
 MAX_MAPPED = 256
 MAX_BYTES_IN_PIPE = 2000
+# First byte of an outcome, which the driver reads without unpacking the rest.
+SUCCESS, FAILURE = b"+", b"-"
 # Between two attempts to stop a task: it needs time to clean up, and is killed after several.
 REPEAT_SECONDS = 1.0
 
@@ -106,7 +108,8 @@ def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | 
             path.write_bytes(outcome)
         except OSError as error:
             return _pack_error(_no_room(folder, error))
-        return _pack("file", path)
+        packed: bytes = cloudpickle.dumps(("file", path))
+        return outcome[:1] + packed
     return outcome
 
 
@@ -144,7 +147,7 @@ def pack_item(task: Task, item: Any) -> bytes:
 
 def unpack(outcome: bytes) -> Any:
     """Return, or raise, what the task returned or raised."""
-    kind, value = pickle.loads(outcome)
+    kind, value = pickle.loads(outcome[1:])
     if kind == "file":
         outcome = value.read_bytes()
         value.unlink()
@@ -154,9 +157,19 @@ def unpack(outcome: bytes) -> Any:
     return value
 
 
-def _pack(kind: Literal["value", "error", "file"], value: Any) -> bytes:
+def succeeded(outcome: bytes) -> bool:
+    """Whether the task returned something.
+
+    >>> import operator
+    >>> [succeeded(run(1, pack_item(operator.truediv, each))) for each in (1, 0)]
+    [True, False]
+    """
+    return outcome[:1] == SUCCESS
+
+
+def _pack(kind: Literal["value", "error"], value: Any) -> bytes:
     packed: bytes = cloudpickle.dumps((kind, value))
-    return packed
+    return (SUCCESS if kind == "value" else FAILURE) + packed
 
 
 def _pack_error(error: BaseException) -> bytes:
@@ -164,7 +177,7 @@ def _pack_error(error: BaseException) -> bytes:
     error.add_note(f"In the worker:\n{where}")
     try:
         packed = _pack("error", error)
-        pickle.loads(packed)
+        pickle.loads(packed[1:])
     except Exception:
         # Exceptions with a constructor of their own often cannot be unpickled.
         stand_in = RuntimeError(f"{type(error).__name__}: {error}")

@@ -14,7 +14,6 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-import joblib
 from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
@@ -23,6 +22,7 @@ from shiftune import interrupts
 from shiftune.errors import StorageError
 from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.workers import in_worker
+from shiftune.workers.cores import share_of_cores
 
 ExecutorFactory = Callable[[], Executor]
 
@@ -173,7 +173,7 @@ class LokyPool(FilePool):
         def executor() -> Executor:
             made: Executor = LokyExecutor(
                 n_workers,
-                env=_share_of_cores(n_workers),
+                env=share_of_cores(n_workers),
                 initializer=in_worker.begin,
                 initargs=(os.getpid(),),
             )
@@ -205,25 +205,6 @@ class LokyPool(FilePool):
         for process in list(self._processes.values()) if kill else []:
             kill_process_tree(process)  # also the processes that tasks have started
         self._executor.shutdown(wait=True)
-
-
-def _share_of_cores(n_workers: int) -> dict[str, str]:
-    """Environment in which each worker uses its share of the cores, or less if already limited.
-
-    >>> _share_of_cores(10_000)["OMP_NUM_THREADS"]
-    '1'
-    """
-    share = max(1, joblib.cpu_count() // n_workers)
-    names = ["OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR"]
-    # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM uses that many threads by
-    # default, whatever OMP_NUM_THREADS is, and so does n_jobs=-1 in a model.
-    variables = [f"{name}_NUM_THREADS" for name in names]
-    variables += ["VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT"]
-    env = {}
-    for variable in variables:
-        wish = os.environ.get(variable, "")
-        env[variable] = str(min(share, int(wish)) if wish.isdecimal() and int(wish) else share)
-    return env
 
 
 @contextmanager

@@ -6,27 +6,27 @@ import logging
 import math
 import sys
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-import joblib
 
 from shiftune import interrupts
 from shiftune.errors import SettingsError
 from shiftune.workers import in_worker
+from shiftune.workers.cores import number_of_workers
 from shiftune.workers.dask_pool import DaskPool
+from shiftune.workers.here import Here
 from shiftune.workers.in_worker import OutOfTime
+from shiftune.workers.items import Item, Items
 from shiftune.workers.pools import FilePool, LokyPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
     from typing import Self
 
     from shiftune.workers.in_worker import Task
     from shiftune.workers.pools import ExecutorFactory, Pool
 
-__all__ = ["OutOfTime", "WorkerDied", "Workers", "number_of_workers"]
+__all__ = ["OutOfTime", "WorkerDied", "Workers"]
 
 logger = logging.getLogger("shiftune")
 
@@ -38,27 +38,6 @@ class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mista
     """An item was given up because the workers that ran it died."""
 
 
-@dataclass(slots=True, eq=False)
-class _Item:
-    """An item whose result has not been fetched."""
-
-    key: int
-    payload: Any
-    """Bytes of `in_worker.pack_item`; the caller's object where items run in this process."""
-
-    future: Future[bytes] | None = None
-    """None until the item is handed to the pool."""
-
-    outcome: bytes | BaseException | None = None
-    attempts: int = 0
-    deaths: int = 0
-    """Workers that died while the item had been handed over; without neighbours, its own."""
-
-    @property
-    def name(self) -> str:
-        return f"item-{self.key}-{self.attempts}"
-
-
 class Workers:
     """Processes or a cluster that run ``task(context, item)``; each worker gets the context once.
 
@@ -66,6 +45,9 @@ class Workers:
     New workers are started, and the items without a result run again one at a time, so that an
     item that kills its worker does no harm to its neighbours. After three deaths an item is given
     up; at most one of them can be a neighbour's.
+
+    A pool gets at most two items per worker at a time; the others wait here, where they can still
+    be dropped.
 
     Parameters
     ----------
@@ -89,10 +71,14 @@ class Workers:
         if the item is still running after ``max(5, time_limit / 2)`` seconds more; the driver
         checks this while it waits in `result`. With ``executor`` they are not, and where tasks run
         in threads (`ThreadPoolExecutor`, Dask) the limit has no effect.
+    items
+        About how many items there will be. With it, ``n_jobs`` processes are started when it pays:
+        the first items run in this process, inside `result`, for as long as the others would take
+        less time here than workers take to start. Not with a time limit or an executor.
 
     Notes
     -----
-    For one thread only. Keys are the caller's: any integers, each used for one item.
+    For one thread only. Keys are the caller's: anything hashable, each used for one item.
 
     Examples
     --------
@@ -112,6 +98,7 @@ class Workers:
         n_jobs: int = 1,
         executor: ExecutorFactory | None = None,
         time_limit: float | None = None,
+        items: int | None = None,
     ) -> None:
         if time_limit is not None and not (0 < time_limit < math.inf):
             raise SettingsError(
@@ -119,40 +106,48 @@ class Workers:
             )
         if executor is not None and n_jobs != 1:
             raise SettingsError(f"give n_jobs or executor, not both; got n_jobs={n_jobs}")
-        n_workers = number_of_workers(n_jobs)
+        self.n_jobs = number_of_workers(n_jobs)
         self.time_limit = time_limit
         self._task = task
         self._context = context
-        self._items: dict[int, _Item] = {}
+        self._items = Items()
         self._closed = False
         self._pool: Pool | None = None
+        self._here: Here | None = None
         if executor is not None:
             self._pool = _pool_of(executor, context, time_limit)
-        elif n_workers > 1 or time_limit is not None:
-            self._pool = LokyPool(n_workers, context, time_limit=time_limit)
+        elif items is not None and self.n_jobs > 1 and time_limit is None:
+            self._here = Here(self.n_jobs, items)
+        elif self.n_jobs > 1 or time_limit is not None:
+            self.start()
 
     @property
-    def capacity(self) -> int:
-        """Number of items in flight that keeps all workers busy.
+    def n_workers(self) -> int:
+        """Number of items that run at the same time, now or once workers are started.
 
-        One more than there are workers: a worker can take it without waiting for the driver. The
-        size of a Dask cluster is read every time, because workers come and go.
+        The size of a Dask cluster is read every time, because workers come and go.
         """
-        return 1 if self._pool is None else self._pool.n_workers + 1
+        return self.n_jobs if self._pool is None else self._pool.n_workers
 
-    def submit(self, key: int, item: Any) -> None:
-        """Run an item as soon as a worker is free."""
+    def start(self) -> None:
+        """Start the processes now, if items are to run in any."""
+        if self._pool is None and (self.n_jobs > 1 or self.time_limit is not None):
+            self._pool = LokyPool(self.n_jobs, self._context, time_limit=self.time_limit)
+            self._here = None
+
+    def submit(self, key: Hashable, item: Any, *, after: Hashable = None) -> None:
+        """Run an item as soon as a worker is free.
+
+        With the key of another item in `after`, once that one has succeeded, or earlier if a
+        worker would be idle. If it fails, this item is dropped.
+        """
         if self._closed:
             raise RuntimeError("these workers are closed")
-        if key in self._items:
-            raise ValueError(f"key {key} is in use")
-        if self._pool is None:
-            self._items[key] = _Item(key, item)
-        else:
-            self._items[key] = _Item(key, in_worker.pack_item(self._task, item))
+        self._items.add(key, item, after)
+        if self._pool is not None:
             self._hand_over(self._pool)
 
-    def result(self, key: int) -> Any:
+    def result(self, key: Hashable) -> Any:
         """Wait for an item and return, once, what the task returned.
 
         Raises
@@ -166,21 +161,24 @@ class Workers:
         """
         if self._closed:
             raise RuntimeError("these workers are closed")
-        if key not in self._items:
-            raise KeyError(f"no item {key} was submitted, or its result was fetched before")
         item = self._items[key]
+        if self._here is not None and self._here.is_slower():
+            self.start()
         if self._pool is None:
-            del self._items[key]
-            return self._task(self._context, item.payload)
+            return self._run_here(item)
         self._hand_over(self._pool)  # an earlier call may have been interrupted before it did
         while item.outcome is None:
             interrupts.check()
-            self._wait_for(item, self._pool)
+            self._wait(self._pool)
             self._hand_over(self._pool)
-        del self._items[key]
+        self._items.pop(key)
         if isinstance(item.outcome, BaseException):
             raise item.outcome
         return in_worker.unpack(item.outcome)
+
+    def drop(self, key: Hashable) -> None:
+        """Run an item no more, unless a worker has it already; forget its result."""
+        self._items.drop(self._items[key])
 
     def completed(self, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Run the items; yield the position and the result of each as soon as it is there.
@@ -195,25 +193,23 @@ class Workers:
         waiting = enumerate(items)
         flying: list[int] = []
         while True:
-            for key, item in islice(waiting, max(self.capacity - len(flying), 0)):
+            # One more than there are workers: one can take it without waiting for the driver.
+            for key, item in islice(waiting, max(self.n_workers + 1 - len(flying), 0)):
                 self.submit(key, item)
                 flying.append(key)
             if not flying:
                 return
             interrupts.check()
             if self._pool is not None:
-                wait(self._flying(), timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                self._end_overdue(self._pool)
+                self._wait(self._pool)
+                self._hand_over(self._pool)
             for key in [key for key in flying if self._is_ready(key)]:
                 flying.remove(key)
                 yield key, self.result(key)
 
-    def _is_ready(self, key: int) -> bool:
-        """Whether `result` need not wait, or has to see to a worker that died."""
-        item = self._items[key]
-        if self._pool is None or item.outcome is not None:
-            return True
-        return item.future is not None and item.future.done()
+    def _is_ready(self, key: Hashable) -> bool:
+        """Whether `result` need not wait."""
+        return self._pool is None or self._items[key].outcome is not None
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers and remove the temporary file.
@@ -225,7 +221,7 @@ class Workers:
         self._closed = True
         if self._pool is not None:
             try:
-                for future in () if kill and self._pool.kills else self._flying():
+                for future in () if kill and self._pool.kills else self._items.flying:
                     future.cancel()
                 self._pool.close(kill=kill)
             except BaseException:
@@ -239,72 +235,79 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(kill=kind is not None)
 
-    def _flying(self) -> dict[Future[bytes], _Item]:
-        """Return the items that were handed over, by their future."""
-        return {
-            item.future: item
-            for item in self._items.values()
-            if item.outcome is None and item.future is not None
-        }
+    def _run_here(self, item: Item) -> Any:
+        self._items.pop(item.key)
+        try:
+            if self._here is None:
+                value = self._task(self._context, item.item)
+            else:
+                value = self._here.run(self._task, self._context, item.item)
+        except BaseException:
+            self._items.settle(item, succeeded=False)
+            raise
+        self._items.settle(item, succeeded=True)
+        return value
 
     def _hand_over(self, pool: Pool) -> None:
-        """Give the pool what may run now: the first item with a death, alone, or else all."""
-        waiting = [item for item in self._items.values() if item.outcome is None]
-        for item in [item for item in waiting if item.deaths][:1] or waiting:
-            if item.future is not None:
-                continue
+        """Give the pool what may run now."""
+        for item in self._items.startable(max(pool.n_workers, 1)):
             item.attempts += 1
             try:
-                item.future = pool.submit(item.name, item.payload)
+                item.future = pool.submit(item.name, in_worker.pack_item(self._task, item.item))
             except BrokenExecutor as error:  # no future of the pool has raised it yet
                 item.future = Future()
                 item.future.set_exception(error)
 
-    def _wait_for(self, item: _Item, pool: Pool) -> None:
-        """Wait a moment for an item, or for the one that has to run alone before it."""
-        flying = self._flying()
-        future = item.future or next(iter(flying))
+    def _wait(self, pool: Pool) -> None:
+        """Wait a moment until any item is done, and see to those that are."""
+        flying = self._items.flying
         # Short waits: on Windows an endless one cannot be interrupted by Ctrl-C.
-        wait([future], timeout=POLL_SECONDS)
-        if future.done():
-            self._collect(future, flying[future], pool)
-        else:
-            self._end_overdue(pool)
+        done, _ = wait(flying, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+        for future in done:
+            if flying[future].future is future:  # not taken back, when workers died
+                self._collect(future, flying[future], pool)
+        self._end_overdue(pool)
 
-    def _collect(self, future: Future[bytes], item: _Item, pool: Pool) -> None:
+    def _collect(self, future: Future[bytes], item: Item, pool: Pool) -> None:
+        outcome: bytes | BaseException
         try:
-            item.outcome = future.result()
+            outcome = future.result()
         except pool.deaths as death:
             self._recover(death, pool)
+            return
         except Exception as error:  # of the pool, about this item
-            item.outcome = error
+            outcome = error
+        self._items.finish(item, outcome)
 
     def _recover(self, death: BaseException, pool: Pool) -> None:
         if isinstance(death, BrokenExecutor):
             # The executor gives this exception to all its futures that have no result yet.
-            wait(self._flying(), timeout=1.0)
-        lost = self._take_back()
+            wait(self._items.flying, timeout=1.0)
+        lost = self._items.take_back()
         final = len(lost) == 1 and isinstance(death, pool.final_deaths)
+        given_up = []
         for item in lost:
             # Beside others, each may have been the cause. One death more does an innocent item
             # no harm: it runs alone next, and finishes.
             item.deaths += 1
             if final or item.deaths >= MAX_DEATHS:
-                item.outcome = WorkerDied(
+                given_up.append(item.key)
+                why = WorkerDied(
                     f"item {item.key} was given up: every worker that ran it died, the last time "
                     f"with {type(death).__name__}. It may need more memory than there is, or "
                     f"crash compiled code."
                 )
+                self._items.finish(item, why)
         logger.warning(
             "a worker died (%s): new workers; items given up: %s; to be run one at a time: %s",
             type(death).__name__,
-            [item.key for item in lost if item.outcome is not None],
-            [i.key for i in self._items.values() if i.deaths and i.outcome is None],
+            given_up,
+            [item.key for item in self._items.unfinished if item.deaths],
         )
         pool.rebuild()
 
     def _end_overdue(self, pool: Pool) -> None:
-        flying = self._flying()
+        flying = self._items.flying
         overdue = [i for f, i in flying.items() if not f.done() and pool.is_overdue(i.name)]
         if not overdue:
             return
@@ -312,36 +315,11 @@ class Workers:
             "killing the workers: %s exceeded the time limit; the other items are run again",
             [item.key for item in overdue],
         )
-        for item in self._take_back():
+        for item in self._items.take_back():
             if item in overdue:
-                item.outcome = OutOfTime(
-                    f"item {item.key} ran longer than the time limit and was killed"
-                )
+                why = f"item {item.key} ran longer than the time limit and was killed"
+                self._items.finish(item, OutOfTime(why))
         pool.rebuild()
-
-    def _take_back(self) -> list[_Item]:
-        """Keep the results there are; return the other items, as if not handed over."""
-        lost = []
-        for future, item in self._flying().items():
-            if future.done() and not future.cancelled() and future.exception() is None:
-                item.outcome = future.result()
-            else:
-                item.future = None
-                lost.append(item)
-        return lost
-
-
-def number_of_workers(n_jobs: int) -> int:
-    """Read ``n_jobs`` as joblib does.
-
-    >>> number_of_workers(3), number_of_workers(-10_000)
-    (3, 1)
-    """
-    if n_jobs == 0:
-        raise SettingsError(
-            "n_jobs must be the number of processes, or -1 for as many as there are cores; got 0"
-        )
-    return n_jobs if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + n_jobs)
 
 
 def _pool_of(executor: ExecutorFactory, context: Any, time_limit: float | None) -> Pool:

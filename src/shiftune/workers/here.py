@@ -1,0 +1,85 @@
+"""Items that run in the driver's own process, where starting workers does not pay."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from threadpoolctl import ThreadpoolController
+
+from shiftune.workers.cores import share_of_cores
+
+if TYPE_CHECKING:
+    from shiftune.workers.in_worker import Task
+
+# Until a new worker has imported what a fit needs: `python benchmarks/workers.py`.
+START_SECONDS = 2.0
+
+
+class Here:
+    """The driver's process, which runs items one after the other, as a worker would.
+
+    Parameters
+    ----------
+    n_workers
+        Workers that could be started instead.
+    items
+        About how many items there will be.
+    """
+
+    def __init__(self, n_workers: int, items: int) -> None:
+        self._n_workers = n_workers
+        self._items = items
+        self._done = 0
+        self._seconds = 0.0
+        self._libraries: ThreadpoolController | None = None
+
+    def is_slower(self) -> bool:
+        """Whether the items that are left would be done earlier by workers, to be started now.
+
+        With a mean of s seconds so far, n items left take n s seconds here, and n s / W and the
+        start of W workers elsewhere.
+
+        >>> here = Here(n_workers=2, items=100)
+        >>> here.is_slower()  # nothing is known yet
+        False
+        >>> here.run(lambda context, item: time.sleep(0.001), None, None)
+        >>> here.is_slower()
+        False
+        """
+        if not self._done:
+            return False
+        left = (self._items - self._done) * self._seconds / self._done
+        return left * (1 - 1 / self._n_workers) > START_SECONDS
+
+    def run(self, task: Task, context: Any, item: Any) -> Any:
+        """Run an item with a worker's share of the cores, so that it gives the same digits."""
+        began = time.monotonic()
+        if self._libraries is None:  # looking for them takes milliseconds
+            self._libraries = ThreadpoolController()
+        variables = share_of_cores(self._n_workers)
+        threads = min(map(int, variables.values()))
+        try:
+            with _environment(variables), self._libraries.limit(limits=threads):
+                return task(context, item)
+        finally:
+            self._done += 1
+            self._seconds += time.monotonic() - began
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables inside the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,128 @@
+"""Items whose results have not been fetched: which may run now, which wait for others."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shiftune.workers import in_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """An item whose result has not been fetched."""
+
+    key: Hashable
+    item: Any
+    number: int
+    """Of all items, in the order in which they were submitted."""
+
+    after: Hashable = None
+    """Key of an item without whose success this one is not needed; None once it has succeeded."""
+
+    future: Future[bytes] | None = None
+    """None until the item is handed to the pool."""
+
+    outcome: bytes | BaseException | None = None
+    dropped: bool = False
+    attempts: int = 0
+    deaths: int = 0
+    """Workers that died while the item had been handed over; without neighbours, its own."""
+
+    @property
+    def name(self) -> str:
+        """Name of an attempt, which no other one has."""
+        return f"item-{self.number}-{self.attempts}"
+
+
+class Items:
+    """Items by key, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._items: dict[Hashable, Item] = {}
+        self._added = 0
+
+    def __getitem__(self, key: Hashable) -> Item:
+        if key not in self._items:
+            raise KeyError(f"there is no item {key}, or its result was fetched or dropped")
+        return self._items[key]
+
+    def add(self, key: Hashable, item: Any, after: Hashable) -> None:
+        """Add an item, after one that is not settled yet."""
+        if key in self._items:
+            raise ValueError(f"key {key} is in use")
+        if after is not None and self[after].outcome is not None:
+            raise ValueError(f"item {after} is done")
+        self._items[key] = Item(key, item, self._added, after)
+        self._added += 1
+
+    def pop(self, key: Hashable) -> Item:
+        """Remove an item and return it."""
+        return self._items.pop(key)
+
+    def clear(self) -> None:
+        """Remove all items."""
+        self._items.clear()
+
+    def drop(self, item: Item) -> None:
+        """Remove an item, now or when a worker that has it is done."""
+        if item.future is None or item.outcome is not None:
+            del self._items[item.key]
+        item.dropped = True
+
+    @property
+    def unfinished(self) -> list[Item]:
+        """The items without outcome."""
+        return [item for item in self._items.values() if item.outcome is None]
+
+    @property
+    def flying(self) -> dict[Future[bytes], Item]:
+        """The items that were handed over and have no outcome, by their future."""
+        return {item.future: item for item in self.unfinished if item.future is not None}
+
+    def startable(self, n_workers: int) -> list[Item]:
+        """Return what is to be handed over: the first item with a death, alone, or several.
+
+        Up to two per worker, so that none waits for the driver; items after an unfinished one only
+        where a worker is idle.
+        """
+        alone = [item for item in self.unfinished if item.deaths][:1]
+        waiting = alone or sorted(self.unfinished, key=lambda item: item.after is not None)
+        flying = len(self.flying)
+        found: list[Item] = []
+        for item in waiting:
+            most = n_workers if item.after is not None else 2 * n_workers
+            if item.future is None and flying + len(found) < most:
+                found.append(item)
+        return found
+
+    def finish(self, item: Item, outcome: bytes | BaseException) -> None:
+        """Keep an outcome, unless nobody wants it."""
+        item.outcome = outcome
+        if item.dropped:
+            del self._items[item.key]
+        self.settle(item, isinstance(outcome, bytes) and in_worker.succeeded(outcome))
+
+    def settle(self, item: Item, succeeded: bool) -> None:
+        """Release the items that wait for one that has succeeded; drop them if it has failed."""
+        for other in [each for each in self._items.values() if each.after == item.key]:
+            other.after = None
+            if not succeeded:
+                self.drop(other)
+
+    def take_back(self) -> list[Item]:
+        """Keep the results there are; return the other items, as if not handed over."""
+        lost = []
+        for future, item in self.flying.items():
+            item.future = None
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self.finish(item, future.result())
+            elif item.dropped:
+                del self._items[item.key]
+            else:
+                lost.append(item)
+        return lost
