@@ -259,41 +259,46 @@ def run(
 
 
 def measure(
-    samplers: list[str], problems: list[Problem], seeds: int, n_trials: int, raw: Path | None
+    samplers: list[str], problems: list[Problem], seeds: range, n_trials: int, raw: Path | None
 ) -> dict[str, list[float]]:
     """What `run` returns by "problem / sampler / seed"; what ``raw`` holds already is not rerun."""
     known: dict[str, list[float]] = json.loads(raw.read_text()) if raw and raw.exists() else {}
-    for name in samplers:
+    for seed in seeds:
         for problem in problems:
-            for seed in range(seeds):
+            for name in samplers:
                 key = f"{problem.name} / {name} / {seed}"
                 if key not in known:
                     known[key] = list(run(problem, SAMPLERS[name](seed), seed, n_trials))
             if raw:
                 raw.write_text(json.dumps(known))
-            print(f"done: {problem.name}, {name}", file=sys.stderr, flush=True)
+        print(f"done: seed {seed}", file=sys.stderr, flush=True)
     return known
 
 
 def table(
-    problem: Problem, samplers: list[str], seeds: int, known: dict[str, list[float]], rule: int
+    problem: Problem,
+    samplers: list[str],
+    seeds: range,
+    known: dict[str, list[float]],
+    rule: int,
+    to: str,
 ) -> str:
     results = {
-        name: np.array([known[f"{problem.name} / {name} / {seed}"] for seed in range(seeds)])
+        name: np.array([known[f"{problem.name} / {name} / {seed}"] for seed in seeds])
         for name in samplers
     }
     lines = [
         f"### {problem.name}" + (", chosen by posterior mean" if rule else ""),
         "",
-        f"| sampler | median regret | mean regret (SE) | mean difference to {REFERENCE} (SE) "
+        f"| sampler | median regret | mean regret (SE) | mean difference to {to} (SE) "
         "| ratio to it, geometric mean (90 % interval) | CPU ms / trial |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, result in results.items():
         regret, cpu = result[:, rule], result[:, 1]
         difference = ratio = "-"
-        if REFERENCE in results and name != REFERENCE:
-            reference = results[REFERENCE][:, rule]
+        if to in results and name != to:
+            reference = results[to][:, rule]
             delta = regret - reference
             difference = f"{delta.mean():+.2g} ({standard_error(delta):.1g})"
             logs = np.log((regret + FLOOR) / (reference + FLOOR))
@@ -314,9 +319,11 @@ def standard_error(x: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=24)
+    parser.add_argument("--seeds", type=int, default=24, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--samplers", nargs="+", choices=list(SAMPLERS), default=list(SAMPLERS))
+    parser.add_argument("--reference", choices=list(SAMPLERS), default=REFERENCE)
     names = [problem.name for problem in PROBLEMS]
     parser.add_argument("--problems", nargs="+", choices=names, default=names)
     parser.add_argument("--raw", type=Path, help="JSON file to keep single results in")
@@ -329,12 +336,13 @@ def main() -> None:
         samplers.remove(REFERENCE)
         notes.append(f"**{REFERENCE} SKIPPED: it needs torch, which is not installed here.**\n")
     problems = [problem for problem in PROBLEMS if problem.name in options.problems]
-    known = measure(samplers, problems, options.seeds, options.trials, options.raw)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    known = measure(samplers, problems, seeds, options.trials, options.raw)
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}"
         for name in ("optuna", "numpy", "scipy", "scikit-learn")
     )
-    print(f"# Samplers: {options.trials} trials, {options.seeds} seeds\n")
+    print(f"# Samplers: {options.trials} trials, seeds {seeds[0]} to {seeds[-1]}\n")
     print(f"Python {platform.python_version()}, {versions}; one BLAS thread; in-memory storage.")
     print(
         f"The first {N_START} points of a seed are the same for every sampler. Regret: true value"
@@ -342,9 +350,9 @@ def main() -> None:
     print(f"of `study.best_trial` minus the optimum. Ratios after adding {FLOOR:g} to both.\n")
     print("\n".join(notes))
     for problem in problems:
-        print(table(problem, samplers, options.seeds, known, BEST_TRIAL))
+        print(table(problem, samplers, seeds, known, BEST_TRIAL, options.reference))
         if problem.noise is not None:
-            print(table(problem, samplers, options.seeds, known, LOWEST_MEAN))
+            print(table(problem, samplers, seeds, known, LOWEST_MEAN, options.reference))
 
 
 if __name__ == "__main__":

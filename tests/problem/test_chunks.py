@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
+from optuna.distributions import FloatDistribution
+from sklearn.linear_model import LogisticRegression
 
-from shiftune import ShiftProblem
-from shiftune.errors import DataWarning, ProblemError
+from shiftune import ShiftProblem, ShiftSearch
+from shiftune.errors import DataWarning, ProblemError, SearchWarning
 from shiftune.problem import chunks
 from shiftune.problem.draw import read_sampled
 
@@ -29,6 +33,12 @@ class Lazy:
 
     def __init__(self, table):
         self.table = table
+
+    def collect_schema(self):
+        return self
+
+    def names(self):
+        return list(self.table)
 
     def select(self, columns):
         return Lazy(self.table[columns])
@@ -61,18 +71,23 @@ def dask(df, path):
 def test_all_kinds_of_tables_have_the_same_rows(df, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 200)
     data = kind(df, tmp_path)
-    whole, _, notes = read_sampled(data, "site", 1000)
-    assert notes == []
+    sampled = read_sampled(data, "site", 1000)
+    whole = sampled.table
+    assert sampled.notes == []
+    assert sampled.sample is None
     assert sorted(whole["z"]) == list(range(900))
     assert whole["x"].dtype == np.float32
-    table, _, notes = read_sampled(data, "site", 350)
+    sampled = read_sampled(data, "site", 350)
+    table = sampled.table
     assert table["site"].value_counts().to_dict() == {"A": 100, "B": 50, "C": 100, "D": 100}
     assert table["z"].is_unique
-    assert notes == [
+    assert sampled.notes == [
         "350 of 900 rows are read, drawn at random: at most 100 of a site; models learn from fewer "
         "rows, and standard errors that come from rows are about 2.2 times as large at the largest "
         "site"
     ]
+    rows = pd.concat(sampled.tables)
+    assert rows["x"].tolist() == whole["x"].iloc[rows.index].tolist()
 
 
 @pytest.mark.slow
@@ -80,7 +95,7 @@ def test_every_row_is_as_likely_to_be_drawn(df, monkeypatch):
     monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
     drawn = np.zeros(900)
     for seed in range(200):
-        drawn[read_sampled(Lazy(df), "site", 350, random_state=seed)[0]["z"]] += 1
+        drawn[read_sampled(Lazy(df), "site", 350, random_state=seed).table["z"]] += 1
     large = df.loc[df["site"] == "D", "z"]  # 100 of 500: binomial, with a deviation of 5.7
     assert drawn[large].mean() == 40
     assert drawn[large].std() == pytest.approx(5.7, abs=1)
@@ -98,13 +113,25 @@ def test_a_problem_of_a_sample_says_so(df):
     assert same.fingerprint() == problem.fingerprint()
 
 
+def test_the_result_compares_its_standard_error_with_that_of_all_rows(df):
+    sampled = {**ROLES, "most_rows": 350, "features": ["x"]}
+    problem = ShiftProblem.from_large(df, **sampled, task="classification")
+    search = ShiftSearch(LogisticRegression(), {"C": FloatDistribution(0.1, 1)}, n_trials=1)
+    with pytest.warns(SearchWarning, match="would be about"):
+        search.fit(problem)
+    (note,) = (note for note in search.result_.notes if "with all rows" in note)
+    now, more = (float(word) for word in note.split() if word[0].isdigit())
+    assert now == pytest.approx(search.risk_.stderr, rel=0.01)
+    assert 0.3 * now < more < now
+
+
 def test_all_labels_of_the_target_are_read(df, monkeypatch):
     """The labelled rows are unusual; the target's rows are a plain draw, all the same."""
     monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
     rows = np.flatnonzero(df["site"] == "D")[:60]
     df["y"] = np.where(df["site"] == "D", np.nan, df["x"] > 0)
     df.loc[rows, "y"] = 0.0
-    roles = {**ROLES, "target": "D", "target_labels": "use", "most_rows": 140}
+    roles = {**ROLES, "target": "D", "target_labels": "use", "most_rows": 140, "random_state": 1}
     problem = ShiftProblem.from_large(Lazy(df), **roles, features=["z"])
     assert len(problem.labelled_target) == 60
     assert set(problem.labelled_target.X["z"]) == set(df.loc[rows, "z"])
@@ -127,7 +154,7 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
         "A": 55, "B": 50, "C": 55, "D": 40,
     }  # fmt: skip
     assert problem.notes[0].startswith("200 of 440 rows are read")
-    assert "460 row(s) of site 'D' without label are left out" in problem.notes
+    assert "460 rows without label are left out: 460 of 'D'" in problem.notes
     with pytest.warns(DataWarning, match="460 row"):
         whole = ShiftProblem.from_large(Lazy(df), **options | {"most_rows": 900})
     assert {site.name: len(site) for site in whole.sources} == {"B": 50, "C": 250, "D": 40}
@@ -144,7 +171,12 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
         ({"data": pd.DataFrame({"site": ["B", None], "y": 0})}, "is empty in 1 row"),
         ({"data": pd.DataFrame({"site": [], "y": []})}, "no rows"),
         ({"group": "z", "most_rows": 9}, "a draw of 9 of 900 rows would divide groups of .* 'z'"),
-        ({"target": "B", "target_labels": "use", "most_rows": 50}, "must be above it, got 50"),
+        ({"target": "B"}, "site 'A': the label 'y' is missing in 100 of 100 rows"),
+        ({"label": "yy", "most_rows": 300}, "no column 'yy'"),
+        (
+            {"target": "B", "target_labels": "use", "missing_labels": "drop", "most_rows": 50},
+            "must be above it, got 50",
+        ),
         ({"data": pd.DataFrame({"site": ["B"], "y": [None]}), "missing_labels": "drop"}, "no row"),
     ],
 )
@@ -161,3 +193,35 @@ def test_csv_is_refused_in_words(tmp_path):
     path.write_text("site,y\nA,1\n")
     with pytest.raises(ProblemError, match="is a CSV file, and large tables"):
         ShiftProblem.from_large(path, **ROLES)
+
+
+def test_a_label_that_is_missing_in_a_row_that_is_not_drawn_is_an_error(df):
+    df.loc[df.index[df["site"] == "D"][0], "y"] = np.nan
+    for most_rows in (100, 1000):
+        with pytest.raises(ProblemError, match="site 'D': the label 'y' is missing in 1 of 500"):
+            ShiftProblem.from_large(df, **ROLES, most_rows=most_rows)
+
+
+def test_a_table_that_changes_while_it_is_read_is_refused(df):
+    lengths = iter([900, 800])
+    changing = chunks.PartsHere(list(df), lambda columns: iter([df.head(next(lengths))]))
+    with pytest.raises(ProblemError, match="changed while it was read"):
+        read_sampled(changing, "site", 300)
+
+
+@pytest.mark.slow
+def test_dask_partitions_are_counted_and_drawn_where_they_are(df):
+    distributed = pytest.importorskip("distributed")
+    frame = dask(df, None)
+    cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**cluster) as workers, distributed.Client(workers):
+        pids = chunks.DaskParts(frame).map(_pid, ["site"])
+        there = ShiftProblem.from_large(frame, **ROLES, most_rows=350)
+    assert len(pids) == 4
+    assert os.getpid() not in pids
+    here = ShiftProblem.from_large(frame, **ROLES, most_rows=350)
+    assert there.fingerprint() == here.fingerprint()
+
+
+def _pid(part):
+    return os.getpid()

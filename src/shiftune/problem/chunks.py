@@ -4,55 +4,123 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 
-from shiftune.errors import DataError, MissingPackageError, SettingsError, StorageError
+from shiftune.errors import MissingPackageError, SettingsError, StorageError
 from shiftune.extras import how_to_install
 from shiftune.problem.columns import as_pandas
-from shiftune.spelling import check_choice
 
 ROWS_AT_ONCE = 200_000
 
-# Yields the table in parts; with names, these columns only.
-Parts = Callable[[Sequence[Hashable] | None], Iterator[pd.DataFrame]]
+T = TypeVar("T")
+Columns = Sequence[Hashable] | None
+
+
+class Parts(Protocol):
+    """A table in parts, which are read as often as needed, in the same order."""
+
+    @property
+    def names(self) -> Sequence[Hashable]:
+        """Names of the columns."""
+
+    def map(
+        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
+    ) -> list[T]:
+        """Return ``task(part)`` of every part, or ``task(part, its)`` with what is given for each.
+
+        With names of columns, parts have these columns only.
+        """
+
+
+class PartsHere:
+    """Parts that are read one after another in this process.
+
+    Parameters
+    ----------
+    names : column names
+    read : function from column names, or None for all, to an iterator of tables
+    """
+
+    def __init__(
+        self, names: Sequence[Hashable], read: Callable[[Columns], Iterator[pd.DataFrame]]
+    ) -> None:
+        self.names, self._read = names, read
+
+    def map(
+        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
+    ) -> list[T]:
+        """See `Parts`."""
+        if given is None:
+            return [task(part) for part in self._read(columns)]
+        return [task(part, its) for part, its in zip(self._read(columns), given, strict=False)]
+
+
+class DaskParts:
+    """Partitions of a Dask frame: tasks run where they are, and only their results come here.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.names, self._frame = list(frame.columns), frame
+
+    def map(
+        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
+    ) -> list[T]:
+        """See `Parts`."""
+        from dask.base import compute
+        from dask.delayed import delayed
+
+        frame = self._frame if columns is None else self._frame[list(columns)]
+        run, parts = delayed(task), frame.to_delayed()
+        each = [() for _ in parts] if given is None else zip(given, strict=False)
+        tasks = (run(part, *its) for part, its in zip(parts, each, strict=False))
+        return list(compute(*tasks))  # type: ignore[no-untyped-call]
 
 
 def parts_of(data: Any) -> Parts:
-    """Return a function that yields a table in parts, as often as it is called."""
+    """Return a table in parts; one that has them already stays as it is."""
+    if isinstance(data, PartsHere | DaskParts):
+        return data
     if isinstance(data, str | os.PathLike):
-        return _parquet(Path(data))
-    if hasattr(data, "partitions") and hasattr(data, "npartitions"):  # Dask
-
-        def partitions(columns: Sequence[Hashable] | None) -> Iterator[pd.DataFrame]:
-            for i in range(data.npartitions):
-                part = data.partitions[i]
-                yield (part if columns is None else part[list(columns)]).compute()
-
-        return partitions
-    if hasattr(data, "collect") and hasattr(data, "slice"):  # polars lazy frame
-
-        def slices(columns: Sequence[Hashable] | None) -> Iterator[pd.DataFrame]:
-            chosen = data if columns is None else data.select(list(columns))
-            start = 0
-            while len(part := as_pandas(chosen.slice(start, ROWS_AT_ONCE).collect())):
-                yield part
-                start += len(part)
-
-        return slices
+        return parquet_parts(Path(data))
+    if hasattr(data, "partitions") and hasattr(data, "npartitions"):
+        return DaskParts(data)
+    if hasattr(data, "collect") and hasattr(data, "slice"):
+        return _lazy_parts(data)
     frame = as_pandas(data)
     if not isinstance(frame, pd.DataFrame):
         raise SettingsError(
             "a large table is a path of Parquet files, a Dask or polars lazy frame, or a "
             f"DataFrame, got {type(data).__name__}"
         )
-    return lambda columns: iter([frame if columns is None else frame[list(columns)]])
+    return PartsHere(
+        list(frame),
+        lambda columns: iter([frame if columns is None else frame[list(columns)]]),
+    )
 
 
-def _parquet(path: Path) -> Parts:
+def _lazy_parts(data: Any) -> Parts:
+    """Slices of a polars lazy frame."""
+
+    def slices(columns: Columns) -> Iterator[pd.DataFrame]:
+        chosen = data if columns is None else data.select(list(columns))
+        start = 0
+        while len(part := as_pandas(chosen.slice(start, ROWS_AT_ONCE).collect())):
+            yield part
+            start += len(part)
+
+    return PartsHere(data.collect_schema().names(), slices)
+
+
+def parquet_parts(path: Path) -> Parts:
+    """Batches of a Parquet file, or of a folder of them, also one divided by columns."""
     try:
         from pyarrow import dataset
     except ImportError as error:
@@ -77,9 +145,7 @@ def _parquet(path: Path) -> Parts:
     except (OSError, ValueError) as error:  # pyarrow's own errors are among them
         raise StorageError(f"{path} has no Parquet files that can be read ({error})") from error
 
-    def batches(columns: Sequence[Hashable] | None) -> Iterator[pd.DataFrame]:
-        for name in columns or ():
-            check_choice(name, names, "column", DataError)
+    def batches(columns: Columns) -> Iterator[pd.DataFrame]:
         # One batch at a time: reading ahead would keep many of them in memory.
         options = {"batch_size": ROWS_AT_ONCE, "batch_readahead": 0, "fragment_readahead": 0}
         chosen = None if columns is None else [str(name) for name in columns]
@@ -87,4 +153,4 @@ def _parquet(path: Path) -> Parts:
             if batch.num_rows:
                 yield batch.to_pandas()
 
-    return batches
+    return PartsHere(names, batches)

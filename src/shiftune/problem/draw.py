@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
 from shiftune.problem.chunks import Parts, parts_of
+from shiftune.problem.stacked import about_unlabelled, refuse_unlabelled
+from shiftune.spelling import check_choice
 
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
 FEWEST_ROWS = 10
@@ -32,7 +35,7 @@ class LabelRules:
     keep : bool
         Whether all labelled rows of the target are read.
     drop : bool
-        Whether rows of other sites are drawn only if they have a label.
+        Whether rows of other sites without a label are left out; otherwise they are an error.
     """
 
     column: Hashable
@@ -48,25 +51,69 @@ class LabelRules:
             for name in names
         ]
         own, known = np.array([*same, False])[codes], part[self.column].notna().to_numpy()
-        everyone, nobody = np.ones(len(part), dtype=bool), np.zeros(len(part), dtype=bool)
-        return own | known if self.drop else everyone, own & known if self.keep else nobody
+        return own | known, own & known if self.keep else np.zeros(len(part), dtype=bool)
 
 
-class SampledTable(NamedTuple):
-    """Rows of a large table.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Numbers of rows that the sites of a table have, of which some were drawn.
 
     Attributes
     ----------
-    table : DataFrame of n rows
+    counts : dict from a site's name to the number of its rows
+        Those that could be drawn.
+    cap : int
+        Most rows of a site that were drawn.
+    """
+
+    counts: Mapping[str, int]
+    cap: int
+
+    def drawn(self, name: str) -> float:
+        """Share of a site's rows that was drawn.
+
+        >>> Sample({"B": 50, "C": 400}, 100).drawn("C")
+        0.25
+        """
+        n = self.counts.get(name, 0)
+        return min(n, self.cap) / n if n else 1.0
+
+    @property
+    def note(self) -> str:
+        """What was drawn, and what that costs."""
+        counts = self.counts.values()
+        read, total, cap = sum(min(n, self.cap) for n in counts), sum(counts), self.cap
+        return (
+            f"{read:,} of {total:,} rows are read, drawn at random: at most {cap:,} of a site; "
+            "models learn from fewer rows, and standard errors that come from rows are about "
+            f"{np.sqrt(max(counts) / cap):.1f} times as large at the largest site"
+        )
+
+
+class SampledParts(NamedTuple):
+    """Rows that were drawn of every part of a table.
+
+    Attributes
+    ----------
+    tables : list of DataFrames
+        In the order of the parts; the index has the number of each row in the whole table.
     added : bool array of shape (n,)
         Labelled rows of the target that were not drawn.
+    sample : Sample or None
+        None where all rows were read.
     notes : list of str
         What was drawn and left out, and what it costs.
     """
 
-    table: pd.DataFrame
+    tables: list[pd.DataFrame]
     added: Mask
+    sample: Sample | None
     notes: list[str]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """All rows, numbered from 0."""
+        return pd.concat(self.tables, ignore_index=True)
 
 
 def read_sampled(
@@ -78,7 +125,7 @@ def read_sampled(
     labels: LabelRules | None = None,
     group: Hashable | None = None,
     random_state: int = 0,
-) -> SampledTable:
+) -> SampledParts:
     """Read a large table; if it has more rows than wanted, a random sample of every site.
 
     Small sites are read whole; of all others the same number of rows is drawn, without
@@ -86,7 +133,7 @@ def read_sampled(
 
     Parameters
     ----------
-    data : path, Dask or polars lazy frame, or DataFrame
+    data : path, Dask or polars lazy frame, DataFrame, or Parts
         The path is that of a Parquet file or of a folder of them (also one divided by columns, as
         in ``site=A/part-0.parquet``).
     site : column name
@@ -103,24 +150,116 @@ def read_sampled(
     Examples
     --------
     >>> df = pd.DataFrame({"site": ["A"] * 2 + ["B"] * 50 + ["C"] * 90, "x": range(142)})
-    >>> table, _, notes = read_sampled(df, "site", 42)
-    >>> table["site"].value_counts().to_dict()
+    >>> sampled = read_sampled(df, "site", 42)
+    >>> sampled.table["site"].value_counts().to_dict()
     {'B': 20, 'C': 20, 'A': 2}
-    >>> notes
+    >>> sampled.notes
     ['42 of 142 rows are read, drawn at random: at most 20 of a site; models learn from fewer rows,
     and standard errors that come from rows are about 2.1 times as large at the largest site']
     """
     if not isinstance(most_rows, int | np.integer) or most_rows < 1:
         raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
     parts = parts_of(data)
-    counts, left_out, kept = _counted(parts, site, labels)
-    if (total := sum((counts + left_out).values())) <= most_rows:
-        table = pd.concat(parts(columns), ignore_index=True)
-        return SampledTable(table, np.zeros(total, dtype=bool), [])
+    counted = count_parts(parts, site, labels)
+    if counted.rows <= most_rows:
+        tables = parts.map(_as_it_is, columns)
+        return SampledParts(tables, np.zeros(counted.rows, dtype=bool), None, [])
+    return draw(parts, counted, site, most_rows, columns, labels, group, random_state)
+
+
+def _as_it_is(part: pd.DataFrame) -> pd.DataFrame:
+    return part
+
+
+# ---------------------------------------------------------------- counting
+
+
+class PartCounts(NamedTuple):
+    """Rows of a part, by site: those that can be drawn, those that lack a label; rows in all."""
+
+    possible: dict[Hashable, int]
+    lacking: dict[Hashable, int]
+    rows: int
+    kept: int
+    nowhere: int
+
+
+class Counted(NamedTuple):
+    """Rows of all parts: of each part, and summed."""
+
+    parts: list[PartCounts]
+    possible: Counter[Hashable]
+    lacking: Counter[Hashable]
+    rows: int
+    kept: int
+
+
+def count_parts(parts: Parts, site: Hashable, labels: LabelRules | None) -> Counted:
+    """Count the rows of every site that can be drawn, and others, and rows read in any case.
+
+    Rows without a site, and source rows without a label where they are not left out, are errors.
+    """
+    names = [site] if labels is None else [site, labels.column]
+    for name in names:
+        check_choice(name, parts.names, "column", DataError)
+    found = parts.map(partial(_counted, site=site, labels=labels), names)
+    possible: Counter[Hashable] = Counter()
+    lacking: Counter[Hashable] = Counter()
+    for each in found:
+        possible.update(each.possible)
+        lacking.update(each.lacking)
+    if nowhere := sum(each.nowhere for each in found):
+        raise DataError(f"the site column {site!r} is empty in {nowhere} row(s); fill it")
+    if lacking and labels is not None and not labels.drop:
+        refuse_unlabelled(labels.column, lacking, possible + lacking)
+    if not possible:
+        raise DataError(f"the table has {'no row with a label' if lacking else 'no rows'}")
+    rows, kept = sum(each.rows for each in found), sum(each.kept for each in found)
+    return Counted(found, possible, lacking, rows, kept)
+
+
+def _counted(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> PartCounts:
+    possible, certain = _marks(part, site, labels)
+    where = part[site]
+    return PartCounts(
+        _sites_in(where[possible]),
+        _sites_in(where[~possible]),
+        len(part),
+        int(certain.sum()),
+        int(where.isna().sum()),
+    )
+
+
+def _sites_in(where: pd.Series) -> dict[Hashable, int]:
+    counts = where.value_counts(sort=False)
+    return {name: int(n) for name, n in counts.items() if n}  # categories may have no row
+
+
+def _marks(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> tuple[Mask, Mask]:
+    if labels is not None:
+        return labels.marks(part, site)
+    return np.ones(len(part), dtype=bool), np.zeros(len(part), dtype=bool)
+
+
+# ---------------------------------------------------------------- drawing
+
+
+def draw(
+    parts: Parts,
+    counted: Counted,
+    site: Hashable,
+    most_rows: int,
+    columns: Sequence[Hashable] | None,
+    labels: LabelRules | None,
+    group: Hashable | None,
+    random_state: int,
+) -> SampledParts:
+    """Draw rows of a table whose rows were counted; see `read_sampled`."""
+    counts, kept = counted.possible, counted.kept
     if group is not None:
         raise SettingsError(
-            f"a draw of {most_rows:,} of {total:,} rows would divide groups of the column "
-            f"{group!r}; give most_rows={total}, or draw whole groups yourself and use from_frame"
+            f"a draw of {most_rows:,} of {counted.rows:,} rows would divide groups of the column "
+            f"{group!r}; give most_rows={counted.rows}, or draw whole groups yourself"
         )
     if kept >= most_rows:
         raise SettingsError(
@@ -132,46 +271,67 @@ def read_sampled(
             f"most_rows={most_rows} leaves {cap} of the rows of a site, and there are "
             f"{len(counts)} sites; give at least {kept + FEWEST_ROWS * len(counts)}"
         )
+    task = partial(_taken, site=site, labels=labels)
+    taken = parts.map(task, columns, _plans(counted, cap, random_state))
+    sample = Sample({str(name): n for name, n in counts.items()}, cap)
+    notes = [sample.note] if max(counts.values()) > cap else []
+    if counted.lacking:
+        notes.append(about_unlabelled(counted.lacking))
+        warnings.warn(notes[-1], DataWarning, stacklevel=4)
+    if kept:
+        notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
+    added = np.concatenate([added for _, added in taken])
+    return SampledParts([table for table, _ in taken], added, sample, notes)
+
+
+class _Plan(NamedTuple):
+    """What is drawn of a part: rows of every site, of the rows that it had when it was counted."""
+
+    wanted: dict[Hashable, int]
+    rows: int
+    first: int
+    seed: list[int]
+
+
+def _plans(counted: Counted, cap: int, random_state: int) -> list[_Plan]:
+    """Divide the rows to be drawn of every site among the parts, as a draw from all would."""
     rng = np.random.default_rng(random_state)
-    left = dict(counts)
-    wanted = {name: min(n, cap) for name, n in counts.items()}
-    tables, added = [], []
-    for part in parts(columns):
-        drawn = np.zeros(len(part), dtype=bool)
-        possible, certain = _marks(part, site, labels)
-        places = np.flatnonzero(possible)
-        drawn[places[_drawn(part[site].iloc[places], left, wanted, rng)]] = True
-        tables.append(part[drawn | certain])
-        added.append((certain & ~drawn)[drawn | certain])
-    notes = [*_about_sample(counts, cap), *_about_labels(left_out, kept)]
-    return SampledTable(pd.concat(tables, ignore_index=True), np.concatenate(added), notes)
+    wanted: list[dict[Hashable, int]] = [{} for _ in counted.parts]
+    for name, n in counted.possible.items():
+        here = np.array([part.possible.get(name, 0) for part in counted.parts])
+        own = here if n <= cap else rng.multivariate_hypergeometric(here, cap, method="marginals")
+        for part, count in zip(wanted, own.tolist(), strict=True):
+            if count:
+                part[name] = count
+    rows = [part.rows for part in counted.parts]
+    starts = [0, *np.cumsum(rows).tolist()]
+    return [
+        _Plan(own, n, start, [random_state, number])
+        for number, (own, n, start) in enumerate(zip(wanted, rows, starts, strict=False))
+    ]
 
 
-def _marks(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> tuple[Mask, Mask]:
-    if labels is not None:
-        return labels.marks(part, site)
-    return np.ones(len(part), dtype=bool), np.zeros(len(part), dtype=bool)
-
-
-def _counted(
-    parts: Parts, site: Hashable, labels: LabelRules | None
-) -> tuple[Counter[Hashable], Counter[Hashable], int]:
-    """Count the rows of every site that can be drawn, and others, and rows read in any case."""
-    counts: Counter[Hashable] = Counter()
-    left_out: Counter[Hashable] = Counter()
-    missing = kept = 0
-    for part in parts([site] if labels is None else [site, labels.column]):
-        possible, certain = _marks(part, site, labels)
-        counts.update(part[site][possible].value_counts().to_dict())
-        left_out.update(part[site][~possible].value_counts().to_dict())
-        missing += int(part[site].isna().sum())
-        kept += int(certain.sum())
-    if missing:
-        raise DataError(f"the site column {site!r} is empty in {missing} row(s); fill it")
-    if not +counts:
-        lacking = "no rows" if not +left_out else "no row with a label"
-        raise DataError(f"the table has {lacking}")
-    return +counts, +left_out, kept
+def _taken(
+    part: pd.DataFrame, plan: _Plan, site: Hashable, labels: LabelRules | None
+) -> tuple[pd.DataFrame, Mask]:
+    """Draw rows of a part; return them, and which of them are read without being drawn."""
+    possible, certain = _marks(part, site, labels)
+    where = part[site]
+    if len(part) != plan.rows:
+        raise StorageError("the table changed while it was read; read it again")
+    rng = np.random.default_rng(plan.seed)
+    drawn = np.zeros(len(part), dtype=bool)
+    places = np.flatnonzero(possible)
+    codes, sites = pd.factorize(where.iloc[places])
+    order = np.argsort(codes, kind="stable")
+    start = 0
+    for name, n in zip(sites, np.bincount(codes), strict=True):
+        rows, start = places[order[start : start + n]], start + n
+        take = plan.wanted.get(name, 0)
+        drawn[rows if take >= n else rng.choice(rows, take, replace=False)] = True
+    chosen = drawn | certain
+    table = part[chosen].set_axis(plan.first + np.flatnonzero(chosen), axis=0)
+    return table, (certain & ~drawn)[chosen]
 
 
 def _cap(counts: list[int], most: int) -> int:
@@ -189,49 +349,3 @@ def _cap(counts: list[int], most: int) -> int:
             return max(cap, 1)
         left -= n
     return max(counts)
-
-
-def _drawn(
-    names: pd.Series,
-    left: dict[Hashable, int],
-    wanted: dict[Hashable, int],
-    rng: np.random.Generator,
-) -> NDArray[np.intp]:
-    """Draw rows of a part, as many of every site as a draw from the whole table would have.
-
-    `left` and `wanted` count rows of every site that are still to come, and still to be drawn.
-    """
-    codes, sites = pd.factorize(names)
-    order = np.argsort(codes, kind="stable")
-    found, start = [], 0
-    for name, n in zip(sites, np.bincount(codes), strict=True):
-        rows, start = order[start : start + n], start + n
-        take = int(rng.hypergeometric(n, left[name] - n, wanted[name])) if wanted[name] else 0
-        found.append(rows if take == n else rng.choice(rows, take, replace=False))
-        left[name] -= n
-        wanted[name] -= take
-    return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *found]))
-
-
-def _about_sample(counts: Counter[Hashable], cap: int) -> list[str]:
-    total, read = sum(counts.values()), sum(min(n, cap) for n in counts.values())
-    if read == total:
-        return []
-    most = np.sqrt(max(counts.values()) / cap)
-    return [
-        f"{read:,} of {total:,} rows are read, drawn at random: at most {cap:,} of a site; models "
-        "learn from fewer rows, and standard errors that come from rows are about "
-        f"{most:.1f} times as large at the largest site"
-    ]
-
-
-def _about_labels(left_out: Counter[Hashable], kept: int) -> list[str]:
-    notes = [
-        f"{n} row(s) of site {str(name)!r} without label are left out"
-        for name, n in left_out.items()
-    ]
-    for note in notes:
-        warnings.warn(note, DataWarning, stacklevel=4)
-    if kept:
-        notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
-    return notes

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.names import Task
-from shiftune.problem.draw import LabelRules, read_sampled
+from shiftune.problem.draw import LabelRules, Sample, SampledParts, read_sampled
 from shiftune.problem.labels import distinct_labels
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
 from shiftune.problem.site import Site
@@ -48,6 +48,8 @@ class ShiftProblem:
         Decisions made and oddities found while reading the data.
     label : str
         Name of the label's column; empty where it is unknown.
+    sample : Sample or None
+        Rows of the sites in the table that these were drawn from; None if all were read.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class ShiftProblem:
     task: Task = "regression"
     notes: tuple[str, ...] = field(default=())
     label: str = ""
+    sample: Sample | None = None
 
     def __post_init__(self) -> None:
         check_names(self.names, self.target.name)
@@ -158,20 +161,25 @@ class ShiftProblem:
         keep = options.get("target_labels") == "use"
         drop = options.get("missing_labels") == "drop"
         inside = None if hasattr(target, "columns") else target
-        table, added, notes = read_sampled(
+        sampled = read_sampled(
             data,
             site,
             most_rows,
             columns=columns,
-            labels=LabelRules(label, inside, keep, drop) if keep or drop else None,
+            labels=LabelRules(label, inside, keep, drop),
             group=options.get("group"),
             random_state=random_state,
         )
-        problem = cls.from_frame(table, site=site, label=label, target=target, **options)
-        own = problem.target
+        problem = cls.from_frame(sampled.table, site=site, label=label, target=target, **options)
+        return problem.of_sample(sampled)
+
+    def of_sample(self, sampled: SampledParts) -> ShiftProblem:
+        """Return the problem with the notes of the draw that its rows, numbered from 0, are of."""
+        own, added = self.target, sampled.added
         if added.any():  # rows that are labelled may not be typical of the target
             own = own.take(np.flatnonzero(~added[own.rows]))
-        return replace(problem, target=own, notes=(*notes, *problem.notes))
+        notes = (*sampled.notes, *self.notes)
+        return replace(self, target=own, notes=notes, sample=sampled.sample)
 
     @classmethod
     def from_arrays(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -208,17 +208,32 @@ def has_label(
     Without `drop`, a missing label is an error.
     """
     missing = y.isna().to_numpy()
-    counts = pd.Series(groups[missing], dtype=object).value_counts(sort=False)
-    if len(counts) and not drop:
-        name, count = next(iter(counts.items()))
-        more = f" (and in {len(counts) - 1} more site(s))" if len(counts) > 1 else ""
-        raise DataError(
-            f"site {name!r}: the label {str(y.name)!r} is missing in {count} of "
-            f"{int((groups == name).sum())} rows{more}; fill it in, or leave those rows out "
-            "(missing_labels='drop', --drop-unlabelled on the command line)"
-        )
-    if counts.empty:
-        return ~missing, []
-    rows, verb = ("1 row", "is") if missing.sum() == 1 else (f"{missing.sum()} rows", "are")
-    sites = listed([f"{count} of {name!r}" for name, count in counts.items()], 6, quoted=False)
-    return ~missing, [f"{rows} without label {verb} left out: {sites}"]
+    counts = pd.Series(groups[missing], dtype=object).value_counts(sort=False).to_dict()
+    if counts and not drop:
+        refuse_unlabelled(y.name, counts, Counter(groups))
+    return ~missing, [about_unlabelled(counts)] if counts else []
+
+
+def refuse_unlabelled(
+    label: Hashable, missing: Mapping[Any, int], rows: Mapping[Any, int]
+) -> NoReturn:
+    """Raise an error about rows without a label, from their numbers and all rows of each site."""
+    name, count = next(iter(missing.items()))
+    more = f" (and in {len(missing) - 1} more site(s))" if len(missing) > 1 else ""
+    raise DataError(
+        f"site {str(name)!r}: the label {str(label)!r} is missing in {count} of "
+        f"{rows[name]} rows{more}; fill it in, or leave those rows out "
+        "(missing_labels='drop', --drop-unlabelled on the command line)"
+    )
+
+
+def about_unlabelled(missing: Mapping[Any, int]) -> str:
+    """Note that rows without a label are left out, from their numbers by site.
+
+    >>> about_unlabelled({"B": 2})
+    "2 rows without label are left out: 2 of 'B'"
+    """
+    total = sum(missing.values())
+    rows, verb = ("1 row", "is") if total == 1 else (f"{total} rows", "are")
+    sites = listed([f"{n} of {str(name)!r}" for name, n in missing.items()], 6, quoted=False)
+    return f"{rows} without label {verb} left out: {sites}"

@@ -109,6 +109,7 @@ def _figures(result: SearchResult, first: Brief) -> list[str]:
             [(c.name, c.expected, c.promised, c.worse_by) for c in first.compared],
         ),
         _plain(how_estimated(result)),
+        *([_bullets(f"{note}." for note in result.notes)] if result.notes else []),
     ]
 
 

@@ -15,7 +15,7 @@ from shiftune.errors import DataError, SettingsError
 from shiftune.ratio.verdict import Verdict
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.packing import packed, unpacked
-from shiftune.risk.variance import pooled_variance
+from shiftune.risk.variance import pooled_variance, squares_by_source
 from shiftune.wording import percent
 
 Floats = NDArray[np.float64]
@@ -220,6 +220,26 @@ class RiskEstimate(Estimate):
     def row_variance(self) -> float:
         """Variance by the sampling error of the rows alone, for comparisons within one study."""
         return float(np.sum(self.influence**2))
+
+    def stderr_of_all_rows(self, drawn: Floats) -> float:
+        """Return about what the standard error would be with all rows of every source.
+
+        Parameters
+        ----------
+        drawn : array of shape (k,)
+            Share of each source's rows that the estimate has, as a random sample. The error that
+            comes from its rows would fall with the root of it, and nothing else.
+
+        Examples
+        --------
+        >>> from shiftune.risk import estimate
+        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
+        >>> risk.stderr_of_all_rows(np.array([0.25, 0.25])) / risk.stderr
+        0.5
+        """
+        of_rows = squares_by_source(self.influence, self.block_counts)
+        less = float(np.sum((1.0 - drawn) * of_rows))
+        return float(np.sqrt(max(self.variance - less, 0.0)))
 
     def with_shares(self, change: Floats) -> RiskEstimate:
         r"""Return the estimate with every source's share multiplied by a factor, shape (k,).

@@ -24,6 +24,7 @@ from shiftune.metrics.tables import MetricTables, metric_tables
 from shiftune.predictor.choice import Choice, Recalibration
 from shiftune.predictor.conformal import SiteScores
 from shiftune.problem import ShiftProblem
+from shiftune.problem.draw import Sample
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
@@ -160,9 +161,11 @@ class SearchResult:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on unused families, on an interval without width, and on a map that harms."""
+        """Notes on unused families, an interval without width, a harmful map, rows not drawn."""
         unused = notes_on_unused(self.families, finished_trials(self.study))
-        return (*unused, *_about_width(self.risk), *_about_map(self.choice.calibration))
+        risk, sample = self.risk, self.problem.sample
+        more = (*_about_width(risk), *_about_map(self.choice.calibration))
+        return (*unused, *more, *([] if sample is None else [_about_rows(risk, sample)]))
 
     @cached_property
     def members(self) -> pd.DataFrame:
@@ -348,3 +351,13 @@ def _about_width(risk: RiskEstimate) -> tuple[str, ...]:
     else:
         why = f"the losses of the {risk.n.sum()} rows that evaluate it are all {number(risk.value)}"
     return (f"the interval has no width, although the risk is not known exactly: {why}",)
+
+
+def _about_rows(risk: RiskEstimate, sample: Sample) -> str:
+    """Compare the standard error with that of all rows, if a sample of them was drawn."""
+    drawn = np.array([sample.drawn(name) for name in risk.names])
+    more = risk.stderr_of_all_rows(drawn)
+    return (
+        f"the standard error of {number(risk.stderr)} would be about {number(more)} with all rows, "
+        "of which a sample was drawn"
+    )
