@@ -19,6 +19,10 @@ class StorageError(ProblemError):
     """A file or folder that cannot be read or written, is damaged, or belongs to another run."""
 
 
+class NoWorkersError(ProblemError):
+    """Workers that cannot be started or reached; finished trials are kept, and a search resumes."""
+
+
 class MissingPackageError(ProblemError, ImportError):
     """A package that is not installed; the message has the command that installs it."""
 

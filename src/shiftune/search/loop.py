@@ -15,7 +15,7 @@ from optuna.search_space import intersection_search_space
 from optuna.trial import Trial, TrialState
 
 from shiftune import interrupts
-from shiftune.errors import ProblemError, StorageError
+from shiftune.errors import NoWorkersError, ProblemError, StorageError
 from shiftune.models.space import check_names
 from shiftune.search import race
 from shiftune.search.answer_store import candidates
@@ -250,13 +250,12 @@ class Loop:
             return Outcome(None, f"{REJECTED}: {proposed.rejected}", 0.0)
         try:
             result: Outcome = self.workers.result(proposed.trial.number)
-        except WorkerDied:
-            why = "every worker that ran it died; it may need more memory than there is"
-            return Outcome(None, f"WorkerDied: {why}", 0.0)
+        except WorkerDied as error:
+            return Outcome(None, f"WorkerDied: {error.why}", 0.0)
         except OutOfTime:
             limit = self.workers.time_limit or 0.0
             return Outcome(None, "OutOfTime: it ran longer than trial_timeout", limit)
-        except StorageError:  # no fault of the trial, which runs again with the next call
+        except (StorageError, NoWorkersError):  # no fault of the trial, which runs again with the next call
             raise
         except Exception as error:
             # Of the model, or about an outcome that could not be read.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import os
 import pickle
 import signal
@@ -9,14 +11,17 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import cloudpickle
 import joblib
 import numpy as np
 
 from shiftune.errors import StorageError
+from shiftune.workers import memory
 
 Task = Callable[[Any, Any], Any]
 
@@ -26,6 +31,8 @@ MAX_MAPPED = 256
 MAX_BYTES_IN_PIPE = 2000
 # First byte of an outcome, which the driver reads without unpacking the rest.
 SUCCESS, FAILURE = b"+", b"-"
+# A worker that holds so much more than after its first item is replaced: memory leaks in it.
+MAX_GROWTH_BYTES = 300_000_000
 # Between two attempts to stop a task: it needs time to clean up, and is killed after several.
 REPEAT_SECONDS = 1.0
 
@@ -66,9 +73,7 @@ def read_context(folder: str) -> Any:
     """Read what `write_context` wrote; the arrays can be written to, in this process only."""
     rest, arrays = joblib.load(Path(folder, CONTEXT_FILE), mmap_mode="c")
     for array in arrays:
-        # One byte of every page. Loky measures a worker's resident memory after its first item
-        # and replaces the worker once that has grown by 300 MB; arrays that are read little by
-        # little would look like such a leak.
+        # One byte of every page: arrays that are read little by little would look like a leak.
         array[::4096].max()
     return pickle.loads(rest, buffers=arrays)
 
@@ -85,32 +90,52 @@ def forget_context(folder: str) -> None:
 def run_with_file(folder: str, notice: str, payload: bytes, time_limit: float | None) -> bytes:
     """Run an item with the context of a folder, which each process reads once.
 
-    The file ``notice`` holds the time at which the task began, for the driver's time limit. (A
-    future is "running" earlier, when its item is still in a queue.)
+    While the task runs, the file ``notice`` holds the process and the time at which it began: for
+    the driver's time limit, and to know which item a dead worker was running. (A future is
+    "running" earlier, when its item is still in a queue.)
     """
+    path = Path(folder, notice)
     try:
         with _loading:
             if folder not in _contexts:
                 _contexts[folder] = read_context(folder)
         context = _contexts[folder]
         # The clock counts from the start of the machine and is the same in all its processes.
-        Path(folder, notice).write_text(repr(time.monotonic()))
+        path.write_text(f"{os.getpid()} {time.monotonic()!r}")
     except OSError as error:
         return _pack_error(_no_room(folder, error))
     except Exception as error:
         return _pack_error(error)
     outcome = run(context, payload, time_limit)
-    if len(outcome) > MAX_BYTES_IN_PIPE:
-        # A worker that is killed while it writes to a pipe (memory often runs out just then) leaves
-        # the driver's thread reading for ever. Up to 4096 bytes are written at once or not at all.
-        path = Path(folder, f"{notice}-outcome")
-        try:
-            path.write_bytes(outcome)
-        except OSError as error:
-            return _pack_error(_no_room(folder, error))
-        packed: bytes = cloudpickle.dumps(("file", path))
-        return outcome[:1] + packed
+    try:
+        if len(outcome) > MAX_BYTES_IN_PIPE:
+            # A worker that is killed while it writes to a pipe (memory often runs out just then)
+            # leaves the driver's thread reading for ever. Up to 4096 bytes are written at once or
+            # not at all.
+            file = Path(folder, f"{notice}-outcome")
+            file.write_bytes(outcome)
+            packed: bytes = cloudpickle.dumps(("file", file))
+            outcome = outcome[:1] + packed
+        path.unlink()
+    except OSError as error:
+        return _pack_error(_no_room(folder, error))
     return outcome
+
+
+class Notice(NamedTuple):
+    """The process that runs an item, and since when by its monotonic clock."""
+
+    pid: int
+    since: float
+
+
+def read_notice(folder: str, name: str) -> Notice | None:
+    """Return the notice of an item that runs, or whose worker died; None before it began."""
+    try:
+        pid, since = Path(folder, name).read_text().split()
+        return Notice(int(pid), float(since))
+    except (OSError, ValueError):
+        return None
 
 
 def _no_room(folder: str, error: OSError) -> StorageError:
@@ -220,17 +245,45 @@ def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
     return value
 
 
-def begin(driver: int) -> None:
+def serve(pipe: Connection, driver: int, folder: str, time_limit: float | None) -> None:
+    """Run items from a pipe, in a process of its own, until the driver closes it.
+
+    Each outcome comes with whether the process has grown so much that it should be replaced.
+    """
+    _begin(driver)
+    first = None
+    with suppress(EOFError, OSError):
+        while True:
+            name, payload = pipe.recv()
+            outcome = run_with_file(folder, name, payload, time_limit)
+            first = first or memory.resident_bytes(os.getpid())
+            pipe.send((outcome, _has_grown(first)))
+
+
+def _has_grown(first: int | None) -> bool:
+    """Whether memory leaks: the process holds much more than after its first item."""
+    for collect in (False, True):
+        if collect:
+            gc.collect()
+        now = memory.resident_bytes(os.getpid())
+        if first is None or now is None or now - first < MAX_GROWTH_BYTES:
+            return False
+    return True
+
+
+def _begin(driver: int) -> None:
     """Prepare a worker process: it ignores Ctrl-C, and ends when the driver does."""
+    faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
+        os.setsid()  # so that what its items start can be ended with it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked while it started
         threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
 
 
 def _end_with(driver: int) -> None:
-    # A driver killed by the system (it holds the most memory) cannot clean up. Its workers hold
-    # both ends of their queue, so they would wait for ever.
+    # A driver killed by the system (it holds the most memory) cannot clean up. A worker that runs
+    # an item, and what the item has started, would go on for nobody.
     while os.getppid() == driver:
         time.sleep(1.0)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)

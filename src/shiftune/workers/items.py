@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shiftune.workers import in_worker
+from shiftune.workers.deaths import Deaths
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +31,7 @@ class Item:
     outcome: bytes | BaseException | None = None
     dropped: bool = False
     attempts: int = 0
-    deaths: int = 0
-    """Workers that died while the item had been handed over; without neighbours, its own."""
+    deaths: Deaths = field(default_factory=Deaths)
 
     @property
     def name(self) -> str:
@@ -85,14 +85,16 @@ class Items:
         return {item.future: item for item in self.unfinished if item.future is not None}
 
     def startable(self, n_workers: int) -> list[Item]:
-        """Return what is to be handed over: the first item with a death, alone, or several.
+        """Return what is to be handed over: an item that has to run alone, or several.
 
         Up to two per worker, so that none waits for the driver; items after an unfinished one only
         where a worker is idle.
         """
-        alone = [item for item in self.unfinished if item.deaths][:1]
-        waiting = alone or sorted(self.unfinished, key=lambda item: item.after is not None)
         flying = len(self.flying)
+        alone = [item for item in self.unfinished if item.deaths.alone][:1]
+        if alone and flying:
+            return []
+        waiting = alone or sorted(self.unfinished, key=lambda item: item.after is not None)
         found: list[Item] = []
         for item in waiting:
             most = n_workers if item.after is not None else 2 * n_workers
@@ -114,11 +116,12 @@ class Items:
             if not succeeded:
                 self.drop(other)
 
-    def take_back(self) -> list[Item]:
+    def take_back(self, items: Iterable[Item]) -> list[Item]:
         """Keep the results there are; return the other items, as if not handed over."""
         lost = []
-        for future, item in self.flying.items():
-            item.future = None
+        for item in items:
+            future, item.future = item.future, None
+            assert future is not None
             if future.done() and not future.cancelled() and future.exception() is None:
                 self.finish(item, future.result())
             elif item.dropped:

@@ -1,44 +1,43 @@
-"""Places where items run: loky's processes or any executor (for Dask see ``dask_pool``)."""
+"""Places where items run: the interface, and any executor that can read this machine's files."""
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any
 
-from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor
-from joblib.externals.loky.backend import resource_tracker as loky_tracker
-from joblib.externals.loky.backend.utils import kill_process_tree
-
-from shiftune import interrupts
-from shiftune.errors import StorageError
+from shiftune.errors import NoWorkersError, StorageError
 from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
-from shiftune.workers import in_worker
-from shiftune.workers.cores import share_of_cores
+from shiftune.workers import in_worker, memory
+from shiftune.workers.deaths import Death, judge
 
 ExecutorFactory = Callable[[], Executor]
 
-# A task that still runs this long after its time limit, or half the limit if that is longer, is
-# killed.
-GRACE_SECONDS = 5.0
+# Workers that die in a row before they have begun an item: none will.
+MAX_FAILED_STARTS = 5
+# An executor of the standard library terminates its other processes when one dies. None: not yet.
+_ENDED_BY_EXECUTOR = (None, -15)
+
+
+def no_start(how: str) -> NoWorkersError:
+    """Return the error that ends a run whose workers do not start."""
+    return NoWorkersError(
+        f"workers cannot be started: {MAX_FAILED_STARTS} of them ended before they had read the "
+        f"data, the last {how}. Is there enough memory? Run the same again; what is finished is "
+        "kept"
+    )
 
 
 class Pool(ABC):
-    """A place where items run, which can be built anew after its workers have died."""
+    """A place where items run."""
 
-    deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
-    """Exceptions of a future that mean that workers died, not that the task failed."""
+    deaths: tuple[type[BaseException], ...] = ()
+    """Exceptions of a future after which the pool has to be rebuilt.
 
-    final_deaths: tuple[type[BaseException], ...] = ()
-    """Those of them that come after the pool itself has tried several times."""
+    Beside them, `WorkerLost` is the death of the worker that ran this item, and no other.
+    """
 
     @property
     @abstractmethod
@@ -53,25 +52,58 @@ class Pool(ABC):
         """Whether the item has exceeded its time so far that its worker has to be killed."""
         return False
 
+    def end(self, name: str) -> None:
+        """Kill the worker that runs an item; the other items run on, or again."""
+        raise NotImplementedError
+
     @property
     def kills(self) -> bool:
-        """Whether ``close(kill=True)`` ends the items that run or wait in its queue.
+        """Whether ``close(kill=True)`` fails at items that were cancelled before.
 
-        If so, they must not be cancelled before: a process pool whose workers die fails at items
-        that were cancelled (before Python 3.12).
+        Process pools of the standard library do, before Python 3.12.
         """
         return False
 
-    @abstractmethod
-    def rebuild(self) -> None:
-        """Replace all workers, running or dead, and drop what they were doing."""
+    def rebuild(self, names: list[str]) -> dict[str, Death]:
+        """Make the pool usable again, when the futures of these items have all failed.
+
+        Returns how the workers died that were running some of them. The others had not begun, or
+        lost their workers by the death of others.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def close(self, *, kill: bool) -> None:
         """Free everything; wait for running items unless ``kill``."""
 
 
-class FilePool(Pool):
+class ContextFile:
+    """The context in a file of a temporary folder, which also has notices and large outcomes."""
+
+    def __init__(self, context: Any) -> None:
+        self.folder = make_temporary_folder()
+        # Also removes the folder when the program ends without close().
+        self._remove = weakref.finalize(self, remove_temporary_folder, self.folder)
+        try:
+            in_worker.write_context(self.folder, context)
+        except OSError as error:
+            self._remove()
+            raise StorageError(
+                f"the data for the workers cannot be written to {self.folder} "
+                f"({error.strerror or error}); make room, or name another place in the "
+                "environment variable TMPDIR"
+            ) from error
+        except BaseException:
+            self._remove()
+            raise
+
+    def remove(self) -> None:
+        """Remove the folder, and the context where workers are threads of this process."""
+        in_worker.forget_context(self.folder)
+        self._remove()
+
+
+class ExecutorPool(Pool):
     """An executor whose workers read the context from a temporary file, once each.
 
     Its items are never overdue: executors have no public way to kill their workers.
@@ -88,27 +120,17 @@ class FilePool(Pool):
         Seconds an item may run. Kept only where tasks run in the main thread of a process.
     """
 
+    deaths = (BrokenExecutor,)
+
     def __init__(
         self, executor: ExecutorFactory, first: Executor, context: Any, *, time_limit: float | None
     ) -> None:
         self._factory = executor
         self._executor = first
         self._time_limit = time_limit
-        self._folder = make_temporary_folder()
-        # Also removes the folder when the program ends without close().
-        self._remove = weakref.finalize(self, remove_temporary_folder, self._folder)
-        try:
-            in_worker.write_context(self._folder, context)
-        except OSError as error:
-            self._remove()
-            raise StorageError(
-                f"the data for the workers cannot be written to {self._folder} "
-                f"({error.strerror or error}); make room, or name another place in the "
-                "environment variable TMPDIR"
-            ) from error
-        except BaseException:
-            self._remove()
-            raise
+        self._oom_kills = memory.oom_kills()
+        self._failed_starts = 0
+        self._file = ContextFile(context)
 
     @property
     def n_workers(self) -> int:
@@ -119,7 +141,7 @@ class FilePool(Pool):
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item; its name becomes that of a file."""
         return self._executor.submit(
-            in_worker.run_with_file, self._folder, name, payload, self._time_limit
+            in_worker.run_with_file, self._file.folder, name, payload, self._time_limit
         )
 
     @property
@@ -133,18 +155,33 @@ class FilePool(Pool):
         found = getattr(self._executor, "_processes", None)
         return found if isinstance(found, dict) else {}
 
-    def rebuild(self) -> None:
-        """Replace the executor; the file stays."""
+    def rebuild(self, names: list[str]) -> dict[str, Death]:
+        """Replace the executor, which is broken as a whole; the file stays."""
+        exitcodes = {pid: process.exitcode for pid, process in self._processes.items()}
+        died = {}
+        kills, before = memory.oom_kills(), self._oom_kills
+        for name in names:
+            notice = in_worker.read_notice(self._file.folder, name)
+            if notice is None:
+                continue
+            if notice.pid not in exitcodes:
+                died[name] = judge(None)
+            elif exitcodes[notice.pid] not in _ENDED_BY_EXECUTOR:
+                died[name] = judge(exitcodes[notice.pid], oom_reported=kills > before)
+        self._oom_kills = kills
+        self._failed_starts = 0 if died else self._failed_starts + 1
         self._end(kill=True)
+        if self._failed_starts == MAX_FAILED_STARTS:
+            raise no_start("in a way that is not known")
         self._executor = self._factory()
+        return died
 
     def close(self, *, kill: bool) -> None:
         """End the executor and remove the file."""
         try:
             self._end(kill=kill)
         finally:
-            in_worker.forget_context(self._folder)
-            self._remove()
+            self._file.remove()
 
     def _end(self, *, kill: bool) -> None:
         processes = list(self._processes.values())
@@ -154,70 +191,3 @@ class FilePool(Pool):
                 process.kill()
             for process in processes:
                 process.join(1.0)
-
-
-class LokyPool(FilePool):
-    """Processes on this machine; loky's start method works in scripts and notebooks alike.
-
-    Parameters
-    ----------
-    n_workers
-        Number of processes. Each may use its share of the cores for BLAS and OpenMP.
-    context
-        Any picklable object.
-    time_limit
-        Seconds an item may run.
-    """
-
-    def __init__(self, n_workers: int, context: Any, *, time_limit: float | None) -> None:
-        def executor() -> Executor:
-            made: Executor = LokyExecutor(
-                n_workers,
-                env=share_of_cores(n_workers),
-                initializer=in_worker.begin,
-                initargs=(os.getpid(),),
-            )
-            return made
-
-        super().__init__(executor, executor(), context, time_limit=time_limit)
-
-    def submit(self, name: str, payload: bytes) -> Future[bytes]:
-        """Run an item, in a process that is started if need be."""
-        # Submitting may start processes. One whose start is interrupted before loky has its entry
-        # would never be ended, and one that is interrupted while it starts prints a traceback.
-        with interrupts.deferred(), _blocked_for_children():
-            return super().submit(name, payload)
-
-    def is_overdue(self, name: str) -> bool:
-        """Whether the item still runs ``max(5, limit / 2)`` seconds after the time limit."""
-        limit = self._time_limit
-        if limit is None:
-            return False
-        try:
-            since = float(Path(self._folder, name).read_text())
-        except (FileNotFoundError, ValueError):  # in the queue, or still reading the context
-            return False
-        return time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
-
-    def _end(self, *, kill: bool) -> None:
-        # Not loky's kill_workers: with items that no worker has taken yet it fails, before or after
-        # it has killed them. It knows how to end where workers have died.
-        for process in list(self._processes.values()) if kill else []:
-            kill_process_tree(process)  # also the processes that tasks have started
-        self._executor.shutdown(wait=True)
-
-
-@contextmanager
-def _blocked_for_children() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C, which a terminal sends to all of them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # Each would lift the block if it had to start its process inside (Python 3.11, loky 3.4).
-    resource_tracker.ensure_running()
-    loky_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -14,15 +14,18 @@ from shiftune.errors import SettingsError
 from shiftune.workers import in_worker
 from shiftune.workers.cores import number_of_workers
 from shiftune.workers.dask_pool import DaskPool
+from shiftune.workers.deaths import WorkerLost
 from shiftune.workers.here import Here
 from shiftune.workers.in_worker import OutOfTime
 from shiftune.workers.items import Item, Items
-from shiftune.workers.pools import FilePool, LokyPool
+from shiftune.workers.pools import ExecutorPool
+from shiftune.workers.processes import ProcessPool
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
     from typing import Self
 
+    from shiftune.workers.deaths import Death
     from shiftune.workers.in_worker import Task
     from shiftune.workers.pools import ExecutorFactory, Pool
 
@@ -30,21 +33,24 @@ __all__ = ["OutOfTime", "WorkerDied", "Workers"]
 
 logger = logging.getLogger("shiftune")
 
-MAX_DEATHS = 3
 POLL_SECONDS = 0.1
 
 
 class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mistake
     """An item was given up because the workers that ran it died."""
 
+    def __init__(self, key: Hashable, why: str) -> None:
+        super().__init__(f"item {key} was given up: {why}")
+        self.why = why
+
 
 class Workers:
     """Processes or a cluster that run ``task(context, item)``; each worker gets the context once.
 
-    If a worker dies (killed by the system for its memory, for example), running items are lost.
-    New workers are started, and the items without a result run again one at a time, so that an
-    item that kills its worker does no harm to its neighbours. After three deaths an item is given
-    up; at most one of them can be a neighbour's.
+    If a worker dies, another takes its place and the item that it was running; neighbours are not
+    disturbed. An item is given up when it has killed three workers itself; workers that are killed
+    from outside are no fault of the item (`shiftune.workers.deaths` has the rules). One whose
+    worker was killed for lack of memory runs alone next.
 
     A pool gets at most two items per worker at a time; the others wait here, where they can still
     be dropped.
@@ -132,7 +138,7 @@ class Workers:
     def start(self) -> None:
         """Start the processes now, if items are to run in any."""
         if self._pool is None and (self.n_jobs > 1 or self.time_limit is not None):
-            self._pool = LokyPool(self.n_jobs, self._context, time_limit=self.time_limit)
+            self._pool = ProcessPool(self.n_jobs, self._context, time_limit=self.time_limit)
             self._here = None
 
     def submit(self, key: Hashable, item: Any, *, after: Hashable = None) -> None:
@@ -272,54 +278,47 @@ class Workers:
         outcome: bytes | BaseException
         try:
             outcome = future.result()
-        except pool.deaths as death:
-            self._recover(death, pool)
+        except WorkerLost as lost:
+            self._items.take_back([item])
+            self._count(item, lost.death)
+            return
+        except pool.deaths:
+            self._rebuild(pool)
             return
         except Exception as error:  # of the pool, about this item
             outcome = error
         self._items.finish(item, outcome)
 
-    def _recover(self, death: BaseException, pool: Pool) -> None:
-        if isinstance(death, BrokenExecutor):
-            # The executor gives this exception to all its futures that have no result yet.
-            wait(self._items.flying, timeout=1.0)
-        lost = self._items.take_back()
-        final = len(lost) == 1 and isinstance(death, pool.final_deaths)
-        given_up = []
+    def _rebuild(self, pool: Pool) -> None:
+        """Make a pool usable again that has lost several items, or all."""
+        # An executor breaks all its futures that have no result yet, one after the other.
+        wait(self._items.flying, timeout=1.0)
+        lost = self._items.take_back(self._items.flying.values())
+        died = pool.rebuild([item.name for item in lost])
         for item in lost:
-            # Beside others, each may have been the cause. One death more does an innocent item
-            # no harm: it runs alone next, and finishes.
-            item.deaths += 1
-            if final or item.deaths >= MAX_DEATHS:
-                given_up.append(item.key)
-                why = WorkerDied(
-                    f"item {item.key} was given up: every worker that ran it died, the last time "
-                    f"with {type(death).__name__}. It may need more memory than there is, or "
-                    f"crash compiled code."
-                )
-                self._items.finish(item, why)
+            if item.name in died:
+                self._count(item, died[item.name])
+
+    def _count(self, item: Item, death: Death) -> None:
+        """Count the death of a worker against the item that it was running."""
+        item.deaths.add(death)
+        given_up = item.deaths.too_many
         logger.warning(
-            "a worker died (%s): new workers; items given up: %s; to be run one at a time: %s",
-            type(death).__name__,
-            given_up,
-            [item.key for item in self._items.unfinished if item.deaths],
+            "a worker died %s; item %s %s",
+            death.how,
+            item.key,
+            "is given up" if given_up else "is run again",
         )
-        pool.rebuild()
+        if given_up:
+            self._items.finish(item, WorkerDied(item.key, item.deaths.reason(death)))
 
     def _end_overdue(self, pool: Pool) -> None:
-        flying = self._items.flying
-        overdue = [i for f, i in flying.items() if not f.done() and pool.is_overdue(i.name)]
-        if not overdue:
-            return
-        logger.warning(
-            "killing the workers: %s exceeded the time limit; the other items are run again",
-            [item.key for item in overdue],
-        )
-        for item in self._items.take_back():
-            if item in overdue:
+        for future, item in self._items.flying.items():
+            if not future.done() and pool.is_overdue(item.name):
+                logger.warning("killing a worker: item %s exceeded the time limit", item.key)
                 why = f"item {item.key} ran longer than the time limit and was killed"
                 self._items.finish(item, OutOfTime(why))
-        pool.rebuild()
+                pool.end(item.name)
 
 
 def _pool_of(executor: ExecutorFactory, context: Any, time_limit: float | None) -> Pool:
@@ -332,4 +331,4 @@ def _pool_of(executor: ExecutorFactory, context: Any, time_limit: float | None) 
         logger.warning("time_limit has no effect on threads, in which this executor runs items")
     if is_dask:
         return DaskPool(executor, first, context)
-    return FilePool(executor, first, context, time_limit=time_limit)
+    return ExecutorPool(executor, first, context, time_limit=time_limit)

@@ -1,0 +1,257 @@
+"""Processes on this machine, each with a thread of the driver that hands it items."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing import Pipe, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from joblib.externals.loky.backend import get_context
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
+from joblib.externals.loky.backend.utils import kill_process_tree
+
+from shiftune import interrupts
+from shiftune.workers import in_worker, memory
+from shiftune.workers.cores import share_of_cores
+from shiftune.workers.deaths import Death, WorkerLost, judge
+from shiftune.workers.in_worker import read_notice
+from shiftune.workers.pools import MAX_FAILED_STARTS, ContextFile, Pool, no_start
+
+LOOK_SECONDS = 0.5
+# A worker that somebody has paused for so long is killed, and its item runs elsewhere.
+STOPPED_SECONDS = 60.0
+# An idle worker that does not end by itself within this time is killed.
+END_SECONDS = 5.0
+# A task that still runs this long after its time limit, or half the limit if that is longer, is
+# killed.
+GRACE_SECONDS = 5.0
+
+
+class ProcessPool(Pool):
+    """Worker processes; loky's way of starting them works in scripts and notebooks alike.
+
+    A worker that dies takes nothing with it but its item: every process has a pipe of its own, and
+    a thread in the driver that starts it, hands it one item after the other and sees it die. (The
+    processes of an executor share queues and locks, and die together.)
+
+    Parameters
+    ----------
+    n_workers
+        Number of processes. Each may use its share of the cores for BLAS and OpenMP.
+    context
+        Any picklable object.
+    time_limit
+        Seconds an item may run.
+    """
+
+    def __init__(self, n_workers: int, context: Any, *, time_limit: float | None) -> None:
+        self._file = ContextFile(context)
+        self._time_limit = time_limit
+        self._n_workers = n_workers
+        self._workers = [
+            _Worker(self._file.folder, time_limit, share_of_cores(n_workers))
+            for _ in range(n_workers)
+        ]
+        # The one that was used last comes first: it has read the context.
+        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(n_workers, initializer=_block_interrupts)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of processes, once all have been needed."""
+        return self._n_workers
+
+    def submit(self, name: str, payload: bytes) -> Future[bytes]:
+        """Run an item, in a process that is started if need be."""
+        with interrupts.deferred():
+            return self._threads.submit(self._run, name, payload)
+
+    def _run(self, name: str, payload: bytes) -> bytes:
+        worker = self._idle.get()
+        try:
+            return worker.run(name, payload)
+        finally:
+            self._idle.put(worker)
+
+    def is_overdue(self, name: str) -> bool:
+        """Whether the item still runs ``max(5, limit / 2)`` seconds after the time limit."""
+        limit = self._time_limit
+        notice = None if limit is None else read_notice(self._file.folder, name)
+        if limit is None or notice is None:  # in the queue, or still reading the context
+            return False
+        return time.monotonic() - notice.since > limit + max(GRACE_SECONDS, limit / 2)
+
+    def end(self, name: str) -> None:
+        """Kill the process that runs an item."""
+        for worker in self._workers:
+            worker.kill(name)
+
+    def close(self, *, kill: bool) -> None:
+        """End the processes and remove the file."""
+        try:
+            if kill:
+                for worker in self._workers:
+                    worker.close(kill=True)
+            self._threads.shutdown(wait=True, cancel_futures=True)
+            for worker in self._workers:
+                worker.close(kill=False)
+        finally:
+            self._file.remove()
+
+
+class _Worker:
+    """A process, started when it is needed and again after each of its deaths.
+
+    `run` is called by one thread at a time; `kill` and `close` by any.
+    """
+
+    def __init__(self, folder: str, time_limit: float | None, env: dict[str, str]) -> None:
+        self._folder = folder
+        self._time_limit = time_limit
+        self._env = env
+        self._lock = threading.Lock()
+        self._process: Any = None
+        self._pipe: Connection | None = None
+        self._item: str | None = None
+        self._closed = False
+        self._failed_starts = 0
+
+    def run(self, name: str, payload: bytes) -> bytes:
+        """Run an item and return its outcome, or raise `WorkerLost`."""
+        with self._lock:
+            if self._closed:
+                raise WorkerLost(Death("outside", "when the pool was closed"))
+            if self._process is None:
+                self._start()
+            self._item = name
+            process, pipe = self._process, self._pipe
+        assert pipe is not None
+        look = _Look(process.pid)
+        outcome = retire = None
+        try:
+            pipe.send((name, payload))
+            while not wait([pipe, process.sentinel], LOOK_SECONDS):
+                # A process that the item has started may hold the pipe open.
+                if not process.is_alive():
+                    break
+                look.again()
+                if look.stopped_for > STOPPED_SECONDS:
+                    process.kill()
+            if pipe.poll():  # the outcome of a worker that has died since is good
+                outcome, retire = pipe.recv()
+        except (EOFError, OSError):  # it died
+            pass
+        with self._lock:
+            self._item = None
+            if outcome is None or retire:
+                self._end()
+        if outcome is None:
+            raise self._lost(name, process.exitcode, look)
+        self._failed_starts = 0
+        return outcome
+
+    def _lost(self, name: str, exitcode: int | None, look: _Look) -> Exception:
+        if read_notice(self._folder, name) is not None:
+            self._failed_starts = 0
+            return WorkerLost(look.judge(exitcode))
+        death = judge(exitcode)
+        self._failed_starts += 1
+        if self._failed_starts < MAX_FAILED_STARTS:
+            return WorkerLost(Death("start", death.how))
+        return no_start(death.how)
+
+    def _start(self) -> None:
+        ours, theirs = Pipe()
+        process = get_context("loky").Process(
+            target=in_worker.serve,
+            args=(theirs, os.getpid(), self._folder, self._time_limit),
+            env=self._env,
+        )
+        with _starting:
+            process.start()
+        theirs.close()
+        self._process, self._pipe = process, ours
+
+    def kill(self, name: str) -> None:
+        """Kill the process if it runs this item."""
+        with self._lock:
+            if self._item == name and self._process is not None:
+                kill_process_tree(self._process)
+
+    def close(self, *, kill: bool) -> None:
+        """End the process for good; an item that it runs is lost."""
+        with self._lock:
+            self._closed = True
+            if self._process is None:
+                return
+            if self._item is None:
+                self._end(END_SECONDS if not kill else 0.0)
+            else:  # its thread sees it die
+                kill_process_tree(self._process)
+
+    def _end(self, seconds: float = 0.0) -> None:
+        """Free a process that is idle or dead, after so many seconds to end by itself."""
+        process, self._process = self._process, None
+        assert self._pipe is not None
+        self._pipe.close()
+        process.join(seconds)
+        pid = process.pid
+        kill_process_tree(process)
+        if hasattr(os, "killpg"):
+            with suppress(OSError):  # those that its items have left behind
+                os.killpg(pid, signal.SIGKILL)
+        process.join()
+
+
+_starting = threading.Lock()
+
+
+class _Look:
+    """What is seen of a process while it runs an item."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._kills = memory.oom_kills()
+        self._short = False
+        self._stopped_since: float | None = None
+        self.stopped_for = 0.0
+
+    def again(self) -> None:
+        """Look, while it lives."""
+        self._kills = memory.oom_kills()
+        held, free = memory.resident_bytes(self._pid), memory.free_bytes()
+        self._short = held is not None and free is not None and held > free
+        if not memory.is_stopped(self._pid):
+            self._stopped_since = None
+        elif self._stopped_since is None:
+            self._stopped_since = time.monotonic()
+        else:
+            self.stopped_for = time.monotonic() - self._stopped_since
+
+    def judge(self, exitcode: int | None) -> Death:
+        """Judge its death."""
+        reported = memory.oom_kills() > self._kills
+        return judge(exitcode, oom_reported=reported, short_of_memory=self._short)
+
+
+def _block_interrupts() -> None:
+    """Start processes that do not hear Ctrl-C, which a terminal sends to all of them.
+
+    One that is interrupted while it starts prints a traceback. They inherit the block of the
+    thread that starts them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        return
+    # Each would lift the block if it had to start its process inside (Python 3.11, loky 3.4).
+    resource_tracker.ensure_running()
+    loky_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
