@@ -67,14 +67,21 @@ def test_dropped_items_are_not_run_again():
     found = items("a", "b")
     started(found, 1)
     found.drop(found["a"])
-    assert [item.key for item in found.take_back()] == ["b"]
+    assert [item.key for item in found.take_back(found.flying.values())] == ["b"]
     assert started(found, 1) == ["b"]
 
 
-def test_an_item_with_a_death_runs_alone():
-    found = items(*"abc")
-    found["b"].deaths = 1
-    assert started(found, 2) == ["b"]
+def test_an_item_that_has_to_run_alone_waits_for_those_that_run():
+    found = items(*"abcd")
+    assert started(found, 1) == ["a", "b"]
+    found["c"].deaths.alone = True
+    found.finish(found["a"], outcome(succeeds=True))
+    assert started(found, 1) == []
+    found.finish(found["b"], outcome(succeeds=True))
+    assert started(found, 1) == ["c"]
+    assert started(found, 1) == []
+    found.finish(found["c"], outcome(succeeds=True))
+    assert started(found, 1) == ["d"]
 
 
 def test_no_item_after_one_that_is_done():

@@ -8,9 +8,13 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 
 class Diary:
@@ -42,6 +46,14 @@ class Noted(Diary):
         self.note("loaded")
 
 
+def wait_until_gone(pids: Iterable[int]) -> None:
+    """Return when none of the processes runs."""
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.01)
+
+
 class UnpackableError(Exception):
     """Can be pickled, but not unpickled, like many exceptions with an __init__ of their own."""
 
@@ -51,20 +63,48 @@ class UnpackableError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """Ten times a value, once there is a note ``until``; kills its worker ``kills`` times first."""
+    """Ten times a value, once there is a note ``until``; ends its worker ``kills`` times first."""
 
     value: int = 0
     kills: int = 0
+    how: str = "SIGKILL"
     until: str | None = None
 
 
 def act(diary: Diary, job: Job) -> int:
     diary.note(f"began{job.value}")
     if len(diary.pids(f"began{job.value}")) <= job.kills:
-        os.kill(os.getpid(), signal.SIGKILL)
+        end(diary, job.how)
     if job.until is not None:
         diary.wait_for(job.until)
     return 10 * job.value
+
+
+def end(diary: Diary, how: str) -> None:
+    """End this process, or stop it."""
+    if how == "exit":
+        os._exit(3)
+    if how == "SIGKILL with a child":
+        if os.fork() == 0:
+            diary.note("child")
+            while True:  # it holds all pipes of its parent open
+                time.sleep(1.0)
+        diary.wait_for("child")
+    os.kill(os.getpid(), getattr(signal, how.split()[0]))
+    time.sleep(1.0)
+
+
+class CannotBeRead:
+    """A context that ends whoever unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (4,)
+
+
+def leak(kept: list[bytearray], item: int) -> int:
+    """Keep so many bytes; return the process."""
+    kept.append(bytearray(os.urandom(1)) * item)
+    return os.getpid()
 
 
 def add(context: dict[str, int], item: int) -> int:

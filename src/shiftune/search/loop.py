@@ -255,7 +255,10 @@ class Loop:
         except OutOfTime:
             limit = self.workers.time_limit or 0.0
             return Outcome(None, "OutOfTime: it ran longer than trial_timeout", limit)
-        except (StorageError, NoWorkersError):  # no fault of the trial, which runs again with the next call
+        except (
+            StorageError,
+            NoWorkersError,
+        ):  # no fault of the trial, which runs again with the next call
             raise
         except Exception as error:
             # Of the model, or about an outcome that could not be read.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
 from shiftune.workers import in_worker
+from shiftune.workers.deaths import Death, WorkerLost
 from shiftune.workers.pools import ExecutorFactory, Pool
+
+logger = logging.getLogger("shiftune")
 
 SCATTER_ATTEMPTS = 3
 # A cluster that has lost its last worker may take this long to start another.
@@ -30,12 +34,10 @@ class DaskPool(Pool):
         Any object that Dask can send.
     """
 
-    def __init__(self, executor: ExecutorFactory, first: Any, context: Any) -> None:
-        from distributed.scheduler import KilledWorker
+    # The scheduler cancels items whose context is lost with its last holder.
+    deaths = (CancelledError, asyncio.CancelledError)
 
-        # The scheduler cancels items whose context is lost with its last holder.
-        self.deaths = (CancelledError, asyncio.CancelledError, KilledWorker)
-        self.final_deaths = (KilledWorker,)
+    def __init__(self, executor: ExecutorFactory, first: Any, context: Any) -> None:
         self._factory = executor
         self._executor = first
         self._context = context
@@ -69,6 +71,8 @@ class DaskPool(Pool):
         remote = self._executor._client.submit(
             in_worker.run, self._scattered, payload, **{**self._executor._kwargs, "pure": False}
         )
+        from distributed.scheduler import KilledWorker
+
         future: Future[bytes] = Future()
         self._unfinished.add(remote)
 
@@ -77,6 +81,9 @@ class DaskPool(Pool):
                 future.set_result(remote.result())
             except InvalidStateError:  # cancelled by the driver
                 pass
+            except KilledWorker as error:  # Dask has tried several workers
+                with suppress(InvalidStateError):
+                    future.set_exception(WorkerLost(Death("unknown", f"({type(error).__name__})")))
             except BaseException as error:
                 with suppress(InvalidStateError):
                     future.set_exception(error)
@@ -86,11 +93,13 @@ class DaskPool(Pool):
         remote.add_done_callback(fetch)
         return future
 
-    def rebuild(self) -> None:
+    def rebuild(self, names: list[str]) -> dict[str, Death]:
         """Drop what is unfinished and send the context to the present workers."""
         self.close(kill=True)
         self._executor = self._factory()
         self._scatter()
+        logger.warning("workers of the cluster died; the data is sent to the workers again")
+        return {}
 
     def close(self, *, kill: bool) -> None:
         """Drop what is unfinished and release the context; the cluster stays."""

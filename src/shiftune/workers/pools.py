@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -140,9 +141,15 @@ class ExecutorPool(Pool):
 
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item; its name becomes that of a file."""
-        return self._executor.submit(
+        future = self._executor.submit(
             in_worker.run_with_file, self._file.folder, name, payload, self._time_limit
         )
+        future.add_done_callback(self._note_start)
+        return future
+
+    def _note_start(self, future: Future[bytes]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._failed_starts = 0
 
     @property
     def kills(self) -> bool:
@@ -157,7 +164,7 @@ class ExecutorPool(Pool):
 
     def rebuild(self, names: list[str]) -> dict[str, Death]:
         """Replace the executor, which is broken as a whole; the file stays."""
-        exitcodes = {pid: process.exitcode for pid, process in self._processes.items()}
+        exitcodes = self._exitcodes()
         died = {}
         kills, before = memory.oom_kills(), self._oom_kills
         for name in names:
@@ -175,6 +182,16 @@ class ExecutorPool(Pool):
             raise no_start("in a way that is not known")
         self._executor = self._factory()
         return died
+
+    def _exitcodes(self) -> dict[int, int | None]:
+        """Return how processes ended, once one is known that the executor has not ended itself."""
+        end = time.monotonic() + 1.0
+        while True:
+            found = {pid: process.exitcode for pid, process in self._processes.items()}
+            known = set(found.values()) - set(_ENDED_BY_EXECUTOR)
+            if known or not found or time.monotonic() > end:
+                return found
+            time.sleep(0.01)
 
     def close(self, *, kill: bool) -> None:
         """End the executor and remove the file."""

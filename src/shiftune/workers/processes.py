@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import threading
 import time
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import Pipe, resource_tracker
@@ -59,10 +59,9 @@ class ProcessPool(Pool):
             _Worker(self._file.folder, time_limit, share_of_cores(n_workers))
             for _ in range(n_workers)
         ]
-        # The one that was used last comes first: it has read the context.
-        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
-        for worker in self._workers:
-            self._idle.put(worker)
+        # From the right: the one that was used last has read the context, those that died have to
+        # be started.
+        self._idle = deque(self._workers)
         self._threads = ThreadPoolExecutor(n_workers, initializer=_block_interrupts)
 
     @property
@@ -76,11 +75,14 @@ class ProcessPool(Pool):
             return self._threads.submit(self._run, name, payload)
 
     def _run(self, name: str, payload: bytes) -> bytes:
-        worker = self._idle.get()
+        worker = self._idle.pop()
         try:
-            return worker.run(name, payload)
-        finally:
-            self._idle.put(worker)
+            outcome = worker.run(name, payload)
+        except BaseException:
+            self._idle.appendleft(worker)
+            raise
+        self._idle.append(worker)
+        return outcome
 
     def is_overdue(self, name: str) -> bool:
         """Whether the item still runs ``max(5, limit / 2)`` seconds after the time limit."""
@@ -136,7 +138,8 @@ class _Worker:
             process, pipe = self._process, self._pipe
         assert pipe is not None
         look = _Look(process.pid)
-        outcome = retire = None
+        outcome: bytes | None = None
+        retire = False
         try:
             pipe.send((name, payload))
             while not wait([pipe, process.sentinel], LOOK_SECONDS):
@@ -145,7 +148,7 @@ class _Worker:
                     break
                 look.again()
                 if look.stopped_for > STOPPED_SECONDS:
-                    process.kill()
+                    kill_process_tree(process)
             if pipe.poll():  # the outcome of a worker that has died since is good
                 outcome, retire = pipe.recv()
         except (EOFError, OSError):  # it died

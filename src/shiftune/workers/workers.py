@@ -279,8 +279,8 @@ class Workers:
         try:
             outcome = future.result()
         except WorkerLost as lost:
-            self._items.take_back([item])
-            self._count(item, lost.death)
+            for wanted in self._items.take_back([item]):
+                self._count(wanted, lost.death)
             return
         except pool.deaths:
             self._rebuild(pool)
