@@ -95,7 +95,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Seconds that one trial may take; a longer one is recorded as failed. Trials then run in
         worker processes, which can be stopped.
     n_jobs : int
-        Worker processes (loky); -1 is one per core.
+        Worker processes; -1 is one per core.
     executor : function, optional
         Returns a new `concurrent.futures.Executor` to run trials on, for example Dask's
         ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.
