@@ -9,14 +9,16 @@ import numpy as np
 from sklearn.base import clone
 
 from reproduction.settings import NO_GUARD
-from shiftune.evaluate.fitting import PooledFit, fit, losses_of, relative
+from shiftune.evaluate.fitting import fit, losses_of, relative
+from shiftune.evaluate.plan import PooledFit
 from shiftune.risk.estimate import estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shiftune.evaluate.fitting import StudyData, TrialLosses
+    from shiftune.evaluate.fitting import StudyData
     from shiftune.evaluate.losses import Loss
+    from shiftune.evaluate.plan import TrialLosses
 
 
 class VarianceReducedFit:

@@ -17,6 +17,8 @@ from shiftune.cli.folder import ResultFolder
 CHILD = Path(__file__).with_name("interrupted_command.py")
 ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
 FILES = ("best.json", "model.skops", "predictions.csv", "report.html", "trials.csv")
+# A limit so long that it only decides where trials run: in processes of their own.
+PROCESSES = ["--trial-timeout", 1e6]
 GO_ON = "run the same command again to continue"
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals to a group")
@@ -70,11 +72,11 @@ MOMENTS = [
 @pytest.mark.parametrize(("moment", "jobs"), MOMENTS)
 @pytest.mark.slow
 def test_the_same_command_completes_the_result(table, tune, moment, jobs):
-    arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--jobs", jobs]
+    arguments = ["tune", "visits.csv", *ASKED, "--trials", 4, "--jobs", jobs, *PROCESSES]
     printed = interrupted(moment, *arguments, "--out", "run")
     begun = (table / "run" / "settings.json").exists()
     assert (GO_ON in printed) == begun
-    tune("visits.csv", "--out", "run", "--jobs", jobs, trials=4)
+    tune("visits.csv", "--out", "run", "--jobs", jobs, *PROCESSES, trials=4)
     assert set(FILES) <= {path.name for path in (table / "run").iterdir()}
     if jobs > 1:
         assert pd.read_csv("run/trials.csv")["state"].to_list() == ["COMPLETE"] * 4
@@ -95,7 +97,18 @@ def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
     temporary = table / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    arguments = ["tune", "visits.csv", *ASKED, "--trials", 9, "--jobs", 2, "--out", "run"]
+    arguments = [
+        "tune",
+        "visits.csv",
+        *ASKED,
+        "--trials",
+        9,
+        "--jobs",
+        2,
+        *PROCESSES,
+        "--out",
+        "run",
+    ]
     printed = interrupted("shiftune.search.loop:Loop._outcome:2", *arguments, how=how)
     assert GO_ON in printed
     assert list(temporary.glob("shiftune-*")) == []
@@ -105,7 +118,7 @@ def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
 @pytest.mark.parametrize(
     ("moment", "arguments"),
     [
-        ("shiftune.search.trial:run_trial", ["demo", "--trials", "1"]),
+        ("shiftune.search.trial:run_piece", ["demo", "--trials", "1"]),
         ("shiftune.ratio.overlap:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_search_divides_the_memory_by_its_workers(sites, monkeypatch, n_jobs, 
     def stop(task, context, **options):
         raise InterruptedError(f"{context.prepared._sharers} sharers")
 
-    monkeypatch.setattr("shiftune.search.running.Workers", stop)
+    monkeypatch.setattr("shiftune.search.trial_workers.Workers", stop)
     with pytest.raises(InterruptedError, match=f"{sharers} sharers"):
         searched(sites, of(StandardScaler(), Ridge()), n_jobs=n_jobs)
 

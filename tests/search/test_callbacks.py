@@ -67,7 +67,7 @@ class TestCatch:
     @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
     def test_other_errors_are_raised(self, problem, n_jobs):
         with pytest.raises(ValueError, match="no convergence today"):
-            search(["value"], catch=(), n_jobs=n_jobs).fit(problem)
+            search(["value"], catch=(), n_jobs=n_jobs, trial_timeout=1e6).fit(problem)
 
     def test_the_trial_has_failed_by_then(self, problem):
         raising = search(["value"], catch=KeyError)

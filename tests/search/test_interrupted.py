@@ -191,7 +191,7 @@ def test_with_worker_processes(toy, tmp_path, kept):
     calls = tmp_path / "calls"
     calls.mkdir()
     storage = tmp_path / "study.journal" if kept else None
-    settings = {"n_jobs": 2, "storage": storage, "n_trials": 100}
+    settings = {"n_jobs": 2, "trial_timeout": 1e6, "storage": storage, "n_trials": 100}
     search = stopped(make(Calling(str(calls)), **settings), toy.problem)
     under_way = [t for t in search.study_.trials if t.state is optuna.trial.TrialState.RUNNING]
     assert kept == bool(under_way)

@@ -43,6 +43,8 @@ from shiftune.search.gp.bound import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 TWO_THREADS = {"executor": lambda: ThreadPoolExecutor(2)}
+# With a time limit, so long that it only decides where trials run: never in this process.
+TWO_PROCESSES = {"n_jobs": 2, "trial_timeout": 1e6}
 
 
 class Constant(RegressorMixin, BaseEstimator):
@@ -292,7 +294,7 @@ class TestRepeatable:
     def test_two_workers_twice(self, toy):
         a, b = (
             make(Ridge(), ALPHA, sampler="gp_lcb", n_trials=10, **two).fit(toy.problem)
-            for two in ({"n_jobs": 2}, TWO_THREADS)
+            for two in (TWO_PROCESSES, TWO_THREADS)
         )
         np.testing.assert_array_equal(params_of(a), params_of(b))
         np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
@@ -689,7 +691,7 @@ DRIVER = textwrap.dedent(
         search = ShiftSearch(
             Slow(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=9,
             risk="variance_reduced", ratio="ulsif", storage=sys.argv[1], n_jobs=int(sys.argv[2]),
-            progress=False,
+            trial_timeout=None if sys.argv[2] == "1" else 1e6, progress=False,
         )
         search.fit(toy_problem(1.0, n=300, random_state=1).problem)
         print(search.trials_.to_json())
@@ -799,7 +801,7 @@ class TestWorkers:
         settings = {"risk": "variance_reduced", "n_trials": 8, "sampler": "gp_lcb"}
         alone = make(Mortal(str(death)), **settings, **TWO_THREADS).fit(toy.problem)
         death.write_text(repr(float(params_of(alone)[4, 0])))
-        search = make(Mortal(str(death)), **settings, n_jobs=2).fit(toy.problem)
+        search = make(Mortal(str(death)), **settings, **TWO_PROCESSES).fit(toy.problem)
         assert not death.exists()
         np.testing.assert_array_equal(params_of(search), params_of(alone))
         assert (search.trials_["state"] == "COMPLETE").all()

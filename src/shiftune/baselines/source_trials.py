@@ -15,8 +15,9 @@ from optuna.trial import TrialState
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError
-from shiftune.evaluate.fitting import PooledFit, StudyData
+from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.plan import PooledFit
 from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.problem import Site, Split
 from shiftune.risk import risk_named

@@ -78,6 +78,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         metrics=options.metric or None,
         n_trials=options.trials,
         timeout=options.timeout,
+        trial_timeout=options.trial_timeout,
         n_jobs=options.jobs,
         storage=storage,
         random_state=options.seed,

@@ -166,6 +166,16 @@ class TuneOptions(TableOptions):
         ),
         Role.RUN,
     ] = None
+    trial_timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time for the fits of one trial; a longer trial fails, and the search goes on.",
+            rich_help_panel=RUNNING,
+            show_default=False,
+        ),
+        Role.RUN,
+    ] = None
     out: Annotated[
         Path | None,
         typer.Option(

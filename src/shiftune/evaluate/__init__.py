@@ -2,14 +2,17 @@
 
 from shiftune.evaluate.answers import Answers, weighted_mean
 from shiftune.evaluate.early_stopping import EarlyStopping
-from shiftune.evaluate.fitting import FitPlan, PooledFit, StudyData, TrialLosses
+from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import Loss, bounded, loss_named, pinball
+from shiftune.evaluate.plan import Fit, FitPlan, IndependentFits, PooledFit, TrialLosses
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 
 __all__ = [
     "Answers",
     "EarlyStopping",
+    "Fit",
     "FitPlan",
+    "IndependentFits",
     "LeaveSourcesOut",
     "Loss",
     "PooledFit",

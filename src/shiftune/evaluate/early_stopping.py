@@ -11,17 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import (
-    Evaluated,
-    StudyData,
-    TrialLosses,
-    evaluated,
-    fit_rows,
-)
+from shiftune.evaluate.fitting import Evaluated, StudyData, evaluated, fit_rows
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.plan import TrialLosses, can_leave_out, without_sources
 from shiftune.evaluate.rounds import number_of_rounds, predictions_at, rounds_parameter
 from shiftune.evaluate.site_shares import site_shares
-from shiftune.evaluate.unseen_sites import LeaveSourcesOut, without_sources
+from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.problem.site import rows_of
 
 Floats = NDArray[np.float64]
@@ -91,7 +86,8 @@ class EarlyStopping:
 
         def fitted(group: tuple[str, ...]) -> None:
             names = [site for site in data.names if site in group]
-            if names and (others := without_sources(group, data)) is not None:
+            if names and can_leave_out(group, data):
+                others = without_sources(group, data)
                 own = clone(model).set_params(**{name: rounds})
                 fold = _Fold(*fit_rows(own, others, names), data.validation_rows(names))
                 fold.curves.update(fold.curves_of(names, data, loss, checkpoints(rounds)))

@@ -1,10 +1,10 @@
-"""Plans of fits: the models of a trial, and the rows on which their losses are computed."""
+"""Data of a study, fits of models on it, and losses of their predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,57 +133,6 @@ class StudyData:
         return float(np.concatenate(self.by_site(losses)).mean())
 
 
-@dataclass(frozen=True, slots=True)
-class TrialLosses:
-    """Losses of a trial's models.
-
-    Attributes
-    ----------
-    by_source : k arrays of shape (n_j,)
-        The losses from which the target risk is estimated.
-    naive : float
-        Mean loss of the trial's first model over the validation rows of the sites it has seen.
-    answers : Answers or None
-        Predictions on the same rows, end to end; None for a plan that keeps none.
-    params : mapping
-        Parameters of the model that the plan has chosen, for the refit.
-    complete : bool
-        False where the trial's first model was above the bar, and no other one was fitted: the
-        losses are those of the first one.
-    """
-
-    by_source: list[NDArray[np.float64]]
-    naive: float
-    answers: Answers | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    complete: bool = True
-
-
-class FitPlan(Protocol):
-    """Plan of a trial: the models it fits, and the rows on which their losses are computed.
-
-    A plan of several fits, such as models that leave sources out, is another class with this
-    method; nothing else of the search changes. A plan that changes a pipeline's transformers fits
-    on ``data.sharing(None)``: the rows of other trials were prepared by those of `model`.
-    """
-
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
-        """Fit `model` (this trial's own), or clones of it; return every source's losses."""
-
-
-class PooledFit:
-    """One model on the training rows of all sources, evaluated on all validation rows."""
-
-    def __repr__(self) -> str:
-        return "PooledFit()"
-
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
-        """Return the losses of the one model."""
-        losses, own = evaluate_fit(model, data, loss)
-        answers = None if own is None else Answers(own, own)
-        return TrialLosses(data.by_site(losses), data.mean_loss(losses), answers)
-
-
 class Evaluated(NamedTuple):
     """Losses of one model, shape (n,), and its answers to the same rows, if they can be kept."""
 
@@ -205,34 +154,49 @@ class Evaluated(NamedTuple):
         return Evaluated(losses, answers)
 
 
-def evaluate_fit(
-    model: Any,
-    data: StudyData,
-    loss: Loss,
-    sources: Sequence[str] | None = None,
-    unknown: Evaluated | None = None,
-) -> Evaluated:
-    """Fit a model on the training rows; evaluate it on validation rows.
+class Predicted(NamedTuple):
+    """Predictions of one model on validation rows, and the classes of their columns, if any."""
+
+    values: NDArray[Any]
+    classes: NDArray[Any] | None
+
+
+def predict(
+    model: Any, data: StudyData, needs: str, sources: Sequence[str] | None = None
+) -> Predicted:
+    """Fit a model on the training rows; predict validation rows.
 
     Parameters
     ----------
     model : estimator
         Fitted in place, or its last step alone where the rows are prepared.
     data : StudyData
-    loss : Loss
+    needs : str
+        Method that predicts what the loss needs.
     sources : names, optional
         Sources whose validation rows are predicted; default: all.
-    unknown : Evaluated, optional
-        What rows of a class get that the model has never seen; without it they are an error.
+    """
+    fitted, X = fit_rows(model, data, sources)
+    return Predicted(np.asarray(getattr(fitted, needs)(X)), getattr(fitted, "classes_", None))
+
+
+def judge(
+    predicted: Predicted,
+    data: StudyData,
+    loss: Loss,
+    sources: Sequence[str] | None = None,
+    unknown: Evaluated | None = None,
+) -> Evaluated:
+    """Return losses and answers of predictions of the validation rows of sources.
+
+    Rows of a class that the model has never seen get those of `unknown`; without it they are an
+    error.
     """
     y, sites = np.concatenate(data.y_validation), data.validation_sites
-    fitted, X = fit_rows(model, data, sources)
     if sources is not None:
         rows = data.validation_rows(sources)
         y, sites = y[rows], sites[rows]
-    predicted = np.asarray(getattr(fitted, loss.needs)(X))
-    own = getattr(fitted, "classes_", None)
-    return evaluated(predicted, own, y, loss, data.classes, sites, unknown)
+    return evaluated(predicted.values, predicted.classes, y, loss, data.classes, sites, unknown)
 
 
 def fit_rows(
@@ -307,7 +271,7 @@ def evaluated(
 ) -> Evaluated:
     """Return losses and answers of predictions; `own` are the classes of the model.
 
-    `classes` are those of the problem, `unknown` as in `evaluate_fit`.
+    `classes` are those of the problem, `unknown` as in `judge`.
     """
     if loss.needs != "predict_proba":
         losses = loss(y, predicted, None, sites)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from shiftune.errors import SettingsError
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import (
-    FitPlan,
-    PooledFit,
-    StudyData,
-    TrialLosses,
-    evaluate_fit,
-    relative,
-)
+from shiftune.evaluate.fitting import Predicted, StudyData, judge
 from shiftune.evaluate.losses import Loss
-from shiftune.problem.site import rows_of
+from shiftune.evaluate.plan import (
+    Fit,
+    FitPlan,
+    IndependentFits,
+    PooledFit,
+    TrialLosses,
+    can_leave_out,
+)
 
 
-class LeaveSourcesOut:
+class LeaveSourcesOut(IndependentFits):
     r"""Evaluate a trial half on known and half on unseen sites.
 
     A model trained on all sources has seen other rows of every site on which it is evaluated;
@@ -81,29 +79,32 @@ class LeaveSourcesOut:
             sizes[smallest] += rows[j]
         return [tuple(group) for group in groups]
 
-    def losses(self, model: Any, data: StudyData, loss: Loss, bar: float = np.inf) -> TrialLosses:
-        """Return the mixed losses.
-
-        Where the mean loss of the first model, which knows all sites, is above the bar, no other
-        model is fitted, and the losses are those of the first.
-        """
-        known = unseen = evaluate_fit(clone(model), data, loss)
-        if (naive := data.mean_loss(known.losses)) > bar:
-            return TrialLosses(data.by_site(known.losses), naive, complete=False)
-        losses = known.losses.copy()
+    def fits(self, data: StudyData) -> list[Fit]:
+        """Return the fit of all sources, and one without each group."""
+        found = [Fit()]
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
-            names = [name for name in data.names if name in group]
-            others = without_sources(group, data) if names else None
-            if others is None:
+            names = tuple(name for name in data.names if name in group)
+            if names and can_leave_out(group, data):
+                found.append(Fit(group, names))
+        return found
+
+    def combined(
+        self, predicted: Mapping[Fit, Predicted], data: StudyData, loss: Loss
+    ) -> TrialLosses:
+        """Return the mixed losses."""
+        known = unseen = judge(predicted[Fit()], data, loss)
+        losses = known.losses.copy()
+        for fit, found in predicted.items():
+            if fit.judged_at is None:
                 continue
-            rows = data.validation_rows(names)
-            own = evaluate_fit(clone(model), others, loss, names, known.at(rows))
+            rows = data.validation_rows(fit.judged_at)
+            own = judge(found, data, loss, fit.judged_at, known.at(rows))
             unseen = unseen.with_rows(rows, own)
             losses[rows] = (1 - self.unseen) * losses[rows] + self.unseen * own.losses
         answers = None
         if known.answers is not None and unseen.answers is not None:
             answers = Answers(known.answers, unseen.answers, self.unseen)
-        return TrialLosses(data.by_site(losses), naive, answers)
+        return TrialLosses(data.by_site(losses), data.mean_loss(known.losses), answers)
 
 
 def leaves_sites_out(plan: FitPlan) -> bool:
@@ -111,23 +112,3 @@ def leaves_sites_out(plan: FitPlan) -> bool:
     if isinstance(plan, LeaveSourcesOut):
         return plan.unseen > 0
     return not isinstance(plan, PooledFit)
-
-
-def without_sources(group: tuple[str, ...], data: StudyData) -> StudyData | None:
-    """Leave sites out of the training rows; None if there is nothing to learn without them."""
-    kept = ~np.isin(data.train_sites, group)
-    labels = data.y_train[kept]
-    if len(np.unique(labels)) < 2:
-        return None
-    weights = data.training_weights
-    if weights is not None:
-        # Density ratios are relative; weights that rows were given are numbers of rows.
-        weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
-    others = replace(
-        data,
-        X_train=rows_of(data.X_train, kept),
-        y_train=labels,
-        train_sites=data.train_sites[kept],
-        training_weights=weights,
-    )
-    return others.sharing(data.prepared, group)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.errors import DataError, OverlapWarning, SettingsError
-from shiftune.evaluate.fitting import FitPlan
+from shiftune.evaluate.plan import FitPlan
 from shiftune.evaluate.site_shares import site_shares
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.ratio.base import target_and_sources

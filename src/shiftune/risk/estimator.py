@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from shiftune.evaluate.fitting import FitPlan, PooledFit
+from shiftune.evaluate.plan import FitPlan, PooledFit
 from shiftune.risk.result import RiskEstimate
 
 Floats = NDArray[np.float64]

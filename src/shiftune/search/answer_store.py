@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import optuna
 
-    from shiftune.workers import Workers
+    from shiftune.search.trial_workers import TrialWorkers
 
 logger = logging.getLogger("shiftune")
 
@@ -148,7 +148,7 @@ def candidates(trials: Iterable[optuna.trial.FrozenTrial]) -> list[int]:
 
 
 def complete_answers(
-    store: AnswerStore, items: Mapping[int, Any], workers: Callable[[], Workers]
+    store: AnswerStore, items: Mapping[int, Any], workers: Callable[[], TrialWorkers]
 ) -> dict[int, Answers]:
     """Return the answers of trials, computing again those that the store lacks.
 
@@ -178,11 +178,9 @@ def complete_answers(
     return {number: answers for number, answers in found.items() if answers is not None}
 
 
-def _answers_from(pool: Workers, number: int) -> Answers | None:
+def _answers_from(pool: TrialWorkers, number: int) -> Answers | None:
     try:
-        outcome = pool.result(number)
+        return pool.result(number).answers
     except Exception as error:  # the worker died, or the time was over
         logger.info("trial %d failed when its answers were computed again: %s", number, error)
         return None
-    answers: Answers | None = outcome.answers
-    return answers

@@ -14,8 +14,9 @@ from sklearn.pipeline import Pipeline
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.early_stopping import EarlyStopping
-from shiftune.evaluate.fitting import FitPlan, StudyData, relative, seeded
+from shiftune.evaluate.fitting import StudyData, relative, seeded
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.plan import FitPlan
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut, leaves_sites_out
 from shiftune.metrics.as_loss import judging_sites
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled

@@ -37,13 +37,14 @@ from shiftune.search.records import (
     was_interrupted,
 )
 from shiftune.search.trial import CATCH, Candidate, Outcome, reason
-from shiftune.workers import OutOfTime, WorkerDied, Workers
+from shiftune.workers import OutOfTime, WorkerDied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shiftune.search.answer_store import AnswerStore
     from shiftune.search.progress import Progress
+    from shiftune.search.trial_workers import TrialWorkers
 
 Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
 
@@ -80,7 +81,7 @@ class Loop:
     study : optuna.Study
         With the sampler of the search; families that have names get one each.
     families : mapping from names to Family
-    workers : Workers
+    workers : TrialWorkers
     weights : function
         Returns weights of the families, from the trials recorded so far; see `next_family`.
     answers : AnswerStore
@@ -100,7 +101,7 @@ class Loop:
         self,
         study: optuna.Study,
         families: Families,
-        workers: Workers,
+        workers: TrialWorkers,
         weights: Callable[[], Mapping[str, float]],
         answers: AnswerStore,
         timeout: float | None = None,
@@ -121,10 +122,6 @@ class Loop:
         self.sampler = study.sampler
         self.stopped = False
         self.under_way: deque[Proposed] = deque()
-        # Fixed for the whole run: what a proposal sees must not depend on timing. More than there
-        # are workers, so that one slow trial does not leave the others without work.
-        self.workers_at_start = max(workers.n_workers, 1)
-        self.look_ahead = 2 * self.workers_at_start if self.workers_at_start > 1 else 1
 
     def run(self, n_trials: int, progress: Progress) -> None:
         """Run until the study has `n_trials` finished trials or the time is over.
@@ -137,9 +134,11 @@ class Loop:
         end = None if self.timeout is None else time.monotonic() + self.timeout
         orphans = deque(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
         finished = len(finished_trials(self.study))
+        if orphans:
+            self.workers.start()  # one of them may have ended the driver that ran it
         while True:
             while finished + len(self.under_way) < n_trials and (
-                len(self.under_way) < self.look_ahead
+                len(self.under_way) < self.workers.look_ahead
             ):
                 if self.stopped:
                     break
@@ -193,7 +192,7 @@ class Loop:
                 if trial.state.is_finished():
                     seconds[name].append(trial.user_attrs.get(SECONDS, 0.0))
         if len(proposed) > 1:
-            time = None if self.timeout is None else self.timeout * self.workers_at_start
+            time = None if self.timeout is None else self.timeout * self.workers.n_workers
             name = next_family(proposed, self.weights, first_trials(seconds, time))
         else:
             name = next(iter(proposed))
@@ -249,7 +248,7 @@ class Loop:
         if proposed.rejected:
             return Outcome(None, f"{REJECTED}: {proposed.rejected}", 0.0)
         try:
-            result: Outcome = self.workers.result(proposed.trial.number)
+            return self.workers.result(proposed.trial.number)
         except WorkerDied as error:
             return Outcome(None, f"WorkerDied: {error.why}", 0.0)
         except OutOfTime:
@@ -267,7 +266,6 @@ class Loop:
                 self._tell(self.under_way.popleft().trial, failed)
                 raise
             return failed
-        return result
 
     def _call_back(self, trial: Trial) -> None:
         if not self.callbacks:

@@ -14,8 +14,9 @@ from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
 from shiftune.search.records import finished_trials, outcome_of
 from shiftune.search.samplers import sampler_named
-from shiftune.search.trial import TrialContext, run_trial
-from shiftune.workers import Workers, number_of_workers
+from shiftune.search.trial import TrialContext
+from shiftune.search.trial_workers import TrialWorkers
+from shiftune.workers import number_of_workers
 
 if TYPE_CHECKING:
     from shiftune.evaluate.answers import Answers
@@ -32,7 +33,7 @@ def run_trials(search: ShiftSearch, context: TrialContext) -> None:
     if len(families) > 1:  # the shares of the families in the budget depend on them
         trial_answers(search, candidates(earlier))
     with (
-        _workers(search, context) as workers,
+        _workers(search, context, search.n_trials - len(earlier)) as workers,
         Progress(search.n_trials, list(map(outcome_of, earlier)), search.progress) as progress,
     ):
         weights = FamilyWeights(study, context, answers)
@@ -62,14 +63,18 @@ def trial_answers(search: ShiftSearch, numbers: Iterable[int]) -> dict[int, Answ
         number: family_of(search.families_, trials[number]).candidate(trials[number])
         for number in numbers
     }
-    return complete_answers(search.answers_, items, lambda: _workers(search, search.context_))
+    return complete_answers(
+        search.answers_, items, lambda: _workers(search, search.context_, len(items))
+    )
 
 
-def _workers(search: ShiftSearch, context: TrialContext) -> Workers:
-    return Workers(
-        run_trial,
+def _workers(
+    search: ShiftSearch, context: TrialContext, n_trials: int | None = None
+) -> TrialWorkers:
+    return TrialWorkers(
         context,
         n_jobs=search.n_jobs,
         executor=search.executor,
         time_limit=search.trial_timeout,
+        n_trials=n_trials,
     )

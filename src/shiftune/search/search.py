@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 from shiftune import interrupts
 from shiftune.errors import ProblemError, SearchWarning
-from shiftune.evaluate.fitting import FitPlan
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.plan import FitPlan
 from shiftune.predictor.choice import Choice
 from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import DensityRatio
@@ -92,10 +92,11 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Seconds after which no new trial is begun, but for the first. Of several families, one
         whose trials take long has fewer of its first eight.
     trial_timeout : float, optional
-        Seconds that one trial may take; a longer one is recorded as failed. Trials then run in
-        worker processes, which can be stopped.
+        Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
+        as failed. Trials then run in worker processes, which can be stopped.
     n_jobs : int
-        Worker processes; -1 is one per core.
+        Worker processes, which share the fits of a trial; -1 is one per core. They are started
+        when that pays: the first fits of a small table run in this process.
     executor : function, optional
         Returns a new `concurrent.futures.Executor` to run trials on, for example Dask's
         ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.

@@ -14,8 +14,9 @@ from sklearn.base import is_regressor
 
 from shiftune import names
 from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
-from shiftune.evaluate.fitting import FitPlan, weight_argument
+from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
+from shiftune.evaluate.plan import FitPlan
 from shiftune.evaluate.rounds import rounds_parameter
 from shiftune.evaluate.unseen_sites import leaves_sites_out
 from shiftune.loss_names import ROOTS

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning
-from shiftune.evaluate.fitting import FitPlan, StudyData
+from shiftune.evaluate.fitting import Predicted, StudyData, judge
 from shiftune.evaluate.losses import Loss
+from shiftune.evaluate.plan import Fit, FitPlan, IndependentFits, TrialLosses, independent_fits
 from shiftune.evaluate.prepared_rows import PreparedRows, tunes_last_step
 from shiftune.risk.grouped import by_group
 
@@ -96,31 +97,101 @@ class Outcome:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Piece(NamedTuple):
+    """Piece of a trial that one worker runs: one of its fits, or, with None, all of it."""
+
+    candidate: Candidate
+    fit: Fit | None = None
+
+
+class Fitted(NamedTuple):
+    """Predictions of one fit of a trial, and the seconds that it took."""
+
+    predicted: Predicted
+    seconds: float
+
+
+class TrialEnded(Exception):  # noqa: N818 - the fate of a trial, not a mistake
+    """A piece of a trial that makes its others unnecessary: it failed, or is above the bar."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
 def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
     """Build the model, fit it, take its losses and estimate the target risk.
 
     What the model raises is the trial's failure, not the search's, if it is to be caught.
     """
+    fits = independent_fits(context.plan, context.data)
+    if not fits:
+        return _run_whole(context, candidate)
+    try:
+        return combined(context, {fit: _run_fit(context, candidate, fit) for fit in fits})
+    except TrialEnded as ended:
+        return ended.outcome
+
+
+def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
+    """Run a piece of a trial; raises `TrialEnded` if the others need not be run."""
+    if piece.fit is None:
+        return _run_whole(context, piece.candidate)
+    return _run_fit(context, piece.candidate, piece.fit)
+
+
+def _run_fit(context: TrialContext, candidate: Candidate, fit: Fit) -> Fitted:
+    start = time.perf_counter()
+    mean_loss = -np.inf
+    try:
+        model, data = _model_and_data(context, candidate)
+        predicted = fit.predict(model, data, context.loss.needs)
+        if candidate.bar is not None and not fit.left_out:
+            mean_loss = data.mean_loss(judge(predicted, data, context.loss).losses)
+    except context.catch as error:
+        failed = Outcome(None, reason(error), time.perf_counter() - start)
+        raise TrialEnded(failed) from None
+    seconds = time.perf_counter() - start
+    if candidate.bar is not None and mean_loss > candidate.bar:
+        raise TrialEnded(Outcome(None, "", seconds, mean_loss=mean_loss))
+    return Fitted(predicted, seconds)
+
+
+def _run_whole(context: TrialContext, candidate: Candidate) -> Outcome:
     start = time.perf_counter()
     try:
-        params, family, bar = candidate
-        model = clone(context.estimators[family]).set_params(**params)
-        data = context.data
-        if tunes_last_step(model, params):
-            data = data.sharing(context.prepared.of(context.preparations.get(family)))
-        limit = {} if bar is None else {"bar": bar}
-        losses = context.plan.losses(model, data, context.loss, **limit)
-        if not losses.complete:
-            seconds = time.perf_counter() - start
-            return Outcome(None, "", seconds, mean_loss=losses.naive)
-        risk = context.estimate(losses.by_source)
-        if not np.isfinite(risk.value):
-            raise ValueError(f"the estimated risk is {risk.value}")
-        value = context.compared_by(risk, losses.by_source)
-        seconds = time.perf_counter() - start
-        return Outcome(risk, "", seconds, value, losses.naive, losses.answers, losses.params)
+        model, data = _model_and_data(context, candidate)
+        return _judged(context, context.plan.losses(model, data, context.loss), start)
     except context.catch as error:
         return Outcome(None, reason(error), time.perf_counter() - start)
+
+
+def combined(context: TrialContext, fitted: Mapping[Fit, Fitted]) -> Outcome:
+    """Return the outcome of a trial from those of all its fits."""
+    assert isinstance(context.plan, IndependentFits)
+    start = time.perf_counter() - sum(each.seconds for each in fitted.values())
+    predicted = {fit: each.predicted for fit, each in fitted.items()}
+    try:
+        return _judged(context, context.plan.combined(predicted, context.data, context.loss), start)
+    except context.catch as error:
+        return Outcome(None, reason(error), time.perf_counter() - start)
+
+
+def _model_and_data(context: TrialContext, candidate: Candidate) -> tuple[Any, StudyData]:
+    family, params, data = candidate.family, candidate.params, context.data
+    model = clone(context.estimators[family]).set_params(**params)
+    if tunes_last_step(model, params):
+        data = data.sharing(context.prepared.of(context.preparations.get(family)))
+    return model, data
+
+
+def _judged(context: TrialContext, losses: TrialLosses, start: float) -> Outcome:
+    risk = context.estimate(losses.by_source)
+    if not np.isfinite(risk.value):
+        raise ValueError(f"the estimated risk is {risk.value}")
+    value = context.compared_by(risk, losses.by_source)
+    seconds = time.perf_counter() - start
+    return Outcome(risk, "", seconds, value, losses.naive, losses.answers, losses.params)
 
 
 def reason(error: BaseException) -> str:

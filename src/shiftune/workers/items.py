@@ -46,6 +46,9 @@ class Items:
         self._items: dict[Hashable, Item] = {}
         self._added = 0
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._items
+
     def __getitem__(self, key: Hashable) -> Item:
         if key not in self._items:
             raise KeyError(f"there is no item {key}, or its result was fetched or dropped")

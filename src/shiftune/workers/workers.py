@@ -183,8 +183,12 @@ class Workers:
         return in_worker.unpack(item.outcome)
 
     def drop(self, key: Hashable) -> None:
-        """Run an item no more, unless a worker has it already; forget its result."""
-        self._items.drop(self._items[key])
+        """Run an item no more, unless a worker has it already, and forget its result.
+
+        Items that were dropped before are left alone.
+        """
+        if key in self._items:
+            self._items.drop(self._items[key])
 
     def completed(self, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Run the items; yield the position and the result of each as soon as it is there.

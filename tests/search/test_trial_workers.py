@@ -1,0 +1,134 @@
+"""Trials whose fits several workers share."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
+from shiftune.datasets import toy_problem
+from shiftune.search.trial import Candidate, run_trial
+from shiftune.search.trial_workers import TrialWorkers
+from shiftune.workers import OutOfTime
+
+THREE = LeaveSourcesOut(3)
+
+
+class Noted(Ridge):
+    """Notes every fit in a folder; fails if there are as many rows as in `fails_at`."""
+
+    def __init__(self, folder="", fails_at=0, alpha=1.0):
+        super().__init__(alpha=alpha)
+        self.folder, self.fails_at = folder, fails_at
+
+    def fit(self, X, y, sample_weight=None):
+        Path(self.folder, f"{len(y)}-{len(os.listdir(self.folder))}").touch()
+        if len(y) == self.fails_at:
+            raise ValueError("no convergence")
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return toy_problem(1.0, n=60, random_state=1).problem
+
+
+@pytest.fixture(scope="module")
+def context(problem):
+    def of(model, plan=THREE):
+        options = {"n_trials": 1, "sampler": "random", "progress": False, "final": "best"}
+        space = {"alpha": [1.0]}
+        return ShiftSearch(model, space, plan=plan, **options).fit(problem).context_
+
+    return of
+
+
+def threads():
+    return ThreadPoolExecutor(2)
+
+
+@pytest.mark.parametrize("plan", [LeaveSourcesOut(3), LeaveSourcesOut(), PooledFit()], ids=repr)
+def test_shared_fits_give_the_same_trial(context, plan):
+    own = context(Ridge(), plan)
+    whole = run_trial(own, Candidate({"alpha": 3.0}))
+    with TrialWorkers(own, executor=threads) as workers:
+        for number in range(3):
+            workers.submit(number, Candidate({"alpha": 3.0}))
+        for number in range(3):
+            shared = workers.result(number)
+            assert (shared.value, shared.mean_loss) == (whole.value, whole.mean_loss)
+            np.testing.assert_array_equal(shared.answers.unseen, whole.answers.unseen)
+
+
+def fits_of(folder):
+    return sorted(int(name.split("-")[0]) for name in os.listdir(folder))
+
+
+def test_a_failed_first_fit_spares_the_others(context, tmp_path):
+    own = context(Noted(str(tmp_path)))
+    rows = len(own.data.y_train)
+    for name in os.listdir(tmp_path):
+        (tmp_path / name).unlink()
+    with TrialWorkers(own) as workers:
+        workers.submit(0, Candidate({"fails_at": rows}))
+        workers.submit(1, Candidate({}))
+        failed = workers.result(0)
+        assert failed.failure.startswith("ValueError: no convergence")
+        assert fits_of(tmp_path) == [rows]
+        assert not workers.result(1).failure
+
+
+def test_a_failed_later_fit_is_the_failure_of_the_trial(context, tmp_path):
+    own = context(Noted(str(tmp_path)))
+    fewer = min(fits_of(tmp_path))
+    with TrialWorkers(own, executor=threads) as workers:
+        workers.submit(0, Candidate({"fails_at": fewer}))
+        workers.submit(1, Candidate({}))
+        assert workers.result(0).failure.startswith("ValueError: no convergence")
+        assert not workers.result(1).failure
+
+
+def test_a_poor_first_fit_stops_the_trial(context, tmp_path):
+    own = context(Noted(str(tmp_path)))
+    for name in os.listdir(tmp_path):
+        (tmp_path / name).unlink()
+    with TrialWorkers(own) as workers:
+        workers.submit(0, Candidate({}, bar=0.0))
+        stopped = workers.result(0)
+    assert (stopped.risk, stopped.failure) == (None, "")
+    assert stopped.mean_loss > 0
+    assert len(fits_of(tmp_path)) == 1
+
+
+def test_the_time_of_a_trial_is_that_of_all_its_fits(context):
+    with TrialWorkers(context(Ridge()), executor=threads, time_limit=1e-9) as workers:
+        workers.submit(0, Candidate({}))
+        with pytest.raises(OutOfTime, match="the fits of trial 0 took"):
+            workers.result(0)
+
+
+def test_a_plan_of_ones_own_runs_in_one_piece(context):
+    class Own(PooledFit):
+        def losses(self, model, data, loss):
+            return super().losses(model.set_params(alpha=7.0), data, loss)
+
+    own = context(Ridge(), Own())
+    expected = run_trial(context(Ridge(), PooledFit()), Candidate({"alpha": 7.0}))
+    with TrialWorkers(own) as workers:
+        workers.submit(0, Candidate({"alpha": 1.0}))
+        assert workers.result(0).value == expected.value
+
+
+def test_large_tables_start_workers_at_once(context, monkeypatch):
+    started = []
+    monkeypatch.setattr("shiftune.workers.Workers.start", lambda self: started.append(True))
+    TrialWorkers(context(Ridge()), n_jobs=2, n_trials=5)
+    assert not started
+    monkeypatch.setattr("shiftune.search.trial_workers.LARGE", 10)
+    TrialWorkers(context(Ridge()), n_jobs=2, n_trials=5)
+    assert started
