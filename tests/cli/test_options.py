@@ -31,6 +31,7 @@ OTHERS = {
     "drop": ["c"],
     "identifiers": ["d"],
     "date_format": "%d/%m/%Y",
+    "most_rows": 5000,
     "missing": ["age=999"],
     "drop_unlabelled": True,
     "use_target_labels": True,

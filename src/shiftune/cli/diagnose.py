@@ -25,7 +25,7 @@ def diagnose(options: DiagnoseOptions) -> None:
     lists, for each source, the mean density ratio (1: the source covers the target), the effective
     share of its rows after weighting, the share of target rows out of its reach, and a verdict.
     """
-    table = options.read(drop_unlabelled=True)
+    table = options.read(seed=options.seed, drop_unlabelled=True)
     notes = list(table.notes)
     if options.label is None:
         notes.append("all columns but the site are compared; name the label, if any, with --label")

@@ -24,6 +24,7 @@ from shiftune.cli.records import (
     estimate_record,
     records,
     risk_record,
+    sample_record,
     verdict_record,
 )
 from shiftune.cli.safe_csv import safe_for_spreadsheets
@@ -226,6 +227,7 @@ class ResultFolder:
             "calibration": search.calibration_
             and calibration_record(search.calibration_, search.loss_.name),
             "risk": risk_record(search.risk_),
+            "sample": sample_record(search.result_),
             "brief": brief(search.result_, search.checks()).record(),
             "verdict": verdict_record(search.checks()),
             "sources": records(sources),

@@ -134,6 +134,11 @@ def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
     what = _named(names, key)
     if others := _Rows(keys)[key]:
         site = everything[files.site_column].iloc[others[0]]
+        if job.table.problem.sample is not None and str(site).strip() == target:
+            return (
+                f"{what} in {path} was not among the rows that were drawn; give labels of rows in "
+                "predictions.csv"
+            )
         return (
             f"{what} in {path} is of site {str(site)!r}, not of {target!r}; only labels of "
             f"{target!r} update its predictor: leave the others out"

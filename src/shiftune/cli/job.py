@@ -48,7 +48,7 @@ class TuneJob:
 
 def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     """Read the table and set up the search; writes nothing."""
-    table = options.read()
+    table = _with_note(options.read(seed=options.seed))
     task = table.problem.task
     if options.loss is not None:
         check_choice(options.loss, names.LOSSES_OF[task], f"loss for {task}")
@@ -106,5 +106,18 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
 def _identifiers(files: SiteFiles, table: SiteTable) -> pd.DataFrame:
     if not table.identifiers:
         return pd.DataFrame(index=range(len(table.target_rows)))
-    written = files.as_written(table.identifiers)
-    return written.iloc[table.target_rows].reset_index(drop=True)
+    return files.as_written(table.identifiers, table.target_rows)
+
+
+def _with_note(table: SiteTable) -> SiteTable:
+    """Note that not all rows of the target are predicted, if they were not all read."""
+    problem = table.problem
+    own, sample = problem.target, problem.sample
+    if sample is None or sample.drawn(own.name) == 1:
+        return table
+    note = (
+        f"predictions.csv has the {len(own):,} rows of {own.name} that were read; shiftune predict "
+        "predicts all"
+    )
+    first, *others = problem.notes
+    return replace(table, problem=replace(problem, notes=(first, note, *others)))

@@ -105,6 +105,6 @@ def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
         )
     drawn = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
     used = table.columns.index[table.columns["used"]].to_list()
-    found = job.options.files.as_written([*table.identifiers, *used]).iloc[drawn]
+    found = job.options.files.as_written([*table.identifiers, *used], drawn)
     found.insert(len(table.identifiers), row_column(job), drawn)
     return found.assign(**{job.options.label: ""})

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shiftune.checks import Checks
     from shiftune.predictor.choice import Recalibration
     from shiftune.risk.result import Estimate, RiskEstimate
+    from shiftune.search.result import SearchResult
     from shiftune.tables import SiteTable
 
 
@@ -52,6 +53,18 @@ def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
 def risk_record(risk: RiskEstimate, level: float = 0.95) -> dict[str, Any]:
     """Return an estimated risk with its interval and method."""
     return estimate_record(risk, level) | {"method": risk.method, "fallback": risk.fallback}
+
+
+def sample_record(result: SearchResult) -> dict[str, Any] | None:
+    """Return what was drawn of a larger table, and what that costs; None if all was read."""
+    if (sample := result.problem.sample) is None:
+        return None
+    return {
+        "rows": sample.rows,
+        "rows_drawn": sample.rows_drawn,
+        "most_of_a_site": sample.cap,
+        "stderr_of_all_rows": result.stderr_of_all_rows,
+    }
 
 
 def calibration_record(calibration: Recalibration, loss: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,12 @@ import typer
 from shiftune.cli.option_fields import Role, values_of
 
 if TYPE_CHECKING:
+    from shiftune.problem.draw import LabelRules
     from shiftune.tables import SiteFiles, SiteTable
 
 READING = "Table"
+# As that of `ShiftProblem.from_large`. A search of 20 columns takes some 2 GiB then.
+MOST_ROWS = 1_000_000
 
 
 def _columns(*flags: str, text: str) -> Any:
@@ -36,7 +40,8 @@ class TableOptions:
         typer.Argument(
             metavar="DATA",
             help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or "
-            ".jsonl. A quoted pattern, 'data/*.csv', stands for several files.",
+            ".jsonl. A quoted pattern, 'data/*.csv', stands for several files; a folder for the "
+            "Parquet files in it.",
             show_default=False,
         ),
         Role.FILE,
@@ -119,6 +124,17 @@ class TableOptions:
         Role.DATA,
     ] = None
 
+    most_rows: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Most rows that are read: of more, as many are drawn at random, small sites whole "
+            "and of all others the same number.",
+            rich_help_panel=READING,
+        ),
+        Role.DATA,
+    ] = MOST_ROWS
     missing: Annotated[
         list[str],
         typer.Option(
@@ -137,12 +153,27 @@ class TableOptions:
 
         return SiteFiles(self.data, self.target_file, self.site, self.target)
 
-    def read(self, **more: Any) -> SiteTable:
-        """Read the files as a problem; `more` overrides arguments of `site_table`."""
+    def read(self, *, seed: int, **more: Any) -> SiteTable:
+        """Read the files as a problem; `more` overrides arguments of `site_table`.
+
+        Of more rows than wanted, some are drawn with this seed.
+        """
         from shiftune.tables import site_table
 
-        roles = {"site": self.files.site_column, "target": self.files.target_name}
-        table = self.files.read()
-        return site_table(
-            table, **values_of(self, Role.DATA) | roles | more, notes=self.files.notes
-        )
+        files = self.files
+        roles = {"site": files.site_column, "target": files.target_name, "notes": files.notes}
+        given = values_of(self, Role.DATA) | roles | more
+        most_rows = given.pop("most_rows")
+        sampled = files.sample(most_rows, self._label_rules(given), self.group, seed)
+        if sampled is None:
+            return site_table(files.read(), **given)
+        return site_table(sampled.table, **given).of_sample(sampled)
+
+    def _label_rules(self, given: Mapping[str, Any]) -> LabelRules | None:
+        """Return the part that labels have if rows are drawn."""
+        from shiftune.problem.draw import LabelRules
+
+        if self.label is None:
+            return None
+        keep, drop = given.get("use_target_labels", False), given.get("drop_unlabelled", False)
+        return LabelRules(self.label, self.files.target_name, keep, drop)

@@ -15,6 +15,7 @@ from shiftune.extras import how_to_install
 from shiftune.problem.columns import as_pandas
 
 ROWS_AT_ONCE = 200_000
+NO_PARQUET = "cannot be read as parquet"
 
 T = TypeVar("T")
 Columns = Sequence[Hashable] | None
@@ -46,17 +47,17 @@ class PartsHere:
     """
 
     def __init__(
-        self, names: Sequence[Hashable], read: Callable[[Columns], Iterator[pd.DataFrame]]
+        self, names: Sequence[Hashable], read: Callable[[Columns], Iterable[pd.DataFrame]]
     ) -> None:
-        self.names, self._read = names, read
+        self.names, self.read = names, read
 
     def map(
         self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
     ) -> list[T]:
         """See `Parts`."""
         if given is None:
-            return [task(part) for part in self._read(columns)]
-        return [task(part, its) for part, its in zip(self._read(columns), given, strict=False)]
+            return [task(part) for part in self.read(columns)]
+        return [task(part, its) for part, its in zip(self.read(columns), given, strict=False)]
 
 
 class DaskParts:
@@ -119,8 +120,21 @@ def _lazy_parts(data: Any) -> Parts:
     return PartsHere(data.collect_schema().names(), slices)
 
 
-def parquet_parts(path: Path) -> Parts:
+def parquet_parts(path: Path) -> PartsHere:
     """Batches of a Parquet file, or of a folder of them, also one divided by columns."""
+    found = parquet_dataset(path)
+
+    def tables(columns: Columns) -> Iterator[pd.DataFrame]:
+        for batch in batches_of(found, columns):
+            table = batch.to_pandas()
+            # Pandas stores an index as a column, and makes it an index again.
+            yield table.reset_index([name for name in table.index.names if name is not None])
+
+    return PartsHere(found.schema.names, tables)
+
+
+def parquet_dataset(path: Path) -> Any:
+    """Return the pyarrow dataset of a Parquet file, or of a folder of them."""
     try:
         from pyarrow import dataset
     except ImportError as error:
@@ -140,17 +154,17 @@ def parquet_parts(path: Path) -> Parts:
             "fits in memory"
         )
     try:
-        found = dataset.dataset(path, format="parquet", partitioning="hive")
-        names = found.schema.names
+        return dataset.dataset(path, format="parquet", partitioning="hive")
     except (OSError, ValueError) as error:  # pyarrow's own errors are among them
-        raise StorageError(f"{path} has no Parquet files that can be read ({error})") from error
+        what = "has no Parquet files that can be read" if path.is_dir() else NO_PARQUET
+        raise StorageError(f"{path} {what}: {str(error).splitlines()[0]}") from error
 
-    def batches(columns: Columns) -> Iterator[pd.DataFrame]:
-        # One batch at a time: reading ahead would keep many of them in memory.
-        options = {"batch_size": ROWS_AT_ONCE, "batch_readahead": 0, "fragment_readahead": 0}
-        chosen = None if columns is None else [str(name) for name in columns]
-        for batch in found.to_batches(columns=chosen, use_threads=False, **options):
-            if batch.num_rows:
-                yield batch.to_pandas()
 
-    return PartsHere(names, batches)
+def batches_of(dataset: Any, columns: Columns = None) -> Iterator[Any]:
+    """Yield batches of a pyarrow dataset that are not empty."""
+    # One batch at a time: reading ahead would keep many of them in memory.
+    options = {"batch_size": ROWS_AT_ONCE, "batch_readahead": 0, "fragment_readahead": 0}
+    chosen = None if columns is None else [str(name) for name in columns]
+    for batch in dataset.to_batches(columns=chosen, use_threads=False, **options):
+        if batch.num_rows:
+            yield batch

@@ -46,11 +46,10 @@ class LabelRules:
     def marks(self, part: pd.DataFrame, site: Hashable) -> tuple[Mask, Mask]:
         """Mark rows that can be drawn, and rows that are read in any case, shape (n,) each."""
         codes, names = pd.factorize(part[site])
-        same = [
-            self.target is not None and (name == self.target or str(name) == str(self.target))
-            for name in names
-        ]
-        own, known = np.array([*same, False])[codes], part[self.column].notna().to_numpy()
+        same = [self.target is not None and _alike(name, self.target) for name in names]
+        own, known = np.array([*same, False])[codes], np.zeros(len(part), dtype=bool)
+        if self.column in part:  # a file of the target's rows may lack it
+            known = part[self.column].notna().to_numpy()
         return own | known, own & known if self.keep else np.zeros(len(part), dtype=bool)
 
 
@@ -79,15 +78,34 @@ class Sample:
         return min(n, self.cap) / n if n else 1.0
 
     @property
+    def rows(self) -> int:
+        """Rows that could be drawn."""
+        return sum(self.counts.values())
+
+    @property
+    def rows_drawn(self) -> int:
+        """Rows that were drawn."""
+        return sum(min(n, self.cap) for n in self.counts.values())
+
+    @property
     def note(self) -> str:
         """What was drawn, and what that costs."""
-        counts = self.counts.values()
-        read, total, cap = sum(min(n, self.cap) for n in counts), sum(counts), self.cap
+        larger = np.sqrt(max(self.counts.values()) / self.cap)
         return (
-            f"{read:,} of {total:,} rows are read, drawn at random: at most {cap:,} of a site; "
-            "models learn from fewer rows, and standard errors that come from rows are about "
-            f"{np.sqrt(max(counts) / cap):.1f} times as large at the largest site"
+            f"{self.rows_drawn:,} of {self.rows:,} rows are read, drawn at random: at most "
+            f"{self.cap:,} of a site; models learn from fewer rows, and standard errors that come "
+            f"from rows are about {larger:.1f} times as large at the largest site"
         )
+
+
+def _alike(name: Hashable, other: Any) -> bool:
+    """Whether two names may be of one site: 7, "7", "7.0" and "007" are.
+
+    >>> _alike("007", 7), _alike("007", "70"), _alike("A", "A")
+    (True, False, True)
+    """
+    one, two = (str(each).removesuffix(".0") for each in (name, other))
+    return one == two or (one.isdigit() and two.isdigit() and int(one) == int(two))
 
 
 class SampledParts(NamedTuple):

@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -173,13 +173,15 @@ class ShiftProblem:
         problem = cls.from_frame(sampled.table, site=site, label=label, target=target, **options)
         return problem.of_sample(sampled)
 
-    def of_sample(self, sampled: SampledParts) -> ShiftProblem:
-        """Return the problem with the notes of the draw that its rows, numbered from 0, are of."""
-        own, added = self.target, sampled.added
+    def of_sample(self, sampled: SampledParts, rows: NDArray[np.intp] | None = None) -> Self:
+        """Return the problem of a table that was drawn, with its notes, and its row numbers."""
+        own, few, added = self.target, self.labelled_target, sampled.added
         if added.any():  # rows that are labelled may not be typical of the target
             own = own.take(np.flatnonzero(~added[own.rows]))
+        if rows is not None:
+            own, few = own.numbered(rows[own.rows]), few and few.numbered(rows[few.rows])
         notes = (*sampled.notes, *self.notes)
-        return replace(self, target=own, notes=notes, sample=sampled.sample)
+        return replace(self, target=own, labelled_target=few, notes=notes, sample=sampled.sample)
 
     @classmethod
     def from_arrays(

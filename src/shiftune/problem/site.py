@@ -129,6 +129,10 @@ class Site:
             raise DataError(f"site {self.name!r} has no rows; it needs at least one")
         return part
 
+    def numbered(self, rows: NDArray[np.intp]) -> Site:
+        """Return the same site with other row numbers, shape (n,)."""
+        return Site(self.name, self.X, self.y, rows, self.groups, self.sample_weight)
+
     def write_to(self, out: NDArray[Any]) -> None:
         """Write the rows of a site of arrays into another one of shape (n, d)."""
         if self._at is None:

@@ -24,7 +24,6 @@ from shiftune.metrics.tables import MetricTables, metric_tables
 from shiftune.predictor.choice import Choice, Recalibration
 from shiftune.predictor.conformal import SiteScores
 from shiftune.problem import ShiftProblem
-from shiftune.problem.draw import Sample
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio.overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
@@ -163,9 +162,17 @@ class SearchResult:
     def notes(self) -> tuple[str, ...]:
         """Notes on unused families, an interval without width, a harmful map, rows not drawn."""
         unused = notes_on_unused(self.families, finished_trials(self.study))
-        risk, sample = self.risk, self.problem.sample
-        more = (*_about_width(risk), *_about_map(self.choice.calibration))
-        return (*unused, *more, *([] if sample is None else [_about_rows(risk, sample)]))
+        more = (*_about_width(self.risk), *_about_map(self.choice.calibration))
+        return (*unused, *more, *_about_rows(self.risk, self.stderr_of_all_rows))
+
+    @property
+    def stderr_of_all_rows(self) -> float | None:
+        """About the standard error with all rows, if a sample of them was drawn."""
+        if (sample := self.problem.sample) is None:
+            return None
+        drawn = np.array([sample.drawn(name) for name in self.risk.source_names])
+        few = self.problem.labelled_target is not None  # they are all read
+        return self.risk.stderr_of_all_rows(np.append(drawn, 1.0) if few else drawn)
 
     @cached_property
     def members(self) -> pd.DataFrame:
@@ -353,11 +360,11 @@ def _about_width(risk: RiskEstimate) -> tuple[str, ...]:
     return (f"the interval has no width, although the risk is not known exactly: {why}",)
 
 
-def _about_rows(risk: RiskEstimate, sample: Sample) -> str:
+def _about_rows(risk: RiskEstimate, stderr: float | None) -> tuple[str, ...]:
     """Compare the standard error with that of all rows, if a sample of them was drawn."""
-    drawn = np.array([sample.drawn(name) for name in risk.names])
-    more = risk.stderr_of_all_rows(drawn)
+    if stderr is None:
+        return ()
     return (
-        f"the standard error of {number(risk.stderr)} would be about {number(more)} with all rows, "
-        "of which a sample was drawn"
+        f"the standard error of {number(risk.stderr)} would be about {number(stderr)} with all "
+        "rows, of which a sample was drawn",
     )

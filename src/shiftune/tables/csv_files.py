@@ -15,6 +15,7 @@ import pandas as pd
 
 from shiftune.errors import StorageError
 from shiftune.tables.codes import are_whole, has_codes
+from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 
 SEPARATORS = (",", ";", "\t", "|")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -119,6 +120,21 @@ def read_typed(path: Path, form: CsvForm) -> pd.DataFrame:
             for part in parts:
                 found |= {name for name in part if name not in found and has_codes(part[name])}
     return read_csv(path, form, dtype=dict.fromkeys(found, str)) if found else table
+
+
+def retyped(texts: pd.DataFrame, separator: str = ",") -> pd.DataFrame:
+    """Return a table of texts with the types that a CSV file of these rows would have.
+
+    >>> retyped(pd.DataFrame({"ward": ["007", "012"], "age": ["41", None]})).values.tolist()
+    [['007', 41.0], ['012', nan]]
+    """
+    folder = make_temporary_folder()
+    try:
+        path = Path(folder, "rows.csv")
+        texts.to_csv(path, index=False, sep=separator)
+        return read_typed(path, CsvForm("utf-8", separator))
+    finally:
+        remove_temporary_folder(folder)
 
 
 def _may_be_codes(column: pd.Series) -> bool:

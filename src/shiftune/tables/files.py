@@ -7,15 +7,18 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune.errors import MissingPackageError, StorageError
 from shiftune.extras import how_to_install
+from shiftune.problem.chunks import batches_of, parquet_dataset, parquet_parts
 from shiftune.spelling import alike
 from shiftune.tables.codes import are_whole
 from shiftune.tables.csv_files import (
@@ -96,11 +99,18 @@ def read_file(
     all others are CSV, compressed with the endings .gz, .bz2, .xz, .zip and .zst. The separator of
     CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
     neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
-    zero (007) are text. A pattern (data/*.csv) stands for all files that match it, in the order of
-    their names; with `name_files` the column `FILE_NAME` names the file of each row.
+    zero (007) are text. A folder is one of Parquet files. A pattern (data/*.csv) stands for all
+    files that match it, in the order of their names; with `name_files` the column `FILE_NAME` names
+    the file of each row.
     """
-    files = files_at(path)
-    tables = {file: _read_one(file) for file in files}
+    return joined(path, {file: read_one(file) for file in files_at(path)}, needed, name_files)
+
+
+def joined(
+    path: Path, tables: dict[Path, pd.DataFrame], needed: str, name_files: bool
+) -> pd.DataFrame:
+    """Return the tables of the files at a path as one; see `read_file`."""
+    files = list(tables)
     first = tables[files[0]]
     for file, table in tables.items():
         if set(table) != set(first):
@@ -127,19 +137,26 @@ def read_file(
     return table
 
 
-def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Return some columns of a file, with their values as written there.
+def read_as_written(
+    path: Path, columns: Sequence[str], rows: NDArray[np.intp] | None = None
+) -> pd.DataFrame:
+    """Return some columns of a file, with their values as written there; with `rows`, only these.
 
     From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
     numbers from files with types stay whole, also if some are missing or stored as floats. A column
     that the file lacks is missing; `FILE_NAME` is the name of the file.
     """
-    files = files_at(path)
-    parts = {file: pd.concat(TableFile(file).parts(columns)) for file in files}
-    if FILE_NAME in columns:
-        for file, name in zip(files, names_of(files), strict=True):
-            parts[file] = parts[file].assign(**{FILE_NAME: name})
-    return pd.concat(parts.values(), ignore_index=True)[[*columns]]
+    files, first = files_at(path), 0
+    names = names_of(files) if FILE_NAME in columns else [""] * len(files)
+    found = []
+    for file, name in zip(files, names, strict=True):
+        for part in TableFile(file).parts(columns):
+            last = first + len(part)
+            if rows is not None:
+                part = part.iloc[rows[(rows >= first) & (rows < last)] - first]
+            found.append(part.assign(**{FILE_NAME: name}) if name else part)
+            first = last
+    return pd.concat(found, ignore_index=True)[[*columns]]
 
 
 def separator_of(path: Path) -> str:
@@ -208,7 +225,7 @@ class TableFile:
             yield found if self.form is not None else _whole_numbers(found)
 
     def _is(self, endings: tuple[str, ...]) -> bool:
-        return self.path.suffix.lower() in endings
+        return (PARQUET[0] if self.path.is_dir() else self.path.suffix.lower()) in endings
 
     def _parts(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         if self.form is not None:
@@ -217,19 +234,20 @@ class TableFile:
             options = {"usecols": wanted or [0], "dtype": str, "na_filter": False}
             with explained(self.path):
                 reader = read_csv(self.path, self.form, chunksize=self.rows, **options)
-            yield from _read_in_parts(reader, self.path)
+            yield from read_in_parts(reader, self.path)
         elif self._is(JSON_LINES):
-            yield from _read_in_parts(_json_lines(self.path, chunksize=self.rows), self.path)
+            yield from read_in_parts(_json_lines(self.path, chunksize=self.rows), self.path)
         elif self._is(PARQUET) or self._is(FEATHER):
             with _opened(self.path):
-                yield from _arrow_file(self.path).parts(self.rows)
+                yield from _arrow_file(self.path).parts(self.rows, columns)
         else:
             whole = _typed(self.path)
             for start in range(0, max(len(whole), 1), self.rows):
                 yield whole[start : start + self.rows]
 
 
-def _read_in_parts(reader: Any, path: Path) -> Iterator[pd.DataFrame]:
+def read_in_parts(reader: Any, path: Path) -> Iterator[pd.DataFrame]:
+    """Yield the parts that a reader of pandas has; errors name the file."""
     with reader:
         while True:
             with explained(path):  # not around the yield: it changes how warnings are shown
@@ -241,38 +259,54 @@ def _read_in_parts(reader: Any, path: Path) -> Iterator[pd.DataFrame]:
 
 class _ArrowFile(NamedTuple):
     names: list[str]
-    batches: Iterator[Any]
+    batches: Callable[[list[str]], Iterator[Any]]
 
-    def parts(self, rows: int) -> Iterator[pd.DataFrame]:
+    def parts(self, rows: int, columns: Collection[str]) -> Iterator[pd.DataFrame]:
         import pyarrow
 
         whole = {t: pd.Int64Dtype() for t in (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())}
-        for batch in self.batches:
+        wanted = [name for name in self.names if plain_name(name) in columns]
+        # Rows are counted even if the file has none of the columns.
+        for batch in self.batches(wanted or self.names[:1]):
             for start in range(0, len(batch), rows):
                 part = batch.slice(start, rows)
                 yield part.to_pandas(types_mapper=whole.get, ignore_metadata=True)
 
 
 def _arrow_file(path: Path) -> _ArrowFile:
+    if path.is_dir():
+        found = parquet_dataset(path)
+        return _ArrowFile(found.schema.names, partial(batches_of, found))
     if path.suffix.lower() in PARQUET:
         from pyarrow.parquet import ParquetFile
 
         file = ParquetFile(path)
-        return _ArrowFile(file.schema_arrow.names, file.iter_batches(ROWS_AT_ONCE))
+        return _ArrowFile(file.schema_arrow.names, partial(file.iter_batches, ROWS_AT_ONCE, None))
     from pyarrow.ipc import open_file
 
     table = open_file(str(path))
-    batches = (table.get_batch(i) for i in range(table.num_record_batches))
+
+    def batches(columns: list[str]) -> Iterator[Any]:
+        return (table.get_batch(i).select(columns) for i in range(table.num_record_batches))
+
     return _ArrowFile(table.schema.names, batches)
+
+
+def _parquet_folder(path: Path) -> pd.DataFrame:
+    tables: list[pd.DataFrame] = list(parquet_parts(path).read(None))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _reader(path: Path) -> Callable[..., pd.DataFrame] | None:
     """Return what reads a file with types; None for CSV."""
+    if path.is_dir():
+        return _parquet_folder
     ending = path.suffix.lower()
     return next((reader for endings, reader in READERS.items() if ending in endings), None)
 
 
-def _read_one(path: Path) -> pd.DataFrame:
+def read_one(path: Path) -> pd.DataFrame:
+    """Return the table in one file; see `read_file`."""
     return _typed(path) if _reader(path) else _csv(path)
 
 
@@ -317,6 +351,8 @@ def _opened(path: Path) -> Iterator[None]:
 
 
 def _check_file(path: Path) -> None:
+    if path.is_dir() and any(path.rglob(f"*{PARQUET[0]}")):
+        return
     if path.is_dir():
         endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
         usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]

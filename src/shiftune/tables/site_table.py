@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from shiftune.tables.columns import read_column
 from shiftune.tables.labels import codes_as_missing, lacking_classes, read_labels
 from shiftune.tables.missing_codes import codes_by_column, question_about, without_codes
 from shiftune.tables.schema import Schema
+from shiftune.tables.site_files import SampledFiles
 from shiftune.tables.spellings import in_one_spelling, without_spaces
 from shiftune.tables.typed_columns import ReadColumn, typed
 from shiftune.wording import listed
@@ -67,6 +68,10 @@ class SiteTable:
         """Which rows of the target have a label that is used, shape (n_T,)."""
         few = self.problem.labelled_target
         return np.isin(self.target_rows, [] if few is None else few.rows)
+
+    def of_sample(self, sampled: SampledFiles) -> SiteTable:
+        """Return the table with the notes of a draw, and its rows numbered as in the files."""
+        return replace(self, problem=self.problem.of_sample(sampled.drawn, sampled.rows))
 
 
 def site_table(

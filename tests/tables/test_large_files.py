@@ -1,0 +1,102 @@
+"""Files with more rows than are read: a sample of every site, typed as the whole would be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shiftune.errors import ProblemError
+from shiftune.problem import chunks
+from shiftune.problem.draw import LabelRules
+from shiftune.tables import SiteFiles
+from shiftune.tables.large_files import LargeFile
+
+N = 600
+RULES = LabelRules("ill", "7", keep=False, drop=False)
+
+
+@pytest.fixture
+def wards(monkeypatch) -> pd.DataFrame:
+    """Rows of wards 007 to 010, the first without labels, and parts of 70 rows."""
+    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"ward": rng.choice(["007", "008", "009", "010"], N)})
+    df["age"] = rng.normal(50, 8, N).round(3)
+    df["case"] = [f"{i:04}" for i in range(N)]
+    df["remark"] = rng.choice(["a, b", 'c "d"', "e\nf", "g;h", None], N)
+    df["visits"] = np.where(rng.random(N) < 0.1, np.nan, rng.integers(0, 9, N))
+    ill = np.where(df["age"] + rng.normal(0, 8, N) > 50, "yes", "no")
+    return df.assign(ill=np.where(df["ward"] == "007", None, ill))
+
+
+def one_csv(df, folder):
+    df.to_csv(folder / "wards.csv", index=False)
+    return SiteFiles(folder / "wards.csv", None, "ward", "7")
+
+
+def semicolons(df, folder):
+    df.to_csv(folder / "wards.csv.gz", index=False, sep=";", decimal=",")
+    return SiteFiles(folder / "wards.csv.gz", None, "ward", "7")
+
+
+def csv_per_ward(df, folder):
+    for ward, own in df.groupby("ward"):
+        own.drop(columns="ward").to_csv(folder / f"{ward}.csv", index=False)
+    return SiteFiles(folder / "*.csv", None, None, "007")
+
+
+def target_apart(df, folder):
+    own = df["ward"] == "007"
+    df[own].drop(columns=["ward", "ill"]).to_csv(folder / "mine.csv", index=False)
+    df[~own].to_csv(folder / "others.csv", index=False)
+    return SiteFiles(folder / "others.csv", folder / "mine.csv", "ward", "7")
+
+
+def parquet(df, folder):
+    pytest.importorskip("pyarrow")
+    df.set_index("case").to_parquet(folder / "wards.parquet")
+    return SiteFiles(folder / "wards.parquet", None, "ward", "7")
+
+
+def parquet_folder(df, folder):
+    pytest.importorskip("pyarrow")
+    df.to_parquet(folder, partition_cols=["ward"])
+    return SiteFiles(folder, None, "ward", "7")
+
+
+KINDS = [one_csv, semicolons, csv_per_ward, target_apart, parquet, parquet_folder]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatch):
+    files = kind(wards, tmp_path)
+    make = LargeFile.__init__
+    monkeypatch.setattr(LargeFile, "__init__", lambda self, path: make(self, path, 70))
+    table, rows, drawn = files.sample(200, RULES)
+    assert table[files.site_column].astype(str).value_counts().tolist() == [50] * 4
+    assert len(rows) == len(set(rows)) == 200
+    assert drawn.notes[0].startswith("200 of 600 rows are read")
+    whole = files.read().iloc[rows].reset_index(drop=True)
+    pd.testing.assert_frame_equal(table, whole[list(table)], check_dtype=False)
+    assert table["case"].tolist() == files.as_written(["case"], rows)["case"].tolist()
+    again = files.sample(200, RULES)
+    assert again.rows.tolist() == rows.tolist()
+    other = files.sample(200, RULES, random_state=1)
+    assert other.rows.tolist() != rows.tolist()
+
+
+def test_a_table_of_the_limit_is_read_whole(wards, tmp_path, monkeypatch):
+    files = one_csv(wards, tmp_path)
+    lines = LargeFile(files.data).most_rows
+    assert lines > N  # cells have line breaks
+    assert files.sample(N, RULES) is None
+    monkeypatch.setattr(LargeFile, "parts", None)
+    assert files.sample(int(lines), RULES) is None  # without reading
+
+
+def test_missing_labels_are_seen_in_rows_that_are_not_drawn(wards, tmp_path):
+    wards.loc[wards.index[wards["ward"] == "009"][0], "ill"] = None
+    files = one_csv(wards, tmp_path)
+    with pytest.raises(ProblemError, match="site '009': the label 'ill' is missing in 1 of"):
+        files.sample(100, RULES)
