@@ -74,10 +74,10 @@ class AnswerStore:
         if number in self._memory or self.folder is None:
             return self._memory.get(number)
         path = self.folder / f"{number}.npz"
-        if not path.exists():
-            return None
         try:
             return self._read(path, number)
+        except FileNotFoundError:
+            return None
         except Exception as error:  # zip files and arrays can be damaged in many ways
             logger.warning(
                 "%s is damaged or of another trial, and is removed; it is computed again if it is "
@@ -88,15 +88,20 @@ class AnswerStore:
             path.unlink(missing_ok=True)
             return None
 
-    def keep(self, numbers: Collection[int]) -> None:
-        """Drop the answers of all other trials."""
-        self._memory = {n: each for n, each in self._memory.items() if n in numbers}
+    def keep(self, numbers: Collection[int], among: Collection[int] | None = None) -> None:
+        """Drop the answers of all other trials, or of those among some."""
+        dropped = None if among is None else set(among).difference(numbers)
+
+        def stays(number: int) -> bool:
+            return number in numbers if dropped is None else number not in dropped
+
+        self._memory = {n: each for n, each in self._memory.items() if stays(n)}
         if self.folder is None or not self.folder.is_dir():
             return
-        kept = {f"{number}.npz" for number in numbers}
         for path in self.folder.glob("*.npz"):
             # Parts of files are left by a process that was killed.
-            if path.name not in kept and path.name.removeprefix(PART)[:-4].isdecimal():
+            number, left = path.name.removeprefix(PART)[:-4], path.name.startswith(PART)
+            if number.isdecimal() and ((left and among is None) or not stays(int(number))):
                 path.unlink(missing_ok=True)
 
     def __getstate__(self) -> dict[str, Any]:

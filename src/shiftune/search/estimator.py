@@ -59,6 +59,11 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         return -float(np.average(losses, weights=weights))
 
+    def _forget(self) -> None:
+        """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
     def __sklearn_tags__(self) -> Any:
         """A search for a classifier is a classifier; with names the task is known after `fit`."""
         tags, models = super().__sklearn_tags__(), given_models(self.estimator)

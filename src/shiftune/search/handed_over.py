@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from shiftune.errors import ProblemError
 from shiftune.evaluate.answers import Answers
 from shiftune.predictor.choice import Choice, choose
 from shiftune.predictor.recalibration import recalibrate
 from shiftune.predictor.single import best_alone
 from shiftune.risk.result import RiskEstimate
+from shiftune.search.answer_store import candidates
+from shiftune.search.records import best_trial, finished_trials
+from shiftune.search.running import trial_answers
+from shiftune.search.settings import final_for, nothing_to_choose
 from shiftune.search.trial import TrialContext
+
+if TYPE_CHECKING:
+    from shiftune.search.search import ShiftSearch
+
+
+def choose_among(search: ShiftSearch, risks: Mapping[int, RiskEstimate]) -> Choice:
+    """Choose what a search hands over, from the estimated risks of its trials."""
+    trials = finished_trials(search.study_)
+    best = best_trial(trials, risks)
+    if best is None:
+        raise ProblemError(nothing_to_choose(search.trials_, search.problem_))
+    answers = trial_answers(search, candidates(trials))
+    final = final_for(search)
+    return handed_over(search.context_, best, risks, answers, final, search.calibrate)
 
 
 def handed_over(

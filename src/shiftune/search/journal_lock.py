@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import BinaryIO, Self
 
 from optuna.storages.journal import JournalFileOpenLock
 
+from shiftune import interrupts
 from shiftune.errors import StorageError
 
 try:
@@ -20,6 +22,9 @@ except ImportError:  # Windows
 # Optuna's locks are files, which a writer that is killed leaves behind. The next one takes a file
 # of the same age for so many seconds to be left; a record is written in milliseconds.
 STALE_SECONDS = 5
+# Between two attempts to take a lock that another process holds.
+POLL_SECONDS = 0.2
+POLLS = 10
 
 
 class JournalLock(JournalFileOpenLock):
@@ -67,7 +72,7 @@ class JournalLock(JournalFileOpenLock):
 
 @contextmanager
 def only_search(journal: Path) -> Iterator[None]:
-    """Refuse a second search on the same journal inside the block.
+    """Refuse a second search on the same journal inside the block, joined or not.
 
     The lock is on a file beside the journal, which others may read meanwhile. Without locks of the
     system or the file system nothing is refused; see `JournalLock`.
@@ -75,49 +80,138 @@ def only_search(journal: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    path = journal.with_name(f".{journal.name}.searching")
+    with _searching(journal, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def joined_search(journal: Path) -> Iterator[None]:
+    """Refuse searches on the same journal inside the block, except for those that have joined."""
+    if fcntl is None:
+        raise StorageError(_NO_LOCKS.format(journal, "this system"))
+    with _searching(journal, fcntl.LOCK_SH) as locks:
+        if not locks:
+            raise StorageError(_NO_LOCKS.format(journal, "the file system"))
+        yield
+
+
+_NO_LOCKS = (
+    "several searches cannot join in the journal '{}', because {} has no file locks; put it "
+    "elsewhere, or use a database as storage"
+)
+
+
+@contextmanager
+def _searching(journal: Path, kind: int) -> Iterator[bool]:
+    """Hold a lock as a search; yield whether there are locks at all."""
+    path = _search_lock(journal)
     try:
-        file = _locked(path)
+        # A search that has joined looks for a moment whether it is the last one when it ends.
+        file, locks = _patiently(path, kind, POLLS if kind == fcntl.LOCK_SH else 1)
+    except BlockingIOError as error:
+        raise StorageError(
+            f"another search is using the journal {str(journal)!r}; wait until it ends, or give "
+            "another storage"
+        ) from error
     except OSError as error:
         raise StorageError(
             f"no file can be written beside the journal {str(journal)!r} ({error.strerror}); give "
             "another storage"
         ) from error
-    if file is None:
-        raise StorageError(
-            f"another search is using the journal {str(journal)!r}; wait until it ends, or give "
-            "another storage"
-        )
-    _held.add(file)
+    try:
+        yield locks
+    finally:
+        release_lock(file, path)
+
+
+def is_searched(journal: Path) -> bool:
+    """Whether any search holds the journal."""
+    return is_locked(_search_lock(journal))
+
+
+def _search_lock(journal: Path) -> Path:
+    return journal.with_name(f".{journal.name}.searching")
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait until no other process is inside such a block for the same file."""
+    if fcntl is None:
+        yield
+        return
+    file, _ = _patiently(path, fcntl.LOCK_EX)
     try:
         yield
     finally:
+        release_lock(file, path)
+
+
+def take_lock(path: Path) -> BinaryIO:
+    """Return a file with a lock on it, which lasts until it is released or its process ends."""
+    return _locked(path, fcntl.LOCK_EX)[0]
+
+
+def release_lock(file: BinaryIO, path: Path) -> None:
+    """Release a lock, and remove its file if nobody shares it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shared = False
+    except OSError as error:
+        shared = isinstance(error, BlockingIOError)
+    if not shared:
         with suppress(OSError):  # the folder may be gone, or cannot be written any more
             path.unlink()
-        _held.discard(file)
-        file.close()
+    _held.discard(file)
+    file.close()
 
 
-def _locked(path: Path) -> BinaryIO | None:
-    """Open a file and lock it; None if another search has locked it."""
-    while True:
-        file = open(path, "ab", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
-        try:
+def is_locked(path: Path) -> bool:
+    """Whether there is a lock on a file, shared or not."""
+    try:
+        with path.open("rb+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def _locked(path: Path, kind: int) -> tuple[BinaryIO, bool]:
+    """Open a file and lock it; return also whether there are locks."""
+    while True:
+        file = open(path, "rb+", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
+        locks = True
+        try:
+            fcntl.flock(file, kind)
         except BlockingIOError:
             file.close()
-            return None
-        except OSError:  # no locks
-            return file
+            raise
+        except OSError:
+            locks = False
         # Whoever had the lock may have removed the file after it was opened here.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return file
+                _held.add(file)
+                return file, locks
         file.close()
 
 
+def _patiently(path: Path, kind: int, polls: int | None = None) -> tuple[BinaryIO, bool]:
+    """Lock a file as soon as others let it go; BlockingIOError after so many attempts."""
+    while True:
+        interrupts.check()
+        try:
+            return _locked(path, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            polls = None if polls is None else polls - 1
+            if polls == 0:
+                raise
+        time.sleep(POLL_SECONDS)
+
+
 def _never_through_links(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 # A lock lasts until every process that inherited its file has closed it. Workers that a user's

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import BaseSampler
 from optuna.search_space import intersection_search_space
 from optuna.trial import Trial, TrialState
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shiftune.search.answer_store import AnswerStore
+    from shiftune.search.driver import Driver
     from shiftune.search.progress import Progress
     from shiftune.search.trial_workers import TrialWorkers
 
@@ -74,7 +76,8 @@ class Loop:
     for bit (with any sampler whose proposals depend on its seed and the history alone).
 
     A driver that was stopped or killed leaves trials without a result. They are evaluated first,
-    with the parameters they had.
+    with the parameters they had. Where several drivers share the study, the history that a proposal
+    sees depends on their speed.
 
     Parameters
     ----------
@@ -86,6 +89,8 @@ class Loop:
         Returns weights of the families, from the trials recorded so far; see `next_family`.
     answers : AnswerStore
         It receives the answers of every trial.
+    driver : Driver
+        Decides which trials this process begins.
     timeout : float, optional
         Seconds after which `run` begins no trial; they limit the families' first trials, by the
         times of the recorded ones.
@@ -104,6 +109,7 @@ class Loop:
         workers: TrialWorkers,
         weights: Callable[[], Mapping[str, float]],
         answers: AnswerStore,
+        driver: Driver,
         timeout: float | None = None,
         *,
         races: bool = False,
@@ -114,6 +120,7 @@ class Loop:
         self.families = families
         self.workers = workers
         self.answers = answers
+        self.driver = driver
         self.weights = weights
         self.timeout = timeout
         self.races = races
@@ -132,32 +139,51 @@ class Loop:
         while one is recorded.
         """
         end = None if self.timeout is None else time.monotonic() + self.timeout
-        orphans = deque(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
-        finished = len(finished_trials(self.study))
-        if orphans:
-            self.workers.start()  # one of them may have ended the driver that ran it
         while True:
-            while finished + len(self.under_way) < n_trials and (
-                len(self.under_way) < self.workers.look_ahead
-            ):
-                if self.stopped:
-                    break
-                begun = finished + len(self.under_way) > 0
-                if end is not None and time.monotonic() >= end and begun:
-                    break
-                interrupts.check()
-                proposed = self._adopt(orphans.popleft()) if orphans else self._ask()
-                self.under_way.append(proposed)
-                if not proposed.rejected:
-                    self.workers.submit(proposed.trial.number, self._with_bar(proposed))
+            self._begin_trials(n_trials, end)
+            for others in self.driver.news():
+                progress.update(others)
             if not self.under_way:
-                return
+                if self.stopped or self._is_over(end) or not self.driver.wait(n_trials):
+                    return
+                continue
             outcome = self._outcome(self.under_way[0])
             trial = self.under_way.popleft().trial
-            self._tell(trial, outcome)
-            finished += 1
-            progress.update(outcome)
-            self._call_back(trial)
+            if self._recorded(trial, outcome):
+                progress.update(outcome)
+                self._call_back(trial)
+
+    def _begin_trials(self, n_trials: int, end: float | None) -> None:
+        """Keep the workers busy, as long as there is time and a place for another trial."""
+        while len(self.under_way) < self.workers.look_ahead and self.driver.has_place(n_trials):
+            if self.stopped or self._is_over(end):
+                return
+            interrupts.check()
+            orphan = self.driver.orphan(n_trials)
+            if orphan is not None:
+                self.workers.start()  # it may have ended the driver that ran it
+            proposed = self._ask(n_trials) if orphan is None else self._adopt(orphan)
+            if proposed is None:
+                return
+            self.under_way.append(proposed)
+            if not proposed.rejected:
+                self.workers.submit(proposed.trial.number, self._with_bar(proposed))
+
+    def _is_over(self, end: float | None) -> bool:
+        return end is not None and time.monotonic() >= end and self.driver.has_begun()
+
+    def _recorded(self, trial: Trial, outcome: Outcome) -> bool:
+        """Record an outcome; False if another driver has taken the trial over meanwhile."""
+        try:
+            if owns := self.driver.owns(trial):
+                self._tell(trial, outcome)
+                self.driver.recorded(trial)
+        except (UpdateFinishedTrialError, ValueError):
+            if owns := self.driver.owns(trial):
+                raise
+        if not owns:
+            logger.info("the result of trial %d is dropped: another driver has it", trial.number)
+        return owns
 
     def abandon(self) -> None:
         """End the trials under way, of a study that nobody can continue.
@@ -167,13 +193,15 @@ class Loop:
         while self.under_way:
             self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
 
-    def _ask(self) -> Proposed:
+    def _ask(self, n_trials: int) -> Proposed | None:
         turn = self._next_turn()
-        if turn.defaults:
-            marks = {DEFAULTS: True} | ({MODEL: turn.family.name} if turn.family.name else {})
-            self.study.enqueue_trial(turn.family.first_params(), user_attrs=marks)
+        marks = {MODEL: turn.family.name} if turn.family.name else {}
         self.study.sampler = self._sampler(turn)
-        return self._proposed(self.study.ask(), turn.family)
+        if turn.defaults:
+            trial = self.driver.ask(n_trials, turn.family.first_params(), marks | {DEFAULTS: True})
+        else:
+            trial = self.driver.ask(n_trials, None, marks)
+        return None if trial is None else self._proposed(trial, turn.family)
 
     def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
         turn = self._next_turn()
@@ -295,7 +323,11 @@ class Loop:
         if answers is not None:  # before the trial is finished: then they are never missing
             self.answers.put(trial.number, answers)
         self._tell_study(trial, outcome.value)
-        self.answers.keep(candidates(finished_trials(self.study)))
+        finished = finished_trials(self.study)
+        # Others may be about to record trials whose answers they have written.
+        alone = self.driver.number is None
+        among = None if alone else [each.number for each in finished]
+        self.answers.keep(candidates(finished), among)
 
     def _tell_stopped(self, trial: Trial, outcome: Outcome) -> None:
         """Record a trial that was stopped after its first model, as Optuna records pruned ones."""

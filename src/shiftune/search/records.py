@@ -25,6 +25,7 @@ FAILURE = "failure"
 REJECTED = "rejected by the space"  # beginning of the failure of trials that a space refuses
 MODEL = "model"  # name of the family; none in a search of one estimator
 DEFAULTS = "defaults"  # only of trials that have the default parameters
+DRIVER = "driver"  # number of the driver that has begun the trial, where several have joined
 PARAMS = "params"  # only of trials whose plan has chosen parameters, in the estimator's names
 ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 

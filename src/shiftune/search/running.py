@@ -14,6 +14,7 @@ from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
 from shiftune.search.records import finished_trials, outcome_of
 from shiftune.search.samplers import sampler_named
+from shiftune.search.storage import open_driver
 from shiftune.search.trial import TrialContext
 from shiftune.search.trial_workers import TrialWorkers
 from shiftune.workers import number_of_workers
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 def run_trials(search: ShiftSearch, context: TrialContext) -> None:
     """Add trials to the study of a search until it has enough."""
     study, families, answers = search.study_, search.families_, search.answers_
+    driver = open_driver(search.storage, study, join=search.join)
     earlier = finished_trials(study)
-    study.sampler = sampler_named(search.sampler, search.random_state, len(earlier))
+    study.sampler = sampler_named(search.sampler, search.random_state, len(earlier), driver.number)
     prepared = PreparedRows(number_of_workers(search.n_jobs))
     context = replace(context, prepared=prepared, catch=search.catch)
-    if len(families) > 1:  # the shares of the families in the budget depend on them
+    if len(families) > 1 and not search.join:  # the families' shares in the budget depend on them
         trial_answers(search, candidates(earlier))
     with (
+        driver.at_work(),
         _workers(search, context, search.n_trials - len(earlier)) as workers,
         Progress(search.n_trials, list(map(outcome_of, earlier)), search.progress) as progress,
     ):
@@ -43,6 +46,7 @@ def run_trials(search: ShiftSearch, context: TrialContext) -> None:
             workers,
             weights,
             answers,
+            driver,
             search.timeout,
             races=getattr(context.plan, "races", False),
             callbacks=search.callbacks or (),

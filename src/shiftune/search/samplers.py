@@ -15,7 +15,9 @@ from shiftune.spelling import check_choice
 NAMES = ("gp_lcb", "random", "tpe")
 
 
-def sampler_named(sampler: str | BaseSampler, random_state: int, finished: int = 0) -> BaseSampler:
+def sampler_named(
+    sampler: str | BaseSampler, random_state: int, finished: int = 0, driver: int | None = None
+) -> BaseSampler:
     """Return a sampler from its name, or a copy of the user's own, which is left as it is.
 
     Parameters
@@ -25,6 +27,8 @@ def sampler_named(sampler: str | BaseSampler, random_state: int, finished: int =
         Seeds the samplers known by name.
     finished : int
         Trials of the study that is continued.
+    driver : int, optional
+        Number of the driver, where several share the study: each needs proposals of its own.
 
     Examples
     --------
@@ -37,7 +41,10 @@ def sampler_named(sampler: str | BaseSampler, random_state: int, finished: int =
             "use 'gp_lcb', 'tpe' or 'random'"
         )
     if isinstance(sampler, BaseSampler):
-        return copy.deepcopy(sampler)
+        own = copy.deepcopy(sampler)
+        if driver is not None and not isinstance(own, GPLCBSampler):
+            own.reseed_rng()
+        return own
     check_choice(sampler, NAMES, "sampler")
     if sampler == "gp_lcb":
         return GPLCBSampler(seed=random_state)
@@ -46,5 +53,6 @@ def sampler_named(sampler: str | BaseSampler, random_state: int, finished: int =
         return GPLCBSampler(seed=random_state, n_startup_trials=sys.maxsize)
     # TPE's stream begins anew with every object: with the same seed a continued study would repeat
     # its first trials.
-    seed = np.random.SeedSequence([random_state, finished]).generate_state(1)
+    entropy = [random_state, finished] if driver is None else [random_state, finished, driver]
+    seed = np.random.SeedSequence(entropy).generate_state(1)
     return TPESampler(seed=int(seed[0]))

@@ -15,32 +15,28 @@ from optuna.samplers import BaseSampler
 from sklearn.base import clone
 
 from shiftune import interrupts
-from shiftune.errors import ProblemError, SearchWarning
+from shiftune.errors import SearchWarning
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.plan import FitPlan
-from shiftune.predictor.choice import Choice
 from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.answer_store import candidates
 from shiftune.search.estimator import SearchEstimator
 from shiftune.search.families import check_given, given_models
 from shiftune.search.fitted import FittedSearch, NotFitted
-from shiftune.search.handed_over import handed_over
+from shiftune.search.handed_over import choose_among
 from shiftune.search.identity import identity
 from shiftune.search.loop import Callback
-from shiftune.search.records import best_trial, evaluated_risks, finished_trials, table
+from shiftune.search.records import evaluated_risks, finished_trials, table
 from shiftune.search.result import SearchResult
-from shiftune.search.running import run_trials, trial_answers
+from shiftune.search.running import run_trials
 from shiftune.search.settings import (
     OPTIONS,
     Checked,
     check_search,
     coerce_problem,
-    final_for,
-    nothing_to_choose,
     refuse_others,
 )
 from shiftune.search.storage import only_search_of, open_answers, open_study
@@ -102,8 +98,15 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.
     storage : path, Optuna URL or Optuna storage, optional
         A path is a journal file. A run that was killed continues where it stopped; other data or
-        other settings are refused, and so is a second search at the same time. (With other
-        storages, one search at a time is the user's promise.)
+        other settings are refused, and so is a second search at the same time, unless all `join`.
+        (With other storages, one search at a time is the user's promise.)
+    join : bool
+        Share the trials in the storage with other processes that run the same search. Together they
+        run `n_trials`, and take over those of a process that has died. `fit` returns in each of
+        them when all are finished. Proposals then depend on the processes' speed.
+    answers : path, optional
+        Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
+        every process computes those of the others again at the end.
     shares : three numbers, or a function from the problem to a `Split`, optional
         Of every source for density ratio, training and validation. Default: the paper's
         .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
@@ -216,6 +219,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     n_jobs: int = 1
     executor: Callable[[], Executor] | None = None
     storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
+    join: bool = False
+    answers: str | os.PathLike[str] | None = None
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
     training_weights: str | None = None
     plan: FitPlan | None = None
@@ -268,17 +273,27 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             check_given(self.estimator, self.space)
             models = given_models(self.estimator)
             problem = coerce_problem(X, y, groups, X_target, models, sample_weight)
+            self.add_trials(problem)
+            self.refit()
+        for note in self.result_.notes:
+            warnings.warn(note, SearchWarning, stacklevel=2)
+        return self
+
+    def add_trials(self, problem: ShiftProblem) -> Self:
+        """Run trials until there are enough; `refit` then chooses among them.
+
+        `fit` does both. Of several processes that `join`, only one may need the choice.
+        """
+        with interrupts.deferred():
+            self._forget()
             checked = check_search(self, problem)
-            with only_search_of(self.storage):
+            with only_search_of(self.storage, join=self.join):
                 self._open(problem, checked)
                 try:
                     run_trials(self, self._context())
                 except KeyboardInterrupt:
                     self._read_trials()
                     raise
-            self.refit()
-        for note in self.result_.notes:
-            warnings.warn(note, SearchWarning, stacklevel=2)
         return self
 
     def refit(self) -> Self:
@@ -317,18 +332,13 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             self._read_results()
         return self
 
-    def _forget(self) -> None:
-        """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
-
     def _open(self, problem: ShiftProblem, checked: Checked) -> None:
         families, loss, settings = checked
         known = identity(self, families, settings, problem, loss, self._new_ratio())
-        study = open_study(self.storage, known)
+        study = open_study(self.storage, known, join=self.join)
         self.problem_, self.families_, self.study_ = problem, families, study
         self.loss_, self.settings_ = loss, settings
-        self.answers_ = open_answers(self.storage, study)
+        self.answers_ = open_answers(self.storage, study, self.answers)
 
     def _new_ratio(self) -> DensityRatio:
         ratio: DensityRatio = clone(ratio_named(self.ratio, self.random_state))
@@ -373,7 +383,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
             study=self.study_,
             trials=self.trials_,
             risks=risks,
-            choice=self._choice(risks),
+            choice=choose_among(self, risks),
             given_metrics=self.metrics,
         )
         self.risk_ = self.result_.risk
@@ -382,13 +392,3 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         self.best_index_ = self.result_.chosen
         self.best_model_ = self.result_.family.name
         self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
-
-    def _choice(self, risks: dict[int, RiskEstimate]) -> Choice:
-        """Choose what is handed over."""
-        trials = finished_trials(self.study_)
-        best = best_trial(trials, risks)
-        if best is None:
-            raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
-        answers = trial_answers(self, candidates(trials))
-        final = final_for(self)
-        return handed_over(self.context_, best, risks, answers, final, self.calibrate)

@@ -271,6 +271,11 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
         raise SettingsError(
             f"training_weights must be None or 'importance', got {search.training_weights!r}"
         )
+    if search.join and search.storage is None:
+        raise SettingsError(
+            "join=True is for processes that share a storage; give the path of a journal or the "
+            "URL of a database as storage"
+        )
     final_for(search)
     plan = search.plan
     if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):

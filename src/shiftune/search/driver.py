@@ -1,0 +1,116 @@
+"""Driver of a search: the process that decides which trial is next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from shiftune.search.records import finished_trials
+
+if TYPE_CHECKING:
+    import optuna
+
+    from shiftune.search.trial import Outcome
+
+
+class Driver(Protocol):
+    """Which trials a process begins, in a study that it has alone or shares with others."""
+
+    @property
+    def number(self) -> int | None:
+        """None where no other process may add trials at the same time."""
+
+    @contextmanager
+    def at_work(self) -> Iterator[Self]:
+        """Be known to others inside the block."""
+
+    def has_begun(self) -> bool:
+        """Whether the study has a trial that is finished or under way."""
+
+    def has_place(self, n_trials: int) -> bool:
+        """Whether another trial can be begun, if the study shall have so many."""
+
+    def orphan(self, n_trials: int) -> FrozenTrial | None:
+        """Return a trial that nobody runs any more, which is this driver's from now on."""
+
+    def ask(
+        self, n_trials: int, params: Mapping[str, Any] | None, marks: Mapping[str, Any]
+    ) -> Trial | None:
+        """Begin a new trial, with some parameters given; None if its place is taken."""
+
+    def owns(self, trial: Trial) -> bool:
+        """Whether this driver's outcome of a trial counts."""
+
+    def recorded(self, trial: Trial) -> None:
+        """Note that a trial of this driver is finished."""
+
+    def news(self) -> Sequence[Outcome]:
+        """Return what other drivers have finished since the last call."""
+
+    def wait(self, n_trials: int) -> bool:
+        """Wait a moment for other drivers; False if there is nothing to wait for."""
+
+
+class OnlyDriver:
+    """Driver that has its study alone.
+
+    Trials without a result are left by a driver that was stopped or killed.
+    """
+
+    number: int | None = None
+
+    def __init__(self, study: optuna.Study) -> None:
+        self.study = study
+        self._finished = len(finished_trials(study))
+        self._under_way = 0
+        self._orphans = deque(study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+
+    @contextmanager
+    def at_work(self) -> Iterator[Self]:
+        """Do nothing: there is nobody else."""
+        yield self
+
+    def has_begun(self) -> bool:
+        """Whether a trial is finished or under way."""
+        return self._finished + self._under_way > 0
+
+    def has_place(self, n_trials: int) -> bool:
+        """Whether more trials are wanted than are finished and under way."""
+        return self._finished + self._under_way < n_trials
+
+    def orphan(self, n_trials: int) -> FrozenTrial | None:
+        """Return the next trial of an earlier run without a result."""
+        if not self._orphans:
+            return None
+        self._under_way += 1
+        return self._orphans.popleft()
+
+    def ask(
+        self, n_trials: int, params: Mapping[str, Any] | None, marks: Mapping[str, Any]
+    ) -> Trial:
+        """Begin a new trial."""
+        if params is not None:
+            self.study.enqueue_trial(dict(params), user_attrs=dict(marks))
+        self._under_way += 1
+        return self.study.ask()
+
+    def owns(self, trial: Trial) -> bool:
+        """Whether the outcome counts: always."""
+        return True
+
+    def recorded(self, trial: Trial) -> None:
+        """Count a finished trial."""
+        self._under_way -= 1
+        self._finished += 1
+
+    def news(self) -> Sequence[Outcome]:
+        """Return nothing: there is nobody else."""
+        return ()
+
+    def wait(self, n_trials: int) -> bool:
+        """Wait for nobody."""
+        return False

@@ -1,0 +1,103 @@
+"""Processes that run one search together and are killed; started by test_join_killed.py.
+
+All are forked from this one, which has imported what they need. Each of the first ones kills itself
+before or after a change of the storage, drawn with a seed, and is replaced by another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+from optuna.distributions import FloatDistribution
+from optuna.storages import JournalStorage
+from optuna.storages._cached_storage import _CachedStorage
+from sklearn.linear_model import Ridge
+
+from shiftune.datasets import toy_problem
+from shiftune.search import ShiftSearch, heartbeat, joined_driver
+
+# Nothing that is tested depends on these: if they are too short, trials are only run twice.
+heartbeat.INTERVAL = 0.1
+joined_driver.POLL_SECONDS = 0.02
+
+AT_ONCE = 3
+CHANGES = ("create_new_trial", "set_trial_param", "set_trial_user_attr", "set_trial_state_values")
+PROBLEM = toy_problem(1.0, n=60, random_state=1).problem
+
+
+def note(folder: Path, line: str) -> None:
+    descriptor = os.open(folder / "log", os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+    os.write(descriptor, f"{line}\n".encode())
+    os.close(descriptor)
+
+
+def search(folder: Path, storage: str, n_trials: int) -> ShiftSearch:
+    return ShiftSearch(
+        Ridge(),
+        {"alpha": FloatDistribution(1e-3, 1e3, log=True)},
+        n_trials=n_trials,
+        storage=storage,
+        join=True,
+        answers=folder / "answers",
+        callbacks=[lambda _, trial: note(folder, str(trial.number))],
+        progress=False,
+    )
+
+
+def die_at(change: int, before: bool) -> None:
+    """Kill this process at one of its changes of the storage."""
+    changes = 0
+
+    def dying(method):
+        def changed(*args, **options):
+            nonlocal changes
+            changes += 1
+            if changes == change and before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            found = method(*args, **options)
+            if changes == change:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+        return changed
+
+    for kind in (JournalStorage, _CachedStorage):
+        for name in CHANGES:
+            setattr(kind, name, dying(getattr(kind, name)))
+
+
+def main(folder: Path, storage: str, n_trials: int, deaths: int, seed: int) -> None:
+    rng = random.Random(seed)
+    running, codes, started = set(), [], 0
+    while running or not codes:
+        while len(running) < AT_ONCE and started < AT_ONCE + deaths:
+            started += 1
+            change, before = rng.randint(1, 40), rng.random() < 0.5
+            child = os.fork()
+            if not child:
+                if started <= deaths:
+                    die_at(change, before)
+                try:
+                    risk = search(folder, storage, n_trials).fit(PROBLEM).risk_.value
+                    (folder / f"risk-{os.getpid()}").write_text(repr(risk))
+                except BaseException as error:
+                    print(repr(error), file=sys.stderr)
+                    os._exit(1)
+                os._exit(0)
+            running.add(child)
+        ended, status = os.wait()
+        running.discard(ended)
+        codes.append(os.waitstatus_to_exitcode(status))
+    print(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    place, storage, *numbers = sys.argv[1:]
+    main(Path(place), storage, *map(int, numbers))

@@ -1,0 +1,345 @@
+"""Several drivers on one study: places, owners, deaths. test_join_killed.py kills processes."""
+
+from __future__ import annotations
+
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.trial import Trial, TrialState
+from sklearn.linear_model import Ridge
+
+from shiftune.datasets import toy_problem
+from shiftune.errors import SettingsError, StorageError
+from shiftune.search import ShiftSearch, joined_driver
+from shiftune.search.answer_store import AnswerStore
+from shiftune.search.heartbeat import LOOKS, FileBeats, Heartbeat, StudyBeats
+from shiftune.search.joined_driver import JoinedDriver
+from shiftune.search.journal_lock import is_searched, joined_search, only_search
+from shiftune.search.records import DEFAULTS, FAILURE, MODEL, finished_trials
+from shiftune.search.samplers import sampler_named
+from shiftune.search.storage import open_study, open_tickets
+from shiftune.search.tickets import Tickets
+
+SPACE = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return toy_problem(1.0, n=60, random_state=1).problem
+
+
+def search(storage, model=None, **options):
+    given = {"n_trials": 4, "risk": "naive", "sampler": "random", "progress": False, "join": True}
+    return ShiftSearch(model or Ridge(), SPACE, storage=storage, **given | options)
+
+
+class Alive:
+    """Heartbeats as a test wants them."""
+
+    def __init__(self):
+        self.numbers = set()
+
+    def alive(self):
+        return self.numbers
+
+
+class Team:
+    """Drivers of one study."""
+
+    def __init__(self, storage=None):
+        self.study = open_study(storage, {}, join=storage is not None)
+        self.heartbeat = Alive()
+
+    def driver(self, alive=True):
+        new = JoinedDriver(self.study, open_tickets(self.study), self.heartbeat)
+        if alive:
+            self.heartbeat.numbers.add(new.number)
+        return new
+
+
+# A new database takes a second.
+SQLITE = pytest.mark.slow
+
+
+@pytest.fixture(params=["memory", "journal", pytest.param("sqlite", marks=SQLITE)])
+def team(request, tmp_path):
+    places = {"journal": tmp_path / "study.journal", "sqlite": f"sqlite:///{tmp_path}/study.db"}
+    return Team(places.get(request.param))
+
+
+class TestPlaces:
+    def test_never_more_trials_than_wanted(self, team):
+        drivers = [team.driver() for _ in range(3)]
+        asked = [driver.ask(4, None, {}) for _ in range(2) for driver in drivers]
+        assert [trial and trial.number for trial in asked] == [0, 1, 2, 3, None, None]
+        assert not any(driver.has_place(4) for driver in drivers)
+        assert drivers[0].has_place(5)
+
+    def test_of_two_that_begin_the_last_trial_one_withdraws(self, team, monkeypatch):
+        first, second = team.driver(), team.driver()
+        looks = []
+
+        def late(trials=first._trials):
+            """Another driver takes the last place after this one has found it free."""
+            looks.append(None)
+            if len(looks) == 2:
+                return trials()
+            found = trials()
+            assert second.ask(1, None, {}).number == 0
+            return found
+
+        monkeypatch.setattr(first, "_trials", late)
+        assert first.ask(1, None, {}) is None
+        states = [trial.state for trial in team.study.get_trials()]
+        assert states == [TrialState.RUNNING, TrialState.FAIL]
+        assert finished_trials(team.study) == []
+
+    def test_one_trial_of_a_family_has_its_defaults(self, team):
+        first, second = team.driver(), team.driver()
+        marks = {MODEL: "linear", DEFAULTS: True}
+        trial = first.ask(9, {"alpha": 2.0}, marks)
+        assert trial.suggest_float("alpha", 0, 5) == 2.0
+        assert second.ask(9, {"alpha": 2.0}, marks) is None
+        assert second.ask(9, {"alpha": 2.0}, marks | {MODEL: "trees"}) is not None
+
+    def test_its_driver_dies_before_it_withdraws(self, team, monkeypatch):
+        first, dead = team.driver(), team.driver(alive=False)
+        marks = {MODEL: "linear", DEFAULTS: True}
+        monkeypatch.setattr(dead, "_withdraw", lambda _: None)
+        assert first.ask(9, {}, marks)
+        assert dead.ask(9, {}, marks) is None
+        assert first.orphan(9) is None
+        states = [trial.state for trial in team.study.get_trials()]
+        assert states == [TrialState.RUNNING, TrialState.FAIL]
+
+    def test_they_wait_for_each_other(self, team, monkeypatch):
+        monkeypatch.setattr(joined_driver, "POLL_SECONDS", 0.0)
+        first, second = team.driver(), team.driver()
+        trial = first.ask(1, None, {})
+        assert second.wait(1)
+        team.study.tell(trial, 0.5)
+        first.recorded(trial)
+        assert not second.wait(1)
+        assert [len(driver.news()) for driver in (first, second, second)] == [0, 1, 0]
+
+
+class TestOwners:
+    def test_a_trial_of_the_living_is_left_alone(self, team):
+        first, second = team.driver(), team.driver()
+        assert first.owns(first.ask(2, None, {}))
+        assert second.orphan(2) is None
+
+    def test_one_takes_over_a_trial_of_the_dead_as_it_was(self, team):
+        dead, first, second = team.driver(alive=False), team.driver(), team.driver()
+        trial = dead.ask(2, None, {})
+        alpha = trial.suggest_float("alpha", 0, 1)
+        assert first.orphan(2).params == {"alpha": alpha}
+        assert second.orphan(2) is None
+        assert [driver.owns(trial) for driver in (dead, first, second)] == [False, True, False]
+
+    def test_two_that_claim_at_the_same_time(self, team, monkeypatch):
+        dead, first, second = team.driver(alive=False), team.driver(), team.driver()
+        trial = dead.ask(2, None, {})
+        orphans = first._orphans(first._trials())
+        for driver in (first, second):  # both have seen it
+            monkeypatch.setattr(driver, "_orphans", lambda _: orphans)
+        taken = [driver.orphan(2) for driver in (first, second)]
+        assert [each and each.number for each in taken] == [0, None]
+        assert first.owns(trial)
+
+    def test_it_is_handed_on_and_back(self, team):
+        first, second = team.driver(), team.driver()
+        trial = first.ask(2, None, {})
+        for of, to in [(first, second), (second, first), (first, second)]:
+            team.heartbeat.numbers = {to.number}
+            assert to.orphan(2).number == trial.number
+            assert to.owns(trial)
+            assert not of.owns(trial)
+
+    def test_one_that_its_drivers_do_not_survive_is_given_up(self, team):
+        assert team.driver(alive=False).ask(2, None, {}).number == 0
+        for _ in range(joined_driver.MAX_DEATHS - 1):
+            assert team.driver(alive=False).orphan(2).number == 0
+        assert team.driver().orphan(2) is None
+        (trial,) = finished_trials(team.study)
+        assert trial.user_attrs[FAILURE].startswith("DriverDied: 5 processes")
+
+    def test_a_late_result_is_refused(self, team):
+        paused, other = team.driver(alive=False), team.driver()
+        trial = paused.ask(1, None, {})
+        taken = Trial(team.study, other.orphan(1)._trial_id)
+        team.study.tell(taken, 0.5)
+        assert not paused.owns(trial)
+        with pytest.raises(UpdateFinishedTrialError):
+            trial.set_user_attr(FAILURE, "late")
+        with pytest.raises(ValueError, match="Cannot tell a COMPLETE trial"):
+            team.study.tell(trial, 0.7)
+        assert [trial.value for trial in finished_trials(team.study)] == [0.5]
+
+    def test_trials_in_the_queue_and_of_a_search_alone(self, team):
+        team.study.enqueue_trial({"alpha": 0.25})
+        alone = team.study.ask()
+        team.study.enqueue_trial({"alpha": 0.5})
+        driver = team.driver()
+        assert driver.orphan(9).number == alone.number
+        queued = driver.orphan(9)
+        assert Trial(team.study, queued._trial_id).suggest_float("alpha", 0, 1) == 0.5
+        states = [trial.state for trial in team.study.get_trials()]
+        assert states == [TrialState.RUNNING, TrialState.RUNNING]
+
+    def test_one_beyond_the_last_place_is_left(self, team):
+        dead, driver = team.driver(alive=False), team.driver()
+        for _ in range(3):
+            dead.ask(3, None, {})
+        assert [driver.orphan(2) and 1 for _ in range(3)] == [1, 1, None]
+
+
+class TestHeartbeat:
+    @pytest.fixture(params=["study", "files"])
+    def beats(self, request, tmp_path):
+        study = optuna.create_study()
+
+        def new():
+            if request.param == "study":
+                return StudyBeats(study)
+            pytest.importorskip("fcntl", reason="locks of the kernel")
+            return FileBeats(tmp_path / "study.journal")
+
+        return new
+
+    def test_who_has_ended_is_not_alive(self, beats):
+        one, other = beats(), Heartbeat(beats())
+        one.start(3)
+        assert other.alive() == {3}
+        one.end()
+        assert other.alive() == set()
+
+    def test_who_stands_still_is_dead_until_it_moves(self, beats):
+        one, other = beats(), Heartbeat(beats())
+        one.start(3)
+        for count in range(2 * LOOKS):
+            one.beat(count)
+            other.look()
+        assert other.alive() == {3}
+        for _ in range(LOOKS - 1):
+            other.look()
+        assert other.alive() == set()
+        one.beat(100)
+        assert other.alive() == {3}
+        one.end()
+
+    def test_a_search_beats(self, beats):
+        one, other = Heartbeat(beats()), Heartbeat(beats())
+        with one.of(3), other.of(4):
+            assert one.alive() == other.alive() == {3, 4}
+        assert one.alive() == set()
+
+
+class TestLock:
+    @pytest.fixture(autouse=True)
+    def journal(self, tmp_path):
+        pytest.importorskip("fcntl", reason="locks of the kernel")
+        return tmp_path / "study.journal"
+
+    def test_searches_that_join(self, journal):
+        with joined_search(journal):
+            with joined_search(journal):
+                assert is_searched(journal)
+            with pytest.raises(StorageError, match="another search"), only_search(journal):
+                pass
+        assert not is_searched(journal)
+        assert not list(journal.parent.iterdir())
+
+    def test_a_search_alone_is_left_alone(self, journal, monkeypatch):
+        monkeypatch.setattr("shiftune.search.journal_lock.POLLS", 1)
+        with (
+            only_search(journal),
+            pytest.raises(StorageError, match="another search"),
+            joined_search(journal),
+        ):
+            pass
+
+    def test_without_locks(self, journal, monkeypatch):
+        def none(*_):
+            raise OSError("Function not implemented")
+
+        monkeypatch.setattr("fcntl.flock", none)
+        with pytest.raises(StorageError, match=r"no file locks.*database"), joined_search(journal):
+            pass
+
+
+class Dying(Ridge):
+    """A model whose driver dies in its second fit."""
+
+    fits = 0
+
+    def fit(self, *args, **options):
+        type(self).fits += 1
+        if type(self).fits == 2:
+            raise KeyboardInterrupt
+        return super().fit(*args, **options)
+
+
+@pytest.mark.parametrize(
+    "storage", ["{}/study.journal", pytest.param("sqlite:///{}/study.db", marks=SQLITE)]
+)
+def test_a_search_that_dies_and_one_that_joins(problem, tmp_path, storage):
+    storage = storage.format(tmp_path)
+    Dying.fits = 0
+    first = search(storage, Dying())
+    with pytest.raises(KeyboardInterrupt):
+        first.fit(problem)
+    (left,) = first.study_.get_trials(states=(TrialState.RUNNING,))
+    second = search(storage, Dying()).fit(problem)
+    assert second.trials_.index.to_list() == [0, 1, 2, 3]
+    assert second.trials_["param_alpha"][left.number] == left.params["alpha"]
+    drivers = [trial.user_attrs["driver"] for trial in second.study_.get_trials()]
+    assert drivers[:2] == [drivers[0]] * 2 != drivers[2:]
+    with pytest.raises(StorageError, match="other settings"):
+        search(storage, Dying(), risk="adjusted").fit(problem)
+    more = search(storage, Dying(), n_trials=6, join=False).fit(problem)
+    assert len(more.trials_) == 6
+
+
+def test_the_first_settings_count(tmp_path):
+    storage = tmp_path / "study.journal"
+    study = open_study(storage, {"seed": "1"}, join=True)
+    again = open_study(storage, {"seed": "1"}, join=True)
+    assert study.user_attrs == again.user_attrs
+    with pytest.raises(StorageError, match="other settings"):
+        open_study(storage, {"seed": "2"}, join=True)
+
+
+def test_it_needs_a_storage(problem):
+    with pytest.raises(SettingsError, match="join=True is for processes that share a storage"):
+        search(None).fit(problem)
+
+
+def test_answers_in_a_folder(problem, tmp_path):
+    storage, folder = tmp_path / "study.journal", tmp_path / "answers"
+    search(storage, risk="adjusted", answers=folder).fit(problem)
+    assert sorted(path.name for path in folder.iterdir()) == [f"{n}.npz" for n in range(4)]
+
+
+def test_answers_of_trials_that_others_are_recording_are_kept(tmp_path):
+    store = AnswerStore(tmp_path)
+    for name in ("1.npz", "2.npz", "3.npz", ".part-3.npz"):
+        (tmp_path / name).touch()
+    store.keep([1], among=[1, 2])
+    assert {path.name for path in tmp_path.iterdir()} == {"1.npz", "3.npz", ".part-3.npz"}
+
+
+@pytest.mark.parametrize("sampler", ["tpe", optuna.samplers.RandomSampler(seed=0)])
+def test_drivers_propose_different_things(sampler):
+    found = []
+    for driver in (0, 1):
+        study = optuna.create_study(sampler=sampler_named(sampler, 0, 0, driver))
+        found.append(study.ask().suggest_float("alpha", 0, 1))
+    assert found[0] != found[1]
+
+
+def test_tickets_have_an_order():
+    tickets = Tickets(optuna.create_study())
+    assert [tickets.add("driver", name) for name in "abc"] == [0, 1, 2]
+    assert tickets.claim("driver", "d").value == "a"
