@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest -q -n 2 --dist loadgroup
 
 .PHONY: demo test test-slow test-oldest test-matrix lint format hooks docs build check-wheel \
-	audit release-check bench paper clean
+	audit fuzz release-check bench paper clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -30,6 +30,14 @@ test: $(READY)
 # A few tests that take long beside what they add to the others.
 test-slow: $(READY)
 	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow
+
+# Random problems through the API, random files through the command line; about an hour on one core.
+# A seed repeats a run; one is printed.
+PROBLEMS := 20000
+FILES := 1000
+fuzz: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m fuzz --problems $(PROBLEMS) --files $(FILES) \
+		$(if $(SEED),--seed $(SEED))
 
 # The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
 # versions have warnings of their own, so warnings are no errors here.

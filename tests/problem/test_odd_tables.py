@@ -12,7 +12,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
-from shiftune.errors import ProblemError, SearchWarning
+from shiftune.errors import DataError, ProblemError, SearchWarning
+from shiftune.stability.label_shift import label_shift
 
 
 def sites(n: int = 20) -> pd.DataFrame:
@@ -122,3 +123,62 @@ def test_no_rows_to_predict():
     )
     assert classes.predict(df[["x", "z"]][:0]).shape == (0,)
     assert classes.predict_proba(df[["x", "z"]][:0]).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pd.Series([b"\xff", b"a"] * 40), "column 'x' holds values of type bytes"),
+        (pd.Series([b"\xff", "a"] * 40), "column 'x' holds values of type bytes"),
+        (pd.Series([b"\xff", b"a"] * 40, dtype="category"), "holds values of type bytes"),
+        (pd.Series([1e200, 1.0] * 40), "values of up to 1e[+]200, too large to compute with"),
+        (pd.Series([1e200, 1.0] * 40, dtype="Float64"), "values of up to 1e[+]200"),
+    ],
+)
+def test_columns_that_no_model_can_read(column, message):
+    with pytest.raises(DataError, match=f"site 'A': .*{message}"):
+        problem_of(sites().assign(x=column))
+
+
+def test_arrays_with_numbers_that_cannot_be_squared():
+    X = np.array([[1.0, 2.0], [3.0, -1e200]] * 4)
+    with pytest.raises(DataError, match=r"site 'target': column 1 has values of up to 1e[+]200"):
+        ShiftProblem.from_arrays(X, np.arange(8.0), list("BBBBCCCC"), X)
+
+
+def test_names_that_numpy_cuts():
+    """An array of text has no null characters at the ends: two sites would become one."""
+    df = sites().replace({"site": {"B": "C\0"}})
+    with pytest.raises(DataError, match=r"the site name 'C\\x00' ends with a null character"):
+        problem_of(df)
+
+
+def test_a_report_of_metrics_without_an_estimate(tmp_path):
+    """One row judges: no metric of the target can be estimated, and the report says why."""
+    pytest.importorskip("plotly")
+    df = sites(4).query("site in ['A', 'B']").assign(y=[0, 1] * 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = ShiftSearch("logistic", n_trials=1).fit(problem_of(df))
+        assert search.metrics_["estimate"].isna().any()
+        page = search.report(tmp_path / "report.html").read_text()
+    assert '<td class="n">?</td>' in page
+
+
+def test_a_report_of_sites_that_have_no_part_in_the_estimate(tmp_path):
+    """A site of one class has no AUC."""
+    pytest.importorskip("plotly")
+    df = sites().assign(y=lambda df: np.where(df["site"] == "D", 1, df["y"] > 0).astype(int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = ShiftSearch("logistic", n_trials=1, loss="auc").fit(problem_of(df))
+        assert "D" not in search.risk_.names
+        assert search.report(tmp_path / "report.html").exists()
+
+
+def test_classes_of_rows_that_are_all_the_same():
+    """Their frequencies at the target are those of the sources."""
+    df = sites().assign(x=1.0, z=2.0, y=lambda df: (df["y"] > 0).astype(int))
+    problem = problem_of(df)
+    found = label_shift(problem.sources, problem.target.X)
+    assert found.expected == pytest.approx(found.mixed, abs=0.01)

@@ -8,6 +8,7 @@ from scipy.stats import chi2, ttest_ind
 
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import estimate, heterogeneity, heterogeneity_of
+from shiftune.risk.variance import variance_between
 
 # 13 trials of the BCG vaccine (Colditz and others 1994, JAMA 271): cases and others among the
 # vaccinated, cases and others among the controls.
@@ -123,3 +124,9 @@ def test_an_estimate_that_fell_back(tiny, rng):
     with pytest.warns(OverlapWarning):
         risk = estimate(losses, [np.full(100, tiny)] * 3)
     assert heterogeneity_of(risk).mean == pytest.approx(1, abs=0.3)
+
+
+def test_no_variance_between_no_sites():
+    """Where labelled rows of the target have all the weight, no source counts."""
+    none = np.empty(0)
+    assert variance_between(none, none, np.empty(0, dtype=np.intp)) == 0

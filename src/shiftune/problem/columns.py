@@ -17,6 +17,10 @@ from shiftune.spelling import alike
 
 ColumnKind = Literal["number", "category", "date"]
 
+# Values of a column; variances need their squares.
+LARGEST = 1e150
+# Types of objects that are neither numbers nor text.
+UNUSABLE = (list, dict, set, bytes, bytearray, np.ndarray)
 # Numbers of a sparse matrix that is read as an array, 800 MB.
 MOST_DENSE = 1e8
 
@@ -248,21 +252,21 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     _check_any(X.shape[1], site)
     frame = lazy_copy(X.infer_objects())
     plain = plain_numbers(frame)
-    if np.isinf(frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)).any():
+    numbers = frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)
+    if _largest(numbers).max(initial=0) > LARGEST:
         plain = set()  # check column by column, to name it
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
-        if column.dtype == object and types.infer_dtype(column) != "string":
-            kinds = {type(value) for value in column[column.notna()]}
-            if unusable := sorted(kind.__name__ for kind in kinds & {list, dict, set, np.ndarray}):
-                raise DataError(
-                    f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
-                    "features are numbers, text, booleans or dates"
-                )
-            if str in kinds:
-                # Text among numbers makes the whole column text, in any part of the rows.
-                frame[name] = column.where(column.isna(), column.astype(str))
-                continue
+        kinds = _types_in(column)
+        if unusable := sorted(kind.__name__ for kind in kinds if issubclass(kind, UNUSABLE)):
+            raise DataError(
+                f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
+                "features are numbers, text, booleans or dates"
+            )
+        if column.dtype == object and str in kinds:
+            # Text among numbers makes the whole column text, in any part of the rows.
+            frame[name] = column.where(column.isna(), column.astype(str))
+            continue
         if isinstance(column.dtype, pd.SparseDtype):
             raise DataError(
                 f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
@@ -272,24 +276,44 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
                 f"site {site!r}: column {name!r} holds complex numbers; use the real part"
             )
         if kind_of(column) == "number":
-            values = column.to_numpy(dtype=float, na_value=np.nan)
-            _no_infinity(np.isinf(values).sum(), site, name)
+            _check_size(column.to_numpy(dtype=float, na_value=np.nan), site, name)
     return frame
 
 
+def _types_in(column: pd.Series) -> set[type]:
+    """Return the types of the objects in a column; none where it has numbers, text or dates."""
+    dtype = column.dtype
+    values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column
+    if isinstance(values.dtype, pd.ArrowDtype) and issubclass(values.dtype.type, UNUSABLE):
+        return {values.dtype.type}
+    if values.dtype != object or types.infer_dtype(values) == "string":
+        return set()
+    return {type(value) for value in values[values.notna()]}
+
+
 def _all_finite(X: NDArray[np.float64], site: str) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore"):
-        ends = np.fmin.reduce(X, axis=0, initial=0), np.fmax.reduce(X, axis=0, initial=0)
-    for column in np.flatnonzero(np.isinf(ends).any(axis=0)):
-        _no_infinity(int(np.isinf(X[:, column]).sum()), site, int(column))
+    for column in np.flatnonzero(_largest(X) > LARGEST):
+        _check_size(X[:, column], site, int(column))
     return X
 
 
-def _no_infinity(count: int, site: str, column: object) -> None:
-    if count:
+def _largest(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest absolute value of every column, shape (d,); missing values are none."""
+    with np.errstate(invalid="ignore"):
+        low, high = (f.reduce(X, axis=0, initial=0) for f in (np.fmin, np.fmax))
+    return np.asarray(np.maximum(-low, high), dtype=float)
+
+
+def _check_size(values: NDArray[np.float64], site: str, column: object) -> None:
+    if count := int(np.isinf(values).sum()):
         raise DataError(
             f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
             "NaN (missing) or with the largest value that makes sense"
+        )
+    if (most := float(_largest(values))) > LARGEST:
+        raise DataError(
+            f"site {site!r}: column {column!r} has values of up to {most:.0e}, too large to "
+            "compute with; divide the column, or replace them with NaN (missing)"
         )
 
 

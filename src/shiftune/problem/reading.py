@@ -143,12 +143,14 @@ def read_sites(
 
 
 def check_names(sources: Sequence[str], target: str) -> None:
-    """Refuse sites with the same name, and a problem without sources."""
+    """Refuse sites with the same name, names that NumPy cuts, and a problem without sources."""
     if not sources:
         raise DataError(
             f"there are no sources; at least one labelled site besides the target {target!r} is "
             "needed"
         )
+    if cut := [name for name in (target, *sources) if name.endswith("\0")]:
+        raise DataError(f"the site name {cut[0]!r} ends with a null character; rename the site")
     if doubled := sorted(name for name, n in Counter(sources).items() if n > 1):
         raise DataError(f"the site name(s) {listed(doubled)} occur twice; rename one of each pair")
     if target in sources:

@@ -146,7 +146,7 @@ def _train_every_class(labels: list[NDArray[Any]], parts: list[NDArray[np.intp]]
         for unseen in [c for c in np.unique(y) if c not in trained]:
             training = np.flatnonzero(part == TRAIN)
             values, counts = np.unique(y[training], return_counts=True)
-            if counts.max() == 1:  # a swap would remove another class
+            if counts.max(initial=0) <= 1:  # a swap would remove another class
                 continue
             common = training[y[training] == values[np.argmax(counts)]]
             row = np.flatnonzero(y == unseen)[0]

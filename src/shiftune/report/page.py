@@ -181,6 +181,7 @@ def _metrics(result: SearchResult) -> list[dict[str, str]]:
     rows = []
     for name, row in result.metrics.table.iterrows():
         found = {"name": metric_in_words(str(name)), "better": row["better"], "note": row["note"]}
+        found["estimate"] = ""
         if row["estimate"] == row["estimate"]:
             ends = float(row["low"]), float(row["high"])
             found["estimate"], found["low"], found["high"] = figures(float(row["estimate"]), *ends)
@@ -210,7 +211,7 @@ def _sites(result: SearchResult) -> dict[str, Any]:
     rows = []
     for name in dict.fromkeys([*seen, *estimated]):
         # A few labelled rows of the target itself are evaluated too, and overlap by definition.
-        row: dict[str, Any] = {"site": name, "verdict": "labelled rows of the target"}
+        row: dict[str, Any] = {"site": name, "verdict": "labelled rows of the target", "out": False}
         if name in seen:
             look = seen[name]
             row |= {
@@ -232,7 +233,7 @@ def _sites(result: SearchResult) -> dict[str, Any]:
     return {
         "sites": rows,
         "most_sites": MOST_SITES,
-        "any_left_out": any(row.get("out") for row in rows),
+        "any_left_out": any(row["out"] for row in rows),
         "diagnosed_only": not result.overlap.used,
     }
 

@@ -69,9 +69,9 @@ def variance_between(
     Parameters
     ----------
     estimates, divergences, n : arrays of shape (k,)
-        Each site's estimate, the variance of one row's contribution, and the rows. Sites of fewer
-        than five rows are left out if two others remain: one or two rows show no difference
-        between sites.
+        Each site's estimate, the variance of one row's contribution, and the rows; without any
+        site the variance is 0. Sites of fewer than five rows are left out if two others remain: one
+        or two rows show no difference between sites.
     stretch : float
         s, the variance of the sites' true values over that of their estimates.
     groups : array of shape (k,), optional
@@ -87,6 +87,8 @@ def variance_between(
     >>> float(variance_between(ones, 9.9 * ones, np.full(5, 100)))
     0.0495
     """
+    if not len(n):
+        return 0.0
     large = large_enough(n if groups is None else groups)
     estimates, divergences, n = estimates[large], divergences[large], n[large]
     seen = float(estimates.var(ddof=1)) if len(n) > 1 else 0.0

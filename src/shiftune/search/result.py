@@ -351,7 +351,8 @@ def _about_map(calibration: Recalibration | None) -> tuple[str, ...]:
 
 def _about_width(risk: RiskEstimate) -> tuple[str, ...]:
     """Explain an interval without width: it does not mean that the risk is known."""
-    if risk.stderr > 0:
+    low, high = risk.interval()
+    if high > low:
         return ()
     if risk.n.max() == 1:
         why = "no source has more than one row that evaluates the trials"

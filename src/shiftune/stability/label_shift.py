@@ -109,6 +109,8 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     )
     scaled = standardised(np.vstack([Z_target, *Z]))
     scaled = np.hstack([scaled, standardised(scaled**2)])
+    if not scaled.shape[1]:  # nothing distinguishes the rows
+        scaled = np.zeros((len(scaled), 1))
     Z_target, Z_all = scaled[: len(Z_target)], scaled[len(Z_target) :]
     y = np.concatenate([site.labels for site in read])
     classes = np.unique(y)

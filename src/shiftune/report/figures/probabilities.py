@@ -68,7 +68,9 @@ def decision(curve: pd.DataFrame) -> Figure:
     figure.add_hline(y=0, line={"color": RED, "width": 1, "dash": "dot"})
     top = float(curve[["high", "all"]].max().max())
     figure.update_xaxes(title="threshold: risk at which one would just act")
-    figure.update_yaxes(title="net benefit per row", range=[-0.25 * top, 1.05 * top])
+    figure.update_yaxes(title="net benefit per row")
+    if top > 0:  # not where it is unknown, or acting always harms
+        figure.update_yaxes(range=[-0.25 * top, 1.05 * top])
     return figure
 
 

@@ -1,0 +1,1 @@
+"""Random problems through the API, and random files through the command line: `make fuzz`."""

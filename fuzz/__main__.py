@@ -1,0 +1,94 @@
+"""`python -m fuzz`: random problems through the API, random files through the command line.
+
+Cases run in blocks. A block that fails prints the smallest case that Hypothesis finds for each bug,
+and the command that repeats it; the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from fuzz import api, command_line
+from shiftune.testing import random_files, random_problems
+
+BLOCK = 100
+Ends = Counter[tuple[str, str]]
+
+
+def run_problems(count: int, first: int, ends: Ends, *, parts: list[str] | None = None) -> None:
+    """Take so many random problems through the API."""
+
+    @given(random_problems(), st.sampled_from(parts or api.SHARES_OF_PARTS), st.data())
+    def case(problem: Any, part: str, data: st.DataObject) -> None:
+        ends[part, api.passed(problem, part, data.draw)] += 1
+
+    _run(case, count, first)
+
+
+def run_files(count: int, first: int, ends: Ends) -> None:
+    """Take so many random files through the command line."""
+
+    @given(random_files(), st.data())
+    def case(file: Any, data: st.DataObject) -> None:
+        for command, end in command_line.passed(file, data.draw):
+            ends[command, end] += 1
+
+    _run(case, count, first)
+
+
+def _run(case: Callable[..., None], count: int, first: int) -> None:
+    """Run a test of Hypothesis with a seed, outside pytest."""
+    limits = settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    seed(first)(limits(case))()
+
+
+KINDS = {"problems": run_problems, "files": run_files}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all blocks and print a table; return 1 if any case was neither a result nor an error."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--problems", type=int, default=20_000, help="cases through the API")
+    parser.add_argument("--files", type=int, default=1_000, help="cases through the command line")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first block")
+    wanted = parser.parse_args(arguments)
+    print(f"--seed {wanted.seed}", flush=True)
+    bad = 0
+    for kind, run in KINDS.items():
+        ends: Ends = Counter()
+        count, began, failed = getattr(wanted, kind), time.monotonic(), 0
+        for start in range(0, count, BLOCK):
+            block, size = wanted.seed + start // BLOCK, min(BLOCK, count - start)
+            try:
+                run(size, block, ends)
+            except Exception:
+                failed += 1
+                others = " ".join(f"--{other} 0" for other in KINDS if other != kind)
+                print(traceback.format_exc())
+                print(f"repeat: python -m fuzz --{kind} {size} {others} --seed {block}", flush=True)
+        seconds = time.monotonic() - began
+        print(f"\n{count} {kind}, {seconds:.0f} s, {failed} blocks of {BLOCK} with bugs")
+        for (part, end), times in sorted(ends.items()):
+            print(f"  {part:<12} {end:<30} {times:>7}")
+        bad += failed
+    print("every case ended in a result or an error in words" if not bad else "bugs above")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
