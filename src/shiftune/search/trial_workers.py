@@ -23,13 +23,13 @@ LARGE = 1_000_000
 def look_ahead(n_workers: int, n_fits: int) -> int:
     """Return how many trials of so many fits are under way at once.
 
-    Half as many fits again as there are workers, so that a slow trial does not leave the others
-    without work, and one trial more: `benchmarks/look_ahead.py`.
+    So many that every worker has a fit, and one more: every trial under way is one whose result the
+    next proposal does not know (`benchmarks/look_ahead.py`).
 
     >>> look_ahead(1, 5), look_ahead(2, 5), look_ahead(2, 1), look_ahead(40, 5)
-    (1, 2, 4, 13)
+    (1, 2, 3, 9)
     """
-    return 1 if n_workers == 1 else math.ceil(1.5 * n_workers / n_fits) + 1
+    return 1 if n_workers == 1 else math.ceil(n_workers / n_fits) + 1
 
 
 class TrialWorkers:

@@ -15,8 +15,8 @@ from shiftune.workers.cores import share_of_cores
 if TYPE_CHECKING:
     from shiftune.workers.in_worker import Task
 
-# Until a new worker has imported what a fit needs: `python benchmarks/workers.py`.
-START_SECONDS = 2.0
+# CPU seconds until a new worker has imported what a fit needs: `python benchmarks/workers.py`.
+START_SECONDS = 3.0
 
 
 class Here:
@@ -40,13 +40,14 @@ class Here:
     def is_slower(self) -> bool:
         """Whether the items that are left would be done earlier by workers, to be started now.
 
-        With a mean of s seconds so far, n items left take n s seconds here, and n s / W and the
-        start of W workers elsewhere.
+        With a mean of s CPU seconds so far, n items left take n s seconds here, and n s / W and the
+        start of W workers elsewhere. Not by the clock: it is slow on a busy machine, where workers
+        start slowly, too.
 
         >>> here = Here(n_workers=2, items=100)
         >>> here.is_slower()  # nothing is known yet
         False
-        >>> here.run(lambda context, item: time.sleep(0.001), None, None)
+        >>> here.run(lambda context, item: None, None, None)
         >>> here.is_slower()
         False
         """
@@ -57,7 +58,7 @@ class Here:
 
     def run(self, task: Task, context: Any, item: Any) -> Any:
         """Run an item with a worker's share of the cores, so that it gives the same digits."""
-        began = time.monotonic()
+        began = time.process_time()
         if self._libraries is None:  # looking for them takes milliseconds
             self._libraries = ThreadpoolController()
         variables = share_of_cores(self._n_workers)
@@ -67,7 +68,7 @@ class Here:
                 return task(context, item)
         finally:
             self._done += 1
-            self._seconds += time.monotonic() - began
+            self._seconds += time.process_time() - began
 
 
 @contextmanager
