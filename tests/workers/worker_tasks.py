@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -178,6 +179,8 @@ def dawdle(context: Any, item: str) -> str:
     if item == "deaf":
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         time.sleep(3600)  # in one call, between whose parts no handler can run
+    if item == "holds the GIL":
+        ctypes.PyDLL(None).sleep(3600)
     return f"{item} {os.getpid()}"
 
 

@@ -89,7 +89,8 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         whose trials take long has fewer of its first eight.
     trial_timeout : float, optional
         Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
-        as failed. Trials then run in worker processes, which can be stopped.
+        as failed. Trials then run in worker processes, which can be stopped, or on a Dask cluster
+        whose workers have nannies. (Other executors cannot stop compiled code.)
     n_jobs : int
         Worker processes, which share the fits of a trial; -1 is one per core. They are started
         when that pays: the first fits of a small table run in this process.

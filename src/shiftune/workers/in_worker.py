@@ -22,6 +22,7 @@ import numpy as np
 
 from shiftune.errors import StorageError
 from shiftune.workers import memory
+from shiftune.workers.time_limit import call_within
 
 Task = Callable[[Any, Any], Any]
 
@@ -33,12 +34,6 @@ MAX_BYTES_IN_PIPE = 2000
 SUCCESS, FAILURE = b"+", b"-"
 # A worker that holds so much more than after its first item is replaced: memory leaks in it.
 MAX_GROWTH_BYTES = 300_000_000
-# Between two attempts to stop a task: it needs time to clean up, and is killed after several.
-REPEAT_SECONDS = 1.0
-
-
-class OutOfTime(Exception):  # noqa: N818 - the fate of an item, not a mistake
-    """An item ran longer than the time limit."""
 
 
 def write_context(folder: str, context: Any) -> None:
@@ -158,8 +153,7 @@ def run(context: Any, payload: bytes, time_limit: float | None = None) -> bytes:
     """
     try:
         task, item = pickle.loads(payload)
-        value = _call(task, context, item, time_limit)
-        return _pack("value", value)
+        return _pack("value", call_within(time_limit, task, context, item))
     except BaseException as error:  # sys.exit() in a task must not end the worker
         return _pack_error(error)
 
@@ -209,40 +203,6 @@ def _pack_error(error: BaseException) -> bytes:
         stand_in.add_note(f"In the worker:\n{where}")
         return _pack("error", stand_in)
     return packed
-
-
-def _call(task: Task, context: Any, item: Any, time_limit: float | None) -> Any:
-    """Call the task; raise `OutOfTime` in it after the time limit, where SIGALRM exists."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if time_limit is None or not in_main_thread or not hasattr(signal, "SIGALRM"):
-        return task(context, item)
-
-    text = f"the item ran longer than {time_limit:g} s"
-    running, over = True, False
-
-    def ring(*_: object) -> None:
-        nonlocal over
-        if running:
-            over = True
-            raise OutOfTime(text)
-
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        try:
-            # Repeatedly: code that catches all exceptions may have caught this one.
-            signal.setitimer(signal.ITIMER_REAL, time_limit, REPEAT_SECONDS)
-            value = task(context, item)
-        except BaseException:
-            if not over:
-                raise
-        finally:
-            running = False
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    if over:  # whatever the task made of the exception
-        raise OutOfTime(text)
-    return value
 
 
 def serve(pipe: Connection, driver: int, folder: str, time_limit: float | None) -> None:

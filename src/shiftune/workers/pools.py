@@ -18,6 +18,9 @@ ExecutorFactory = Callable[[], Executor]
 
 # Workers that die in a row before they have begun an item: none will.
 MAX_FAILED_STARTS = 5
+# A task that still runs this long after its time limit, or half the limit if that is longer, is
+# killed.
+GRACE_SECONDS = 5.0
 # An executor of the standard library terminates its other processes when one dies. None: not yet.
 _ENDED_BY_EXECUTOR = (None, -15)
 
@@ -29,6 +32,17 @@ def no_start(how: str) -> NoWorkersError:
         f"data, the last {how}. Is there enough memory? Run the same again; what is finished is "
         "kept"
     )
+
+
+def is_over(limit: float | None, since: float) -> bool:
+    """Whether an item has run so long after its time limit that its worker has to be killed.
+
+    >>> is_over(60.0, time.monotonic()), is_over(60.0, time.monotonic() - 91)
+    (False, True)
+    """
+    if limit is None:
+        return False
+    return time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
 
 
 class Pool(ABC):

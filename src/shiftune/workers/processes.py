@@ -22,16 +22,13 @@ from shiftune.workers import in_worker, memory
 from shiftune.workers.cores import share_of_cores
 from shiftune.workers.deaths import Death, WorkerLost, judge
 from shiftune.workers.in_worker import read_notice
-from shiftune.workers.pools import MAX_FAILED_STARTS, ContextFile, Pool, no_start
+from shiftune.workers.pools import MAX_FAILED_STARTS, ContextFile, Pool, is_over, no_start
 
 LOOK_SECONDS = 0.5
 # A worker that somebody has paused for so long is killed, and its item runs elsewhere.
 STOPPED_SECONDS = 60.0
 # An idle worker that does not end by itself within this time is killed.
 END_SECONDS = 5.0
-# A task that still runs this long after its time limit, or half the limit if that is longer, is
-# killed.
-GRACE_SECONDS = 5.0
 
 
 class ProcessPool(Pool):
@@ -86,11 +83,10 @@ class ProcessPool(Pool):
 
     def is_overdue(self, name: str) -> bool:
         """Whether the item still runs ``max(5, limit / 2)`` seconds after the time limit."""
-        limit = self._time_limit
-        notice = None if limit is None else read_notice(self._file.folder, name)
-        if limit is None or notice is None:  # in the queue, or still reading the context
+        if self._time_limit is None:
             return False
-        return time.monotonic() - notice.since > limit + max(GRACE_SECONDS, limit / 2)
+        notice = read_notice(self._file.folder, name)  # none in the queue, and without context
+        return notice is not None and is_over(self._time_limit, notice.since)
 
     def end(self, name: str) -> None:
         """Kill the process that runs an item."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,10 @@ from shiftune.workers.cores import number_of_workers
 from shiftune.workers.dask_pool import DaskPool
 from shiftune.workers.deaths import WorkerLost
 from shiftune.workers.here import Here
-from shiftune.workers.in_worker import OutOfTime
 from shiftune.workers.items import Item, Items
 from shiftune.workers.pools import ExecutorPool
 from shiftune.workers.processes import ProcessPool
+from shiftune.workers.time_limit import OutOfTime
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -73,10 +73,10 @@ class Workers:
         temporary files, except Dask's, which receive the context over the network.
     time_limit
         Seconds that an item may run; then `OutOfTime` is raised inside the task, as soon as it
-        executes Python code. With ``n_jobs``, the workers are killed (the other items run again)
-        if the item is still running after ``max(5, time_limit / 2)`` seconds more; the driver
-        checks this while it waits in `result`. With ``executor`` they are not, and where tasks run
-        in threads (`ThreadPoolExecutor`, Dask) the limit has no effect.
+        executes Python code. If the item is still running after ``max(5, time_limit / 2)`` seconds
+        more, its worker is killed, with ``n_jobs``, or restarted by its nanny, on Dask (whose other
+        items run again); the driver checks this while it waits in `result`. Other executors have no
+        way to end a worker.
     items
         About how many items there will be. With it, ``n_jobs`` processes are started when it pays:
         the first items run in this process, inside `result`, for as long as the others would take
@@ -331,8 +331,6 @@ def _pool_of(executor: ExecutorFactory, context: Any, time_limit: float | None) 
     # Whoever passes Dask's executor has imported Dask; nobody else should have to.
     dask = sys.modules.get("distributed.cfexecutor")
     is_dask = dask is not None and isinstance(first, dask.ClientExecutor)
-    if time_limit is not None and (is_dask or isinstance(first, ThreadPoolExecutor)):
-        logger.warning("time_limit has no effect on threads, in which this executor runs items")
     if is_dask:
-        return DaskPool(executor, first, context)
+        return DaskPool(executor, first, context, time_limit=time_limit)
     return ExecutorPool(executor, first, context, time_limit=time_limit)
