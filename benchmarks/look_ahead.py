@@ -3,8 +3,9 @@
     python benchmarks/look_ahead.py --seeds 24
 
 A search with W workers has `look_ahead(W, F)` trials of F fits under way and records them in the
-order of proposal. Regret: 50 trials of `samplers.PROBLEMS`. Busy: share of the workers' time spent on fits, in a simulation where trials differ
-in length (log-normal) and the first fit of a trial comes before its others unless workers are idle.
+order of proposal. Regret: 50 trials of `samplers.PROBLEMS`. Busy: share of the workers' time spent
+on fits, in a simulation where trials differ in length (log-normal) and the first fit of a trial
+comes before its others unless workers are idle.
 """
 
 from __future__ import annotations
