@@ -18,7 +18,7 @@ from shiftune.ratio.base import target_and_sources
 from shiftune.ratio.guard import Guard
 from shiftune.risk.estimator import Arrays, RiskEstimator
 from shiftune.risk.extrapolation import directions
-from shiftune.risk.few_labels import PRIOR_ROWS, source_pseudo_rows, trusting_labels
+from shiftune.risk.few_labels import PRIOR_ROWS, trusting_labels
 from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.ridge import RidgeSystem
@@ -230,10 +230,6 @@ class RegressionAdjusted(RiskEstimator):
     def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
         """Give the target's labelled rows a share that depends on their number and noise."""
         return trusting_labels(risks, self.source_pseudo_rows)
-
-    def worth_in_labels(self, risks: Sequence[RiskEstimate]) -> float:
-        """Number of labelled target rows that carry as much information as all sources."""
-        return source_pseudo_rows(risks, self.source_pseudo_rows)
 
     def _estimated(self, sample: Sample) -> RiskEstimate:
         k = len(self.n_)

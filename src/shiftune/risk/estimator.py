@@ -112,10 +112,3 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         continued or read again has the estimates alone.
         """
         return list(risks)
-
-    def worth_in_labels(self, risks: Sequence[RiskEstimate]) -> float | None:
-        """Number of labelled target rows that carry as much information as all sources.
-
-        None where the estimator has no model of how far sites differ.
-        """
-        return None
