@@ -68,16 +68,18 @@ def _afterwards(path: Path, out: str, draw: Draw) -> Iterator[tuple[str, str]]:
         interval = draw(st.sampled_from([[], ["--interval", "0.9"], ["--strict"]]))
         to = draw(st.sampled_from(["-", "p.csv", "p.parquet", "p.jsonl"]))
         to = to if to == "-" else str(path.parent / to)
-        (model,) = Path(out).glob("model.*")
-        yield more, ended(["predict", str(model), str(path), "--out", to, *interval])
+        yield more, ended(["predict", out, str(path), "--out", to, *interval])
     elif more == "report":
         yield more, ended(["report", out])
     elif more == "label-plan":
-        plan = str(path.parent / "plan.csv")
-        end = ended(["label-plan", out, "--n", "2", "--out", plan])
+        plan = path.parent / "plan.csv"
+        end = ended(["label-plan", out, "--n", "2", "--out", str(plan)])
         yield more, end
-        if end == "result":  # no label is filled in
-            yield "update", ended(["update", out, plan])
+        if end == "result":
+            label = draw(st.sampled_from(["", "1", "0.5", "yes", "class 1"]))
+            lines = plan.read_text().splitlines()  # the label is the last column
+            plan.write_text("\n".join([lines[0], *(line + label for line in lines[1:])]) + "\n")
+            yield "update", ended(["update", out, str(plan)])
     elif more == "again":
         yield "update", ended(["update", out])
 

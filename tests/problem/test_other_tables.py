@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem
+from shiftune.errors import DataError
 
 FRAME = pd.DataFrame(
     {
@@ -56,3 +57,12 @@ def test_sites(as_other):
         return ShiftProblem.from_sites(sources, convert(frame[parts["A"]]))
 
     assert given(as_other).fingerprint() == given(lambda frame: frame).fingerprint()
+
+
+def test_types_that_pandas_does_not_know():
+    """A table of pyarrow that was made from pandas keeps the name of a type that has none there."""
+    pa = pytest.importorskip("pyarrow")
+    lists = pd.Series([[1], [2, 3]], dtype=pd.ArrowDtype(pa.list_(pa.int64())))
+    table = pa.Table.from_pandas(pd.DataFrame({"site": ["A", "B"], "y": [1, 2], "x": lists}))
+    with pytest.raises(DataError, match=r"(the pyarrow Table cannot be turned|type list|ndarray)"):
+        ShiftProblem.from_frame(table, site="site", label="y", target="A")

@@ -71,7 +71,14 @@ def as_pandas(table: Any) -> Any:
     What can only become an array becomes one; all else stays as it is.
     """
     if hasattr(table, "to_pandas"):
-        return table.to_pandas()
+        try:
+            return table.to_pandas()
+        except (TypeError, ValueError, NotImplementedError) as error:  # types that pandas lacks
+            kind = f"{type(table).__module__.split('.')[0]} {type(table).__name__}"
+            raise DataError(
+                f"the {kind} cannot be turned into one of pandas ({error}); leave out columns that "
+                "are neither numbers, text, booleans nor dates"
+            ) from error
     only_array = hasattr(table, "__array__") and not hasattr(table, "shape")
     return np.asarray(table) if only_array else table
 

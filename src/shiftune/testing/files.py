@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,16 +59,18 @@ def _arrow(writer: str) -> Callable[[pd.DataFrame], bytes]:
             getattr(frame, writer)(out)
         except Exception:  # kinds that have no place in such a file: as text
             out = io.BytesIO()
-            text = frame.set_axis([str(name) for name in frame.columns], axis=1)
-            getattr(text.map(str), writer)(out)
+            names = [f"{name}" if i < 3 else f"{i} {name}" for i, name in enumerate(frame.columns)]
+            getattr(frame.set_axis(names, axis=1).map(str), writer)(out)
         return out.getvalue()
 
     return written
 
 
 def _json_lines(frame: pd.DataFrame) -> bytes:
-    text = frame.map(str).to_json(orient="records", lines=True)
-    return (text or "").encode()
+    names = [json.dumps(str(name)) for name in frame.columns]
+    rows = frame.map(lambda value: json.dumps(value, default=str)).to_numpy().tolist()
+    lines = [", ".join(f"{n}: {v}" for n, v in zip(names, row, strict=True)) for row in rows]
+    return "".join(f"{{{line}}}\n" for line in lines).encode()
 
 
 # Ending and writer of a file that is as it should be.
