@@ -8,8 +8,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test test-slow test-oldest test-matrix lint format hooks docs build check-wheel \
-	audit fuzz release-check bench paper clean
+.PHONY: demo test test-slow test-postgres test-oldest test-matrix lint format hooks docs build \
+	check-wheel audit fuzz release-check bench paper clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -30,6 +30,13 @@ test: $(READY)
 # A few tests that take long beside what they add to the others.
 test-slow: $(READY)
 	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow
+
+# Several processes on a real PostgreSQL server, which is installed if need be.
+test-postgres: $(READY)
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[postgresql]"
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+		|| $$(command -v sudo) apt-get install -y --no-install-recommends postgresql
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow tests/search/test_join_postgresql.py
 
 # Random problems through the API, random files through the command line; about an hour on one core.
 # A seed repeats a run; one is printed.

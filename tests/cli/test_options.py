@@ -52,7 +52,8 @@ OTHERS = {
 def test_every_field_is_saved_and_read_back():
     unsaved = {*named(TuneOptions, Role.RUN), *named(TuneOptions, Role.FILE)}
     assert unsaved == {
-        "data", "target_file", "trials", "timeout", "trial_timeout", "out", "jobs", "as_json"
+        "data", "target_file", "trials", "timeout", "trial_timeout", "out", "jobs", "join",
+        "as_json",
     }  # fmt: skip
     assert OTHERS.keys() == {each.name for each in fields(TuneOptions)} - unsaved
     for name, value in OTHERS.items():

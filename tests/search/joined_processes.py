@@ -1,7 +1,6 @@
-"""Processes that run one search together and are killed; started by test_join_killed.py.
+"""Processes that run one search together, and are killed or stopped; for test_join_killed.py.
 
-All are forked from this one, which has imported what they need. Each of the first ones kills itself
-before or after a change of the storage, drawn with a seed, and is replaced by another.
+All are forked from this one, which has imported what they need.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import random
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from optuna.distributions import FloatDistribution
@@ -37,9 +37,21 @@ def note(folder: Path, line: str) -> None:
     os.close(descriptor)
 
 
+class Model(Ridge):
+    """A model that stops its process in one of its fits."""
+
+    fits_to_stop = -1
+
+    def fit(self, *args, **options):
+        Model.fits_to_stop -= 1
+        if Model.fits_to_stop == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return super().fit(*args, **options)
+
+
 def search(folder: Path, storage: str, n_trials: int) -> ShiftSearch:
     return ShiftSearch(
-        Ridge(),
+        Model(),
         {"alpha": FloatDistribution(1e-3, 1e3, log=True)},
         n_trials=n_trials,
         storage=storage,
@@ -72,32 +84,60 @@ def die_at(change: int, before: bool) -> None:
             setattr(kind, name, dying(getattr(kind, name)))
 
 
-def main(folder: Path, storage: str, n_trials: int, deaths: int, seed: int) -> None:
+def forked(work: Callable[[], ShiftSearch], folder: Path) -> int:
+    """Start a process that notes the risk it has found; return its number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        (folder / f"risk-{os.getpid()}").write_text(repr(work().fit(PROBLEM).risk_.value))
+    except BaseException as error:
+        print(repr(error), file=sys.stderr)
+        os._exit(1)
+    os._exit(0)
+
+
+def kill(folder: Path, storage: str, n_trials: int, deaths: int, seed: int) -> list[int]:
+    """Run several processes at a time; return their exit codes.
+
+    Each of the first ones kills itself before or after a change of the storage, drawn with a seed,
+    and is replaced by another.
+    """
     rng = random.Random(seed)
     running, codes, started = set(), [], 0
     while running or not codes:
         while len(running) < AT_ONCE and started < AT_ONCE + deaths:
             started += 1
             change, before = rng.randint(1, 40), rng.random() < 0.5
-            child = os.fork()
-            if not child:
-                if started <= deaths:
+
+            def work(dies=started <= deaths, change=change, before=before) -> ShiftSearch:
+                if dies:
                     die_at(change, before)
-                try:
-                    risk = search(folder, storage, n_trials).fit(PROBLEM).risk_.value
-                    (folder / f"risk-{os.getpid()}").write_text(repr(risk))
-                except BaseException as error:
-                    print(repr(error), file=sys.stderr)
-                    os._exit(1)
-                os._exit(0)
-            running.add(child)
+                return search(folder, storage, n_trials)
+
+            running.add(forked(work, folder))
         ended, status = os.wait()
         running.discard(ended)
         codes.append(os.waitstatus_to_exitcode(status))
-    print(json.dumps(codes))
+    return codes
+
+
+def stop(folder: Path, storage: str, n_trials: int, fits: int) -> list[int]:
+    """Stop a process in a fit, and continue it after another one has finished all trials."""
+
+    def stopping() -> ShiftSearch:
+        Model.fits_to_stop = fits
+        return search(folder, storage, n_trials)
+
+    first = forked(stopping, folder)
+    os.waitpid(first, os.WUNTRACED)
+    second = forked(lambda: search(folder, storage, n_trials), folder)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(second, 0)[1])]
+    os.kill(first, signal.SIGCONT)
+    return [*codes, os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])]
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    place, storage, *numbers = sys.argv[1:]
-    main(Path(place), storage, *map(int, numbers))
+    what, place, storage, *numbers = sys.argv[1:]
+    print(json.dumps({"kill": kill, "stop": stop}[what](Path(place), storage, *map(int, numbers))))

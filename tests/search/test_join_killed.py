@@ -1,4 +1,4 @@
-"""Three processes at a time run one search, and are killed at random: no trial lost, none twice."""
+"""Processes run one search together, and are killed or stopped: no trial lost, none twice."""
 
 from __future__ import annotations
 
@@ -20,43 +20,64 @@ N_TRIALS, DEATHS = 20, 12
 SCRIPT = Path(__file__).with_name("joined_processes.py")
 
 
-def check_killed(folder, storage, seed):
-    """Kill processes of a search in a storage; check what became of its trials."""
-    numbers = map(str, (N_TRIALS, DEATHS, seed))
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), storage, *numbers],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    codes = Counter(json.loads(run.stdout))
-    assert set(codes) <= {0, -signal.SIGKILL}, run.stderr
-    assert codes[-signal.SIGKILL] >= DEATHS / 2
-    assert codes[0] >= 3
-    trials = _study(storage).get_trials()
-    finished = [
-        trial.number
+def run(what, folder, storage, *numbers):
+    """Return the exit codes of processes that were killed or stopped."""
+    command = [sys.executable, str(SCRIPT), what, str(folder), storage, *map(str, numbers)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    codes = Counter(json.loads(done.stdout))
+    assert set(codes) <= {0, -signal.SIGKILL}, done.stderr
+    return codes
+
+
+def check_trials(folder, storage, n_trials):
+    """Check that all trials are finished, and that each was recorded once."""
+    study = _study(storage)
+    trials = study.get_trials()
+    if "://" in storage:
+        study._storage._backend.engine.dispose()  # type: ignore[attr-defined]
+    finished = {
+        trial.number: trial
         for trial in trials
         if trial.state is TrialState.COMPLETE or FAILURE in trial.user_attrs
-    ]
-    assert len(finished) == N_TRIALS
+    }
+    assert len(finished) == n_trials
+    # The others were begun by several at once, as the last trial or the one with the defaults.
     rest = [trial for trial in trials if trial.number not in finished]
-    # Begun by several at once, as the last trial or the one with the defaults.
-    assert all(trial.number >= N_TRIALS or DEFAULTS in trial.user_attrs for trial in rest)
-    recorded = Counter((folder / "log").read_text().split())
+    assert all(trial.number >= n_trials or DEFAULTS in trial.user_attrs for trial in rest)
+    assert sum(DEFAULTS in trial.user_attrs for trial in finished.values()) == 1
+    recorded = Counter(map(int, (folder / "log").read_text().split()))
     # A process may be killed after it has recorded a trial, and before it notes that.
-    assert recorded.keys() <= set(map(str, finished))
+    assert recorded.keys() <= finished.keys()
     assert set(recorded.values()) == {1}
     assert len({path.read_text() for path in folder.glob("risk-*")}) == 1
-    assert sum(DEFAULTS in trial.user_attrs for trial in trials if trial.number in finished) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and kills")
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("storage", ["{}/study.journal", "sqlite:///{}/study.db"])
-def test_no_trial_is_lost_and_none_counted_twice(tmp_path, storage, seed):
-    check_killed(tmp_path, storage.format(tmp_path), seed)
-    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
-    assert left == set()
+def check_killed(folder, storage, seed):
+    codes = run("kill", folder, storage, N_TRIALS, DEATHS, seed)
+    assert codes[-signal.SIGKILL] >= DEATHS / 2
+    assert codes[0] >= 3
+    check_trials(folder, storage, N_TRIALS)
+
+
+def check_stopped(folder, storage):
+    assert run("stop", folder, storage, 6, 8) == {0: 2}  # in the second trial, of five fits each
+    check_trials(folder, storage, 6)
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and kills"),
+]
+STORAGES = pytest.mark.parametrize("storage", ["{}/study.journal", "sqlite:///{}/study.db"])
+
+
+@STORAGES
+def test_killed_at_random(tmp_path, storage):
+    check_killed(tmp_path, storage.format(tmp_path), seed=1)
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@STORAGES
+def test_a_late_result_does_not_count(tmp_path, storage):
+    check_stopped(tmp_path, storage.format(tmp_path))

@@ -81,6 +81,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         trial_timeout=options.trial_timeout,
         n_jobs=options.jobs,
         storage=storage,
+        join=options.join,
         random_state=options.seed,
     )
     if options.fast:

@@ -298,6 +298,17 @@ class TuneOptions(TableOptions):
     safe_csv: Annotated[SafeCsv, Role.RESULT] = True
     seed: Seed = 0
     jobs: Jobs = 1
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            metavar="",
+            help="Share the trials with other processes that run the same command with the same "
+            "--out, on machines that share the folder; the last one writes the results.",
+            rich_help_panel=RUNNING,
+        ),
+        Role.RUN,
+    ] = False
     as_json: Json = False
 
     def saved(self) -> dict[str, Any]:

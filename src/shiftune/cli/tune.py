@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,25 +59,31 @@ def tune(options: TuneOptions) -> None:
     """
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.job import prepare_job
+    from shiftune.cli.joined import one_beginning
     from shiftune.cli.screen import screen, show_finished, show_table, show_task
 
     folder = ResultFolder(options.out or _default_folder(options))
     job = prepare_job(options, folder.journal)
-    new = folder.check(job)
-    best = None if new else folder.complete(options.trials, job.options.of_result())
-    if best is not None and (lost := folder.lost()):
-        typer.echo(f"{lost}; the others run again", err=True)
-        best = None
+    with one_beginning(folder) if options.join else nullcontext():
+        new = folder.check(job)
+        best = None if new else folder.complete(options.trials, job.options.of_result())
+        if best is not None and (lost := folder.lost()):
+            typer.echo(f"{lost}; the others run again", err=True)
+            best = None
+        if best is None:
+            folder.begin(job, command_line())
     console = screen(silent=options.as_json)
     show_table(console, options.files, job.table, job.table.notes, label=options.label)
     if best is not None:
         show_finished(console, best, folder.path)
     else:
-        folder.begin(job, command_line())
         entry.keeps_results(True)
         show_task(console, job.options, 0 if new else folder.finished())
         best = _searched(job, folder, new)
-    _show(folder, best, job)
+    if best is None:
+        typer.echo(f"the time is over; other processes go on and write {folder.path}", err=True)
+    else:
+        _show(folder, best, job)
 
 
 NO_REPORT = f"no report, because packages are missing: {how_to_install('report')}"
@@ -90,21 +97,23 @@ def _default_folder(options: TuneOptions) -> Path:
     return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.files.target_name}-{models}"))
 
 
-def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any]:
+def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] | None:
+    from shiftune.cli.joined import searched_together
     from shiftune.cli.screen import notes_for_warnings
 
-    search = job.search
+    if not folder.can_report():
+        typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
     with notes_for_warnings():
+        if job.options.join:
+            return searched_together(job, folder)
         try:
-            search.fit(job.table.problem)
+            job.search.fit(job.table.problem)
         except StorageError:  # the folder may be that of another run of the same command
             raise
         except ProblemError:
             if new:
                 folder.discard()
             raise
-        if not folder.can_report():
-            typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
         return folder.write(job)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import threading
 import time
 import uuid
@@ -74,7 +75,7 @@ def open_study(
     study = _study(storage, join=join)
     if len(study.directions) > 1:
         raise StorageError(
-            f"the storage {storage!r} holds a study with {len(study.directions)} objectives; "
+            f"the storage {shown(storage)} holds a study with {len(study.directions)} objectives; "
             "give another storage"
         )
     if not study.get_trials(deepcopy=False):
@@ -84,11 +85,20 @@ def open_study(
         for name, value in marks.items():
             study.set_user_attr(name, value)
     if join or study.get_trials(deepcopy=False):
-        where = f"the storage {str(storage)!r}"
+        where = f"the storage {shown(storage)}"
         check_format(study.user_attrs.get(FORMAT_NUMBER), FORMAT, where)
         advice = "give another storage, or the same data and settings to continue"
         check_same(study.user_attrs.get(IDENTITY, {}), identity, where, advice, hidden=identity)
     return study
+
+
+def shown(storage: object) -> str:
+    """Return a storage as errors name it, without the password in a URL.
+
+    >>> shown("postgresql://me:secret@server/trials")
+    "'postgresql://me:***@server/trials'"
+    """
+    return repr(re.sub(r"(://[^:/@]*:)[^/]*@", r"\1***@", str(storage)))
 
 
 def open_tickets(study: optuna.Study) -> Tickets:
@@ -141,7 +151,7 @@ def only_search_of(
             yield
     except StorageInternalError as error:
         raise StorageError(
-            f"the storage {str(storage)!r} cannot be written ({error}); put this right and run the "
+            f"the storage {shown(storage)} cannot be written ({error}); put this right and run the "
             "same again, which continues after the last trial in it"
         ) from error
 
@@ -160,7 +170,7 @@ def _study(
             # Of processes that create the tables of a database at the same time, all but one fail.
             time.sleep(random.random())
     raise StorageError(
-        f"the storage {str(storage)!r} cannot be opened as a journal of trials or as an "
+        f"the storage {shown(storage)} cannot be opened as a journal of trials or as an "
         f"Optuna storage ({type(failure).__name__}: {failure}); give another"
     ) from failure
 

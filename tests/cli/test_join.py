@@ -1,0 +1,111 @@
+"""`shiftune tune --join`: several processes, one folder; the docs' commands run as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shiftune.cli.folder import ResultFolder
+from shiftune.search.journal_lock import joined_search
+from shiftune.search.storage import trials_in
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "join.md"
+
+
+@pytest.fixture(autouse=True)
+def _locks():
+    pytest.importorskip("fcntl", reason="locks of the kernel")
+
+
+def test_the_last_one_writes_the_results(visits, folder, tune, monkeypatch):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    command = ("visits.csv", "--out", "run", "--join")
+    first = tune(*command, trials=2)
+    assert "In run: " in first.output
+    assert len(trials_in(folder / "run" / "study.journal")) == 2
+    hidden = [path.name for path in (folder / "run").iterdir() if path.name.startswith(".")]
+    assert hidden == []
+    monkeypatch.setattr(ResultFolder, "write", None)  # the results are there
+    assert "In run: " in tune(*command, trials=2).output
+
+
+@pytest.mark.slow
+def test_results_that_another_process_has_written(visits, folder, tune, monkeypatch):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    tune("visits.csv", "--out", "run", "--join", trials=2)
+    best = (folder / "run" / "best.json").rename(folder / "best.json")
+
+    def finished(self, problem):
+        """Meanwhile another process writes the results."""
+        best.rename(folder / "run" / "best.json")
+
+    monkeypatch.setattr("shiftune.search.ShiftSearch.add_trials", finished)
+    monkeypatch.setattr(ResultFolder, "write", None)
+    assert "In run: " in tune("visits.csv", "--out", "run", "--join", trials=2).output
+
+
+@pytest.mark.slow
+def test_others_go_on_when_the_time_is_over(visits, folder, tune):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    command = ("visits.csv", "--out", "run", "--join", "--timeout", "0.001")
+    assert "In run: " in tune(*command, trials=50).output
+    with joined_search(folder / "run" / "study.journal"):  # by another process
+        output = tune(*command, trials=50).output
+    assert "other processes go on" in output
+    assert "In run: " not in output
+
+
+def run_together(commands, folder):
+    """Run commands at the same time, each in a shell of its own; return exit codes and outputs."""
+    shell = "shiftune() { " + shlex.quote(sys.executable) + ' -m shiftune "$@"; }\n'
+    started = [
+        subprocess.Popen(
+            ["bash", "-c", shell + command],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for command in commands
+    ]
+    outputs = [process.communicate()[0] for process in started]
+    return [(process.returncode, output) for process, output in zip(started, outputs, strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", ["bash", "yaml"])
+def test_the_commands_of_the_docs(visits, tmp_path, monkeypatch, block):
+    visits.drop(columns="cost").to_csv(tmp_path / "visits.csv", index=False)
+    (text,) = re.findall(rf"```{block}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    if block == "yaml":
+        yaml = pytest.importorskip("yaml")
+        (container,) = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
+        text = shlex.join(container["command"])
+    command = text.replace(" 200", " 6")
+    assert command != text
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    for code, output in run_together([command] * 3, tmp_path):
+        assert code == 0, output
+        assert "In run: " in output
+    assert json.loads((tmp_path / "run" / "best.json").read_text())["trials"] == 6
+    assert len(trials_in(tmp_path / "run" / "study.journal")) == 6
+    assert len(json.loads((tmp_path / "run" / "settings.json").read_text())["runs"]) == 3
+
+
+@pytest.mark.slow
+def test_settings_that_differ_are_refused(visits, tmp_path):
+    """Of two that begin at the same time, the first decides."""
+    visits.drop(columns="cost").to_csv(tmp_path / "visits.csv", index=False)
+    options = "--site ward --target A --label ill --model logistic --trials 4 --join --out run"
+    commands = [f"shiftune tune visits.csv {options} --seed {seed}" for seed in (0, 1)]
+    (_, shown), (code, why) = sorted(run_together(commands, tmp_path))
+    assert "In run: " in shown
+    assert code == 2, why
+    assert "holds results of other settings (seed" in why
+    assert len(trials_in(tmp_path / "run" / "study.journal")) == 4
