@@ -9,7 +9,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest -q -n 2 --dist loadgroup
 
 .PHONY: demo test test-slow test-postgres test-oldest test-matrix lint format hooks docs build \
-	check-wheel audit fuzz release-check bench paper clean
+	check-wheel audit fuzz faults release-check bench paper clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -45,6 +45,12 @@ FILES := 1000
 fuzz: $(READY)
 	$(ONE_THREAD) $(BIN)/python -m fuzz --problems $(PROBLEMS) --files $(FILES) \
 		$(if $(SEED),--seed $(SEED))
+
+# Faults at random moments: drivers, workers and journals; hours on two cores. After a stop,
+# `make faults` goes on; `make faults FAULTS="--seed 1 --driver-stopped 20"` has other counts.
+FAULTS :=
+faults: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m faults --page benchmarks/results/faults.md $(FAULTS)
 
 # The core with the lowest versions that pyproject.toml allows, in an environment of its own. Old
 # versions have warnings of their own, so warnings are no errors here.

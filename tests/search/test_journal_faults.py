@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from faults.damage import DAMAGES, dropped, swapped, twice, without_the_end
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
@@ -129,42 +130,6 @@ def test_no_room_for_the_results_of_workers(journal, monkeypatch, whole, method)
 
 
 # ---------------------------------------------------------------- between two runs
-
-
-def flipped(content, place):
-    place %= len(content)
-    return content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
-
-
-def dropped(content, place):
-    lines = content.splitlines(keepends=True)
-    del lines[place % (len(lines) - 1)]
-    return b"".join(lines)
-
-
-def swapped(content, place):
-    lines = content.splitlines(keepends=True)
-    place %= len(lines) - 1
-    lines[place : place + 2] = lines[place + 1], lines[place]
-    return b"".join(lines)
-
-
-def twice(content, place):
-    lines = content.splitlines(keepends=True)
-    lines.insert(place % len(lines), lines[place % len(lines)])
-    return b"".join(lines)
-
-
-def zeroed(content, place):
-    place %= len(content) - 10
-    return content[:place] + bytes(10) + content[place + 10 :]
-
-
-def without_the_end(content, place):
-    return content[: place % len(content)]
-
-
-DAMAGES = [flipped, dropped, swapped, twice, zeroed, without_the_end]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

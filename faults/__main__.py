@@ -1,0 +1,125 @@
+"""`python -m faults`: faults at random moments, each compared with a search without it.
+
+Every case has a seed of its own. A file of cases that are done lets a run go on after a stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+
+from faults.cases import Cases, Record, is_good
+from faults.table import phases, table
+
+COUNTS = {
+    "driver_stopped": 200,
+    "workers_signalled": 60,
+    "faulty_model": 25,
+    "several_drivers": 20,
+    "damaged_journal": 500,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the cases that are not done yet and print the table; return 1 if any did harm."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    for name, count in COUNTS.items():
+        help_ = getattr(Cases, name).__doc__.splitlines()[0]
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=count, help=help_)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after")
+    parser.add_argument("--out", type=Path, default=Path("faults-run"), help="folder for the cases")
+    parser.add_argument("--page", type=Path, help="Markdown file for the table")
+    wanted = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the cluster, too
+    wanted.out.mkdir(parents=True, exist_ok=True)
+    log = wanted.out / "cases.jsonl"
+    done = {}
+    for line in log.read_text().splitlines() if log.exists() else []:
+        case = json.loads(line)
+        wanted.seed = case["seed"]
+        done[case["name"], case["number"]] = Record(**case["record"])
+    print(f"--seed {wanted.seed}", flush=True)
+    end = time.monotonic() + 60 * wanted.minutes
+    with _cluster(wanted.driver_stopped) as cluster:
+        cases = Cases(wanted.out.resolve(), cluster)
+        for name, number in _in_turn({name: getattr(wanted, name) for name in COUNTS}):
+            if (name, number) in done or time.monotonic() > end:
+                continue
+            rng = random.Random(f"{wanted.seed} {name} {number}")
+            record = getattr(cases, name)(rng, number)
+            done[name, number] = record
+            case = {"name": name, "number": number, "seed": wanted.seed, "record": asdict(record)}
+            with log.open("a") as file:
+                file.write(json.dumps(case) + "\n")
+            if not is_good(record):
+                print(f"{name} {number}: {record}", flush=True)
+    records = sorted(done.values(), key=lambda record: record.row)
+    text = f"{table(records)}\n\nPhases that signals to drivers met: {phases(records)}."
+    print(text)
+    if wanted.page is not None:
+        _write_page(wanted.page, text, wanted.seed)
+    return int(not all(map(is_good, records)))
+
+
+def _in_turn(counts: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Mix the kinds, so that a run that is stopped early has some of each."""
+    turns = [((k + 0.5) / count, name, k) for name, count in counts.items() for k in range(count)]
+    for _, name, number in sorted(turns):
+        yield name, number
+
+
+@contextmanager
+def _cluster(needed: int) -> Iterator[str]:
+    """Start a Dask scheduler with two workers in other processes; yield its file."""
+    if not needed or find_spec("distributed") is None:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/scheduler.json"
+        here = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", file]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "dask", *command, *here],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            for command in (["scheduler", "--port", "0"], ["worker", "--nworkers", "2"])
+        ]
+        try:
+            yield file
+        finally:
+            for process in processes:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _write_page(path: Path, text: str, seed: int) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    path.write_text(
+        f"# python -m faults --seed {seed}\n\n"
+        f"{time.strftime('%Y-%m-%d')}; Python {platform.python_version()}, {cores} cores shared "
+        "with other work. Every case is one fault at a random moment of a small search; its trials "
+        "and its result are compared with those of the same search without the fault, digit by "
+        "digit. Drivers that were stopped are started again. Workers are killed and paused one to "
+        "five times in a search. Trials that hang or crash must fail alone.\n\n"
+        f"{text}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

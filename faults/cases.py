@@ -1,0 +1,257 @@
+"""Cases: one fault at a moment that is drawn, and a comparison with a search without faults."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from faults.damage import DAMAGES
+from faults.driver import N_TRIALS, Driver
+from faults.started import Started, orphans, temporary_folders
+from shiftune.errors import ProblemError
+
+SIGNALS = {"SIGKILL": -9, "SIGTERM": 143, "SIGINT": 130}
+
+
+@dataclass
+class Record:
+    """What became of a case; all counts but `seconds` should be 0."""
+
+    row: str
+    what: str
+    phase: str = ""
+    same: bool = False
+    """Whether it ended with the same trials and result as without the fault."""
+
+    lost: int = 0
+    twice: int = 0
+    orphans: int = 0
+    tracebacks: int = 0
+    hangs: int = 0
+    temporary: int = 0
+    seconds: float = 0.0
+    """From the fault, or the signal, to the end of the driver."""
+
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Reference:
+    """A search without faults."""
+
+    result: str
+    seconds: float
+
+
+class Cases:
+    """Cases in folders of their own below one.
+
+    Parameters
+    ----------
+    folder
+        Emptied after each case, but for those that failed.
+    cluster
+        File of a Dask scheduler, or "".
+    """
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        self.folder = folder
+        self.cluster = cluster
+        self._references: dict[Driver, Reference] = {}
+        self._journal = b""
+
+    def driver_stopped(self, rng: random.Random, number: int) -> Record:
+        """Send a signal to a driver, and start it again until its end."""
+        name = list(SIGNALS)[number % 3]
+        driver = self._any_driver(rng)
+        # Each tenth of the time has its turn, so that all phases have.
+        moment = (number // 3 % 10 + rng.random()) / 10 * self.reference(driver).seconds
+        record = Record(f"driver stopped by {name}", f"{driver.name}, after {moment:.2f} s")
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        end = started.since + moment
+        while time.monotonic() < end and not started.has_ended():
+            time.sleep(0.002)
+        record.phase = _phase(driver, folder) if not started.has_ended() else "after its end"
+        at = time.monotonic()
+        started.send(getattr(signal, name))
+        record.hangs += not started.wait()
+        record.seconds = time.monotonic() - at
+        if started.code not in (0, SIGNALS[name], -getattr(signal, name)):
+            record.notes.append(f"exit code {started.code}")
+        record.orphans = orphans(folder)
+        record.tracebacks += started.has_traceback
+        # A script has no handler of ours for SIGTERM; its folders go at the next start.
+        if name == "SIGINT" or (name == "SIGTERM" and driver.way != "script"):
+            record.temporary += temporary_folders(folder)
+        kept = driver.finished(folder)
+        again = Started(driver, folder)
+        record.hangs += not again.wait()
+        self._compare(record, driver, folder, again, kept)
+        return record
+
+    def _any_driver(self, rng: random.Random) -> Driver:
+        way = rng.choice(["command", "command", "cold command", "script", "script", "script"])
+        place = rng.choice(["absolute", "relative"])
+        if way != "script":
+            return Driver(way, jobs=rng.choice([1, 2]), place=place)
+        if self.cluster and rng.random() < 0.25:
+            return Driver(way, cluster=self.cluster, place=place)
+        storage = rng.choice(["journal", "sqlite"])
+        return Driver(way, storage, rng.choice([1, 2]), place)
+
+    def workers_signalled(self, rng: random.Random, number: int) -> Record:
+        """Kill or pause workers of a search, several times."""
+        name = ["SIGKILL", "SIGSTOP"][number % 2]
+        driver = Driver(jobs=2)
+        row = "workers killed" if name == "SIGKILL" else "workers paused"
+        times = rng.randint(1, 5)
+        record = Record(row, f"{driver.name}, {times} times")
+        seconds = self.reference(driver).seconds
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        at = time.monotonic()
+        for _ in range(times):
+            time.sleep(rng.random() * seconds / times)
+            workers = started.workers()
+            if workers:
+                with suppress(psutil.Error):
+                    rng.choice(workers).send_signal(getattr(signal, name))
+        record.hangs += not started.wait()
+        record.seconds = time.monotonic() - at
+        record.orphans = orphans(folder)
+        self._compare(record, driver, folder, started, {})
+        return record
+
+    def faulty_model(self, rng: random.Random, number: int) -> Record:
+        """Run trials that hang, crash, leak or start processes."""
+        fault = ["hang", "crash", "exit", "leak", "fork"][number % 5]
+        driver = Driver(jobs=2, fault=fault)
+        row = {"hang": "hang in C", "crash": "crash", "exit": "exit", "fork": "start processes"}
+        record = Record(f"trials that {row.get(fault, fault)}", driver.name)
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        at = time.monotonic()
+        record.hangs += not started.wait()
+        record.seconds = time.monotonic() - at
+        record.orphans = orphans(folder)
+        self._compare(record, driver, folder, started, {})
+        return record
+
+    def several_drivers(self, rng: random.Random, number: int) -> Record:
+        """Kill one of several drivers of the same study; the others do its part."""
+        storage = ["journal", "sqlite"][number % 2]
+        driver = Driver(storage=storage, join=True)
+        count = rng.choice([2, 3])
+        record = Record("one of several drivers killed", f"{count} drivers, {storage}")
+        folder = self._new(driver)
+        started = [Started(driver, folder) for _ in range(count)]
+        time.sleep(rng.random() * 2 * self.reference(Driver(storage=storage)).seconds)
+        record.phase = _phase(driver, folder)
+        started[0].send(signal.SIGKILL)
+        at = time.monotonic()
+        record.hangs += sum(not each.wait() for each in started)
+        record.seconds = time.monotonic() - at
+        record.orphans = orphans(folder)
+        record.tracebacks = sum(each.has_traceback for each in started)
+        finished = len(driver.finished(folder))
+        record.lost, record.twice = max(N_TRIALS - finished, 0), max(finished - N_TRIALS, 0)
+        results = {path.read_text() for path in folder.glob("*-result.txt")}
+        ended = all(each.code == 0 for each in started[1:])
+        record.same = ended and len(results) == 1 and finished == N_TRIALS
+        self._keep_or_remove(record, folder)
+        return record
+
+    def damaged_journal(self, rng: random.Random, number: int) -> Record:
+        """Continue with a journal that was damaged between two runs."""
+        driver = Driver()
+        reference = self.reference(driver)
+        damage = DAMAGES[number % len(DAMAGES)]
+        record = Record(f"journal {damage.__name__.replace('_', ' ')}", driver.name)
+        folder = self._new(driver)
+        (folder / "study.journal").write_bytes(damage(self._journal, rng.randrange(1 << 30)))
+        at = time.monotonic()
+        here = Path.cwd()
+        try:
+            driver._run_script(folder)
+        except ProblemError as error:
+            record.notes.append(f"{type(error).__name__}: {error}")
+        except Exception as error:
+            record.tracebacks += 1
+            record.notes.append(repr(error))
+        finally:
+            os.chdir(here)
+        record.seconds = time.monotonic() - at
+        record.same = driver.result(folder) == reference.result
+        record.lost = max(N_TRIALS - len(driver.finished(folder)), 0)
+        self._keep_or_remove(record, folder)
+        return record
+
+    def reference(self, driver: Driver) -> Reference:
+        """Run a search without faults, once for all cases like it."""
+        fault = "raise" if driver.fault in ("hang", "crash", "exit") else ""
+        like = Driver(driver.way, driver.storage, driver.jobs, "absolute", driver.cluster, fault)
+        if driver.fault and not fault:
+            like = Driver(jobs=2, fault="none")
+        if like not in self._references:
+            folder = self._new(like)
+            started = Started(like, folder)
+            assert started.wait(), f"{like.name} hangs without faults"
+            seconds = time.monotonic() - started.since
+            result = like.result(folder)
+            assert result is not None, started.errors.read_text()
+            if like == Driver():
+                self._journal = (folder / "study.journal").read_bytes()
+            self._references[like] = Reference(result, seconds)
+            shutil.rmtree(folder)
+        return self._references[like]
+
+    def _new(self, driver: Driver) -> Path:
+        folder = self.folder / f"case-{time.monotonic_ns()}"
+        driver.prepare(folder)
+        return folder
+
+    def _compare(
+        self, record: Record, driver: Driver, folder: Path, last: Started, kept: dict[int, str]
+    ) -> None:
+        """Compare trials and result with those of a search without faults."""
+        now = driver.finished(folder)
+        record.lost += sum(now.get(trial) != text for trial, text in kept.items())
+        record.twice += max(len(now) - N_TRIALS, 0)
+        record.tracebacks += last.has_traceback
+        record.temporary += temporary_folders(folder)
+        found = driver.result(folder)
+        record.same = last.code == 0 and found == self.reference(driver).result
+        if last.code != 0:
+            record.notes.append(f"last exit code {last.code}")
+        self._keep_or_remove(record, folder)
+
+    def _keep_or_remove(self, record: Record, folder: Path) -> None:
+        if is_good(record):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            record.notes.append(f"see {folder.name}")
+
+
+def is_good(record: Record) -> bool:
+    """Whether the fault did no harm."""
+    counts = (record.lost, record.twice, record.orphans, record.tracebacks, record.hangs)
+    return record.same and not any(counts) and not record.temporary
+
+
+def _phase(driver: Driver, folder: Path) -> str:
+    study = driver.study(folder).removeprefix("sqlite:///")
+    if not (folder / study).exists():
+        return "import, reading, ratio"
+    finished = len(driver.finished(folder))
+    if not finished:
+        return "first trial"
+    return "trials" if finished < N_TRIALS else "refit, report"
