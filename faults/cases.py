@@ -99,7 +99,7 @@ class Cases:
         return record
 
     def _any_driver(self, rng: random.Random) -> Driver:
-        way = rng.choice(["command", "command", "cold command", "script", "script", "script"])
+        way = rng.choice(["cold command"] + 3 * ["command"] + 5 * ["script"])
         place = rng.choice(["absolute", "relative"])
         if way != "script":
             return Driver(way, jobs=rng.choice([1, 2]), place=place)
@@ -181,7 +181,7 @@ class Cases:
         at = time.monotonic()
         here = Path.cwd()
         try:
-            driver._run_script(folder)
+            driver.run_script(folder)
         except ProblemError as error:
             record.notes.append(f"{type(error).__name__}: {error}")
         except Exception as error:

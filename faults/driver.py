@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ import pandas as pd
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
-import shiftune.__main__
-import shiftune.cli
+from shiftune import cli, entry, interrupts
 from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, heartbeat, joined_driver
 from shiftune.search.storage import _study
@@ -29,6 +29,7 @@ N_TRIALS = 8
 # Of this many seconds only hanging trials take notice; with a limit, trials run in processes.
 LIMIT = 20.0
 RESULT = "result.txt"
+STOPS = {signal.SIGINT, signal.SIGTERM}
 DRIVER = "SHIFTUNE_FAULTS_DRIVER"
 
 
@@ -143,12 +144,15 @@ class Driver:
         processes.STOPPED_SECONDS, pools.GRACE_SECONDS = 2.0, 1.0
         heartbeat.INTERVAL, joined_driver.POLL_SECONDS = 0.5, 0.05
         if self.way == "script":
-            self._run_script(folder)
+            with interrupts.deferred():
+                hear_signals()
+                self.run_script(folder)
         else:
             sys.argv = ["shiftune", *self.command(folder)]
-            shiftune.__main__.main()
+            entry.run(_load)
 
-    def _run_script(self, folder: Path) -> None:
+    def run_script(self, folder: Path) -> None:
+        """Search as a script does, in this process."""
         warnings.simplefilter("ignore")
         options: dict[str, Any] = {"n_jobs": self.jobs}
         if self.jobs > 1:
@@ -169,10 +173,7 @@ class Driver:
             progress=False,
             **options,
         )
-        try:
-            search.fit(problem)
-        except KeyboardInterrupt:
-            sys.exit(130)
+        search.fit(problem)
         trials = search.trials_.drop(columns=["seconds", "failure"])
         text = trials.to_csv() + repr(search.risk_.value)
         if self.join:  # the order depends on who was faster
@@ -180,6 +181,16 @@ class Driver:
         path = folder / (f"{os.getpid()}-{RESULT}" if self.join else RESULT)
         path.with_suffix(".new").write_text(text)
         path.with_suffix(".new").rename(path)
+
+
+def _load() -> Callable[[], object]:
+    hear_signals()
+    return cli.app
+
+
+def hear_signals() -> None:
+    """Receive signals, which are blocked until a process has its handlers."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
 
 def write_table(path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from faults.driver import Driver
+from faults.driver import STOPS, Driver
 
 MARK = "SHIFTUNE_FAULTS_CASE"
 HANG_SECONDS = 300.0
@@ -40,9 +40,11 @@ class Started:
                     start_new_session=True,
                 ).pid
             return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         self.pid = os.fork()
         if not self.pid:
             self._be(driver, mark)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _be(self, driver: Driver, mark: dict[str, str]) -> None:
         """Run the driver in the process that was forked, and end it."""
@@ -57,6 +59,8 @@ class Started:
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
             driver.run(self.folder)
             code = 0
+        except KeyboardInterrupt:
+            code = 130
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException:

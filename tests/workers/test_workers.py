@@ -570,6 +570,19 @@ def test_a_driver_may_go_on_after_an_interrupt(notes, tmp_path):
     assert len(list(notes.glob("began*"))) == 2  # none was begun again
 
 
+def test_a_program_may_end_without_close(temporary):
+    code = (
+        "import operator\n"
+        "from shiftune.workers import Workers\n"
+        "workers = Workers(operator.mul, 10, n_jobs=2)\n"
+        "workers.submit(0, 4)\n"
+        "assert workers.result(0) == 40\n"
+    )
+    env = {**environment(), "TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    assert not list(temporary.glob("shiftune-*"))
+
+
 @pytest.mark.parametrize("name", PROCESSES)
 @pytest.mark.slow
 def test_close_with_kill_does_not_wait(name, notes, temporary):

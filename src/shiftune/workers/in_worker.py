@@ -233,7 +233,8 @@ def _has_grown(first: int | None) -> bool:
 
 def _begin(driver: int) -> None:
     """Prepare a worker process: it ignores Ctrl-C, and ends when the driver does."""
-    faulthandler.enable()
+    with suppress(RuntimeError, ValueError, OSError):  # no stderr
+        faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
         os.setsid()  # so that what its items start can be ended with it

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import Pipe, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.util import Finalize
 from typing import Any
 
 from joblib.externals.loky.backend import get_context
@@ -60,6 +61,8 @@ class ProcessPool(Pool):
         # be started.
         self._idle = deque(self._workers)
         self._threads = ThreadPoolExecutor(n_workers, initializer=_block_interrupts)
+        # A program that ends without close() waits for its children, and they for it.
+        Finalize(self, _close_all, args=(self._workers,), exitpriority=10)
 
     @property
     def n_workers(self) -> int:
@@ -97,8 +100,7 @@ class ProcessPool(Pool):
         """End the processes and remove the file."""
         try:
             if kill:
-                for worker in self._workers:
-                    worker.close(kill=True)
+                _close_all(self._workers)
             self._threads.shutdown(wait=True, cancel_futures=True)
             for worker in self._workers:
                 worker.close(kill=False)
@@ -212,6 +214,11 @@ class _Worker:
 
 
 _starting = threading.Lock()
+
+
+def _close_all(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.close(kill=True)
 
 
 class _Look:
