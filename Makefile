@@ -124,11 +124,13 @@ audit:
 release-check: check-wheel
 	$(BIN)/python .ci/release_check.py
 
+# PEERS is the Python of an environment with the packages that benchmarks/speed/peers.py names.
+PEERS :=
 bench: $(READY)
 	for name in core reach guard fallback ratios stability samplers search; do \
 		$(BIN)/python benchmarks/$$name.py || exit 1; \
 	done
-	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out bench
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out bench $(if $(PEERS),--peers $(PEERS))
 
 # Hours on two cores; after a stop, `make paper` goes on.
 PAPER := paper

@@ -11,7 +11,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from benchmarks.preparation import TRANSFORM, Clock
-from benchmarks.speed.measure import Figures, cpu, growth, memory, rounded
+from benchmarks.speed.measure import Figures, Growth, cpu, memory, rounded
 from optuna.distributions import FloatDistribution, IntDistribution
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import Ridge
@@ -77,9 +77,8 @@ def reading(quick: bool) -> Figures:
     return Figures(
         ratios[-1],
         f"reading the file, {sizes[-1]:,} rows of 22 columns",
-        growth(sizes, seconds),
-        "rows",
-        {"sizes": sizes, "ratios": rounded(ratios), "seconds": rounded(seconds)},
+        (Growth.of("rows", sizes, seconds),),
+        {"ratios": rounded(ratios)},
     )
 
 
@@ -95,9 +94,7 @@ def from_arrays(quick: bool) -> Figures:
     return Figures(
         seconds[-1] / one,
         "10 sites of the same rows",
-        growth(sizes, seconds),
-        "sites",
-        {"sizes": sizes, "seconds": rounded(seconds)},
+        (Growth.of("sites", sizes, seconds),),
     )
 
 
@@ -120,17 +117,8 @@ def adjusted(quick: bool) -> Figures:
     return Figures(
         seconds[1] / peer,
         f"scikit-learn's Ridge on the 230 products, {sizes[1]:,} rows of 20 columns",
-        growth(sizes, seconds),
-        "rows",
-        {
-            "sizes": sizes,
-            "seconds": rounded(seconds),
-            "columns": wide_sizes,
-            "seconds by columns": rounded(wide),
-            "exponent in columns": growth(wide_sizes, wide),
-            "estimate over truth, large table": error,
-            "mean over truth, large table": plain,
-        },
+        (Growth.of("rows", sizes, seconds), Growth.of("columns", wide_sizes, wide)),
+        {"estimate over truth, large table": error, "mean over truth, large table": plain},
     )
 
 
@@ -208,7 +196,14 @@ def binning(quick: bool) -> Figures:
     X, y = given["X"], given["y"]
     fit = cpu(lambda: lightgbm.LGBMClassifier(verbose=-1, n_jobs=1).fit(X, y), 2)
     bins = cpu(lambda: lightgbm.Dataset(X, y, params={"num_threads": 1}).construct(), 2)
-    return Figures(bins / fit, f"a fit, {len(X):,} rows of 20 columns")
+    problem = ShiftProblem.from_arrays(**given)
+    search = ShiftSearch("lightgbm", n_trials=2 if quick else 5, progress=False)
+    with Clock().of((lightgbm.Dataset, "construct")) as clock:
+        spent = cpu(lambda: search.fit(problem))
+    share = clock.seconds / spent
+    return Figures(
+        bins / fit, f"a fit, {len(X):,} rows of 20 columns", details={"of a whole search": share}
+    )
 
 
 def checks(quick: bool) -> Figures:
@@ -230,9 +225,8 @@ def checks(quick: bool) -> Figures:
     return Figures(
         ratios[0],
         f"the search, {shapes[0][0]} sites of {shapes[0][1]:,} rows, {shapes[0][2]} columns",
-        growth(sizes, seconds),
-        "sites (label stability)",
-        {"shapes": shapes, "ratios": rounded(ratios), "seconds": rounded(seconds)},
+        (Growth.of("sites (label stability)", sizes, seconds),),
+        {"shapes": shapes, "ratios": rounded(ratios)},
     )
 
 
@@ -252,9 +246,7 @@ def influence(quick: bool) -> Figures:
     return Figures(
         seconds[-1] / estimates[-1],
         f"estimates of 20 trials, {sizes[-1]:,} sites",
-        growth(sizes, seconds),
-        "sites",
-        {"sizes": sizes, "seconds": rounded(seconds)},
+        (Growth.of("sites", sizes, seconds),),
     )
 
 

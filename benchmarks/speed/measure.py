@@ -15,26 +15,52 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """Seconds at several sizes, and the line through their logarithms.
+
+    Attributes
+    ----------
+    along : str
+        What the size is.
+    sizes, seconds : lists of numbers
+    exponent : float
+        Slope of the line: 1 for linear growth, 2 for quadratic.
+    misfit : float
+        Largest factor by which a time differs from the line.
+    """
+
+    along: str
+    sizes: list[float]
+    seconds: list[float]
+    exponent: float
+    misfit: float
+
+    @classmethod
+    def of(cls, along: str, sizes: Sequence[float], seconds: Sequence[float]) -> Growth:
+        """Fit the line by least squares."""
+        line = np.polyfit(np.log(sizes), np.log(seconds), 1)
+        apart = np.log(seconds) - np.polyval(line, np.log(sizes))
+        misfit = float(np.exp(np.abs(apart).max()))
+        return cls(along, list(sizes), rounded(seconds), float(line[0]), misfit)
+
+
+@dataclass(frozen=True)
 class Figures:
     """Figures of one row of the table.
 
     Attributes
     ----------
-    ratio : float
-        CPU seconds, or bytes, over those of `against`.
+    ratio : float or None
+        CPU seconds, or bytes, over those of `against`; None where a peer is not installed.
     against : str
-    exponent : float or None
-        Slope of the logarithm of CPU seconds over the logarithm of the size.
-    along : str
-        What the size is.
+    growth : tuple of Growth
     details : dict
-        What else was measured, in the order of sizes where there are several.
+        What else was measured.
     """
 
-    ratio: float
+    ratio: float | None
     against: str
-    exponent: float | None = None
-    along: str = ""
+    growth: tuple[Growth, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
@@ -50,11 +76,6 @@ def cpu(task: Callable[[], Any], repeats: int = 1) -> float:
         task()
         found.append(time.process_time() - start)
     return min(found)
-
-
-def growth(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Least-squares slope on logarithmic scales: 1 for linear growth, 2 for quadratic."""
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def memory(task: Callable[[], Any]) -> tuple[int, int, Any]:

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from shiftune import ShiftProblem
 from shiftune.checks import judgement
 from shiftune.errors import ProblemError
+from shiftune.report import page as report_page
 from shiftune.report import save_report
 from shiftune.report.page import page
 from shiftune.search import ShiftSearch
@@ -149,6 +150,16 @@ class TestContent:
         assert "Labels of 30 random rows" in outline.text
         assert "are expected to lower" in outline.text
         assert "expected to lower" not in Outline(page(weighted_search.result_)).text
+
+    def test_many_sites_are_folded(self, hostile_search, monkeypatch):
+        whole = page(hostile_search.result_)
+        assert "<summary>All" not in whole
+        monkeypatch.setattr(report_page, "MOST_SITES", 2)
+        folded = page(hostile_search.result_)
+        sites = len(hostile_search.problem_.sources)
+        assert f"<summary>All {sites} sites</summary>" in folded
+        rows = '<th scope="row">'
+        assert folded.count(rows) == whole.count(rows) + 2
 
     def test_labels_of_the_target(self, hostile_search):
         sites = {site.name: (site.X, site.y) for site in hostile_search.problem_.sources}

@@ -24,6 +24,8 @@ RowLosses = Callable[[NDArray[Any], Floats], Floats]
 Known = tuple[Floats, Floats, NDArray[Any], Floats, float]
 
 DRAWS = 5
+# From more sources than so many. With 60 % labelled, at least three draws leave every row out once.
+MANY_SOURCES, FEWEST_DRAWS = 200, 3
 # Of a source's rows that are labelled; the others are predicted.
 MOST_LABELLED = 0.6
 # Labels with which a source has a say in how far sites differ.
@@ -108,7 +110,9 @@ class Role:
         return np.asarray(self.scaled[others] + self.Z[others] @ self.effect(labelled, spread).T)
 
 
-def drawn(rows: int, labels: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def drawn(
+    rows: int, labels: int, seed: int, sources: int = 1
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Draw labelled rows and the others, several times; every row is among the others.
 
     >>> [sorted(map(int, labelled)) for labelled, _ in drawn(5, 1, 0)]
@@ -117,10 +121,16 @@ def drawn(rows: int, labels: int, seed: int) -> list[tuple[NDArray[np.intp], NDA
     order = np.random.default_rng(seed).permutation(rows)
     labels = min(labels, int(MOST_LABELLED * rows))
     found = []
-    for draw in range(DRAWS):
-        turned = np.roll(order, -(draw * rows // DRAWS))
+    draws = draws_of(sources)
+    for draw in range(draws):
+        turned = np.roll(order, -(draw * rows // draws))
         found.append((turned[:labels], turned[labels:]))
     return found
+
+
+def draws_of(sources: int) -> int:
+    """Number of draws: fewer from many sources, among which the luck of a draw averages out."""
+    return DRAWS if sources <= MANY_SOURCES else FEWEST_DRAWS
 
 
 def played_losses(
@@ -135,7 +145,7 @@ def played_losses(
     found = []
     for j, source in enumerate(sources):
         total, times = np.zeros(len(source)), np.zeros(len(source))
-        for labelled, others in drawn(len(source), labels, seed + j):
+        for labelled, others in drawn(len(source), labels, seed + j, len(sources)):
             total[others] += source.losses(labelled, others, spread, losses)
             times[others] += 1
         found.append(total / times)
@@ -154,8 +164,8 @@ def played_answers(
         return [source.scaled[None] for source in sources]
     found = []
     for j, source in enumerate(sources):
-        own = np.full((DRAWS, *source.scaled.shape), np.nan)
-        for d, (labelled, others) in enumerate(drawn(len(source), labels, seed + j)):
+        own = np.full((draws_of(len(sources)), *source.scaled.shape), np.nan)
+        for d, (labelled, others) in enumerate(drawn(len(source), labels, seed + j, len(sources))):
             own[d, others] = source.updated(labelled, others, spread)
         found.append(own)
     return found

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem.columns import align, as_features
-from shiftune.problem.site import Features, Site
-from shiftune.rows.encoding import RowEncoder
+from shiftune.problem.site import Features, Site, stacked
+from shiftune.rows.encoding import ROWS_AT_ONCE, RowEncoder, in_batches
 
 # With fewer target rows the weights are meaningless, however plausible they look.
 FEWEST_TARGET_ROWS = 5
@@ -62,7 +62,11 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
                 f"weights are wanted for {len(X_sources)} sources, but the ratio was fitted on "
                 f"{self.n_sources_}"
             )
-        return [self.weights_at(X, source=j) for j, X in enumerate(X_sources)]
+        like = {"the rows of fit": self._like_}
+        for j, X in enumerate(X_sources, start=1):
+            like[f"rows for source {j}"] = as_features(X, f"rows for source {j}")
+        _, *tables = align(like).values()
+        return [np.maximum(w, 0.0) for w in self._weights_of_all(tables)]
 
     def weights_at(self, X: Any, *, source: int) -> NDArray[np.float64]:
         """Return w_j at any rows, for example the target's, shape (n,)."""
@@ -81,6 +85,10 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
         """Return w_j at checked rows, shape (n,)."""
+
+    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+        """Return w_j at checked rows of every source, shape (n_j,) each."""
+        return [self._weights_rows(j, X) if len(X) else np.empty(0) for j, X in enumerate(tables)]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_sources_"):
@@ -109,6 +117,16 @@ class EncodedRatio(DensityRatio):
 
     def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
         return np.ones(len(X)) if self._flat_ else self._weights_encoded(source, self._encoded(X))
+
+    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+        if self._flat_:
+            return [np.ones(len(X)) for X in tables]
+        found: list[NDArray[np.float64]] = []
+        for some in in_batches(tables, ROWS_AT_ONCE):
+            ends = np.cumsum([len(X) for X in some])
+            for Z in np.split(self._encoded(stacked(some)), ends[:-1]):
+                found.append(self._weights_encoded(len(found), Z) if len(Z) else np.empty(0))
+        return found
 
     @abstractmethod
     def _fit_encoded(

@@ -27,7 +27,7 @@ from shiftune.report.explanations import (
     update_in_words,
 )
 from shiftune.report.figures.canvas import plotly
-from shiftune.report.figures.sites import MOST_SITES
+from shiftune.report.figures.sites import MOST_SITES, outermost_sites
 from shiftune.report.parameters import in_words, parameters
 from shiftune.report.saving import file_path, save_text
 from shiftune.report.update_words import (
@@ -230,8 +230,11 @@ def _sites(result: SearchResult) -> dict[str, Any]:
             if row["out"]:
                 row["verdict"] = f"left out: {own['left_out']}"
         rows.append(row)
+    outermost = [str(name) for name in outermost_sites(result.risk, most=MOST_SITES).index]
+    by_name = {str(row["site"]): row for row in rows}
     return {
         "sites": rows,
+        "shown_sites": rows if len(rows) <= MOST_SITES else [by_name[name] for name in outermost],
         "most_sites": MOST_SITES,
         "any_left_out": any(row["out"] for row in rows),
         "diagnosed_only": not result.overlap.used,

@@ -54,7 +54,7 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     ('all sources', '&lt;b&gt;', 'B')
     """
     interval = risk.interval(level)
-    table = _outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
+    table = outermost_sites(risk, level, most)[::-1]
     left, right = _forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
@@ -109,6 +109,16 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     name_rows(figure, ["all sources", *table.index])
     figure.update_layout(showlegend=bool(out.any()) and not out.all())
     return figure
+
+
+def outermost_sites(
+    risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES
+) -> pd.DataFrame:
+    """Return the sources that `forest` shows: of many, those with the lowest and highest estimates.
+
+    The columns are those of `RiskEstimate.sources_with_intervals`.
+    """
+    return _outermost(risk.sources_with_intervals(level), "estimate", most)
 
 
 def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
