@@ -47,21 +47,21 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the cluster, too
     wanted.out.mkdir(parents=True, exist_ok=True)
     log = wanted.out / "cases.jsonl"
-    done = {}
+    done: dict[tuple[int, str, int], Record] = {}
     for line in log.read_text().splitlines() if log.exists() else []:
         case = json.loads(line)
         wanted.seed = case["seed"]
-        done[case["name"], case["number"]] = Record(**case["record"])
+        done[wanted.seed, case["name"], case["number"]] = Record(**case["record"])
     print(f"--seed {wanted.seed}", flush=True)
     end = time.monotonic() + 60 * wanted.minutes
     with _cluster(wanted.driver_stopped) as cluster:
         cases = Cases(wanted.out.resolve(), cluster)
         for name, number in _in_turn({name: getattr(wanted, name) for name in COUNTS}):
-            if (name, number) in done or time.monotonic() > end:
+            if (wanted.seed, name, number) in done or time.monotonic() > end:
                 continue
             rng = random.Random(f"{wanted.seed} {name} {number}")
             record = getattr(cases, name)(rng, number)
-            done[name, number] = record
+            done[wanted.seed, name, number] = record
             case = {"name": name, "number": number, "seed": wanted.seed, "record": asdict(record)}
             with log.open("a") as file:
                 file.write(json.dumps(case) + "\n")

@@ -73,7 +73,7 @@ class Cases:
         name = list(SIGNALS)[number % 3]
         driver = self._any_driver(rng)
         # Each tenth of the time has its turn, so that all phases have.
-        moment = (number // 3 % 10 + rng.random()) / 10 * self.reference(driver).seconds
+        moment = (7 * (number // 3) % 10 + rng.random()) / 10 * self.reference(driver).seconds
         record = Record(f"driver stopped by {name}", f"{driver.name}, after {moment:.2f} s")
         folder = self._new(driver)
         started = Started(driver, folder)
