@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, help="Markdown file for the table")
     wanted = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the cluster, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background, otherwise
     wanted.out.mkdir(parents=True, exist_ok=True)
     log = wanted.out / "cases.jsonl"
     done: dict[tuple[int, str, int], Record] = {}

@@ -55,6 +55,27 @@ def ended_by(number):
     return process, folder
 
 
+WHILE_MADE = """
+import os, signal, tempfile, time
+from shiftune import entry
+from shiftune.temporary_folder import make_temporary_folder
+
+def make(*args, mkdtemp=tempfile.mkdtemp, **options):
+    folder = mkdtemp(*args, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.5)
+    return folder
+
+tempfile.mkdtemp = make
+entry.run(lambda: lambda: (make_temporary_folder(), time.sleep(3600)))
+"""
+
+
+def test_a_command_that_is_told_to_end_while_it_makes_a_folder(place):
+    assert subprocess.run([sys.executable, "-c", WHILE_MADE], check=False).returncode == 143
+    assert list(place.iterdir()) == []
+
+
 def test_a_command_that_is_told_to_end():
     process, folder = ended_by(signal.SIGTERM)
     assert process.returncode == 143

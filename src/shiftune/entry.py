@@ -26,8 +26,10 @@ STOPPED, TERMINATED = 130, 143
 GRACE = 3.0
 
 # Folders that must not outlive the process, however it ends. Whoever makes one adds it, and
-# discards it when it is removed.
+# discards it when it is removed. The lock is held while one is made and added.
 temporary_folders: set[str] = set()
+temporary_folders_lock = threading.Lock()
+LOCK_SECONDS = 2.0
 
 _message = "stopped"
 _loaded = False
@@ -102,6 +104,7 @@ def _end(code: int) -> None:
     # Not through sys.stderr, which the main thread may hold.
     with suppress(OSError):
         os.write(2, f"{_message}\n".encode())
+    temporary_folders_lock.acquire(timeout=LOCK_SECONDS)  # for good: no other folder is made
     for folder in tuple(temporary_folders):
         with suppress(OSError):  # under another name, workers cannot write to it any more
             os.rename(folder, f"{folder}-ending")

@@ -34,13 +34,14 @@ def make_temporary_folder() -> str:
     """
     _remove_leftovers(Path(tempfile.gettempdir()))
     try:
-        folder = tempfile.mkdtemp(prefix=PREFIX)
+        with entry.temporary_folders_lock:
+            folder = tempfile.mkdtemp(prefix=PREFIX)
+            entry.temporary_folders.add(folder)
     except OSError as error:
         raise StorageError(
             f"no temporary folder can be made ({error.strerror or error}); make room, or name "
             "another place in the environment variable TMPDIR"
         ) from error
-    entry.temporary_folders.add(folder)
     if fcntl is not None:
         # Under its name the file is locked from the beginning.
         new = Path(folder, f"{IN_USE}-soon")
