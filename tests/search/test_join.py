@@ -40,8 +40,8 @@ class Alive:
     def __init__(self):
         self.numbers = set()
 
-    def alive(self):
-        return self.numbers
+    def alive(self, numbers):
+        return self.numbers.intersection(numbers)
 
 
 class Team:
@@ -211,9 +211,9 @@ class TestHeartbeat:
     def test_who_has_ended_is_not_alive(self, beats):
         one, other = beats(), Heartbeat(beats())
         one.start(3)
-        assert other.alive() == {3}
+        assert other.alive([3, 4]) == {3}
         one.end()
-        assert other.alive() == set()
+        assert other.alive([3, 4]) == set()
 
     def test_who_stands_still_is_dead_until_it_moves(self, beats):
         one, other = beats(), Heartbeat(beats())
@@ -221,19 +221,19 @@ class TestHeartbeat:
         for count in range(2 * LOOKS):
             one.beat(count)
             other.look()
-        assert other.alive() == {3}
+        assert other.alive([3, 4]) == {3}
         for _ in range(LOOKS - 1):
             other.look()
-        assert other.alive() == set()
+        assert other.alive([3, 4]) == set()
         one.beat(100)
-        assert other.alive() == {3}
+        assert other.alive([3, 4]) == {3}
         one.end()
 
     def test_a_search_beats(self, beats):
         one, other = Heartbeat(beats()), Heartbeat(beats())
         with one.of(3), other.of(4):
-            assert one.alive() == other.alive() == {3, 4}
-        assert one.alive() == set()
+            assert one.alive([3, 4]) == other.alive([3, 4]) == {3, 4}
+        assert one.alive([3, 4]) == set()
 
 
 class TestLock:

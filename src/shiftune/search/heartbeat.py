@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
@@ -37,8 +37,8 @@ class Beats(Protocol):
     def end(self) -> None:
         """Withdraw the beat: this driver has ended."""
 
-    def read(self) -> Mapping[int, object]:
-        """Return the beats of all drivers that have not ended."""
+    def read(self, numbers: Collection[int] | None = None) -> Mapping[int, object]:
+        """Return the beats of some drivers, by default all, that have not ended."""
 
 
 class StudyBeats:
@@ -61,13 +61,14 @@ class StudyBeats:
         """Withdraw the beat."""
         self.study.set_user_attr(self._name, None)
 
-    def read(self) -> dict[int, object]:
-        """Return the beats of all drivers that have not ended."""
-        return {
+    def read(self, numbers: Collection[int] | None = None) -> dict[int, object]:
+        """Return the beats of drivers that have not ended."""
+        found = {
             int(name.removeprefix("beat ")): count
             for name, count in self.study.user_attrs.items()
             if name.startswith("beat ") and count is not None
         }
+        return {n: beat for n, beat in found.items() if numbers is None or n in numbers}
 
 
 class FileBeats:
@@ -105,10 +106,11 @@ class FileBeats:
                 with suppress(OSError):
                     path.unlink()
 
-    def read(self) -> dict[int, object]:
-        """Return the beats of all drivers that hold their lock."""
+    def read(self, numbers: Collection[int] | None = None) -> dict[int, object]:
+        """Return the beats of drivers that hold their lock."""
         found: dict[int, object] = {}
-        for number, path in self._paths():
+        asked = None if numbers is None else [(each, self._path(each)) for each in numbers]
+        for number, path in self._paths() if asked is None else asked:
             with suppress(OSError):  # of a driver that has just ended
                 if is_locked(path):
                     found[number] = path.read_bytes()
@@ -145,9 +147,9 @@ class Heartbeat:
             with suppress(Exception):  # nothing that keeps a search from ending
                 self.beats.end()
 
-    def alive(self) -> set[int]:
-        """Return the numbers of the drivers that are alive."""
-        beats = self.beats.read()
+    def alive(self, numbers: Collection[int]) -> set[int]:
+        """Return which of some drivers are alive."""
+        beats = self.beats.read(numbers)
         return {number for number, beat in beats.items() if self._unchanged(number, beat) < LOOKS}
 
     def look(self) -> None:

@@ -172,8 +172,9 @@ class JoinedDriver:
         unfinished = [trial for trial in trials if not trial.state.is_finished()]
         if not unfinished:
             return []
-        claims, alive = self._claims(), self._heartbeat.alive()
+        claims = self._claims()
         owned = [(trial, self._owner(trial, claims)) for trial in unfinished]
+        alive = self._heartbeat.alive({owner.driver for _, owner in owned})
         return [(trial, owner) for trial, owner in owned if owner.driver not in alive]
 
     def _claims(self) -> dict[str, Ticket]:
