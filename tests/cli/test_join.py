@@ -100,7 +100,7 @@ def test_the_slurm_script_of_the_docs(visits, tmp_path, monkeypatch):
 def test_the_kubernetes_job_of_the_docs_has_the_same_command():
     yaml = pytest.importorskip("yaml")
     (container,) = yaml.safe_load(block("yaml"))["spec"]["template"]["spec"]["containers"]
-    script = shlex.split(block("bash"), comments=True)
+    script = shlex.split(block("bash").replace("\\\n", ""), comments=True)
     jobs = script.index("--jobs")
     assert container["command"] == script[:jobs] + script[jobs + 2 :]
 
