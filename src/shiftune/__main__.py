@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from shiftune import entry
+try:
+    from shiftune import entry
+except KeyboardInterrupt:  # before there is a handler
+    sys.exit(130)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -201,3 +202,21 @@ def test_the_first_file_was_half_written(table, tune):
     (table / "run" / ".part-settings.json").write_text("{")
     tune("visits.csv", "--out", "run")
     assert not (table / "run" / ".part-settings.json").exists()
+
+
+def test_ctrl_c_before_there_is_a_handler():
+    code = """
+        import runpy, signal, sys
+
+        class Interrupting:
+            @staticmethod
+            def find_spec(name, *_):
+                if name == "shiftune.entry":
+                    signal.raise_signal(signal.SIGINT)
+
+        sys.meta_path.insert(0, Interrupting)
+        runpy.run_module("shiftune", run_name="__main__")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
