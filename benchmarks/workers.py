@@ -7,6 +7,9 @@ beside it in every round, so that machines and busy hours can be compared.
 
 - start: from `Workers(...)` to the first result of both workers;
 - restart: from the moment an item kills its worker to the result of that item, which is run again.
+
+CPU seconds of a process that imports what a fit of boosted trees needs are printed last: see
+`shiftune.workers.here.START_SECONDS`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 
 from shiftune.workers import Workers
 
+FOR_A_FIT = "import lightgbm, shiftune.search.trial_workers"
 BARE = [sys.executable, "-c", "import shiftune.workers"]
 
 
@@ -55,6 +59,16 @@ def one_round() -> dict[str, float]:
     return {"bare start": bare, "start": start / bare, "restart": restart / bare}
 
 
+def cpu_seconds(code: str) -> float:
+    """CPU seconds of a new Python that runs some code."""
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = os.times()
+    return (after.children_user + after.children_system) - (
+        before.children_user + before.children_system
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
@@ -63,6 +77,8 @@ def main() -> None:
         low, _, middle, _, high = statistics.quantiles([r[name] for r in rounds], n=6)
         unit = " s" if name == "bare start" else " x a bare start"
         print(f"{name:10} {middle:5.2f}{unit} (two thirds between {low:.2f} and {high:.2f})")
+    imports = statistics.median(cpu_seconds(FOR_A_FIT) for _ in rounds)
+    print(f"imports for a fit: {imports:.1f} CPU s")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.datasets import toy_problem
-from shiftune.search.trial import Candidate, run_trial
+from shiftune.search.trial import Candidate, Fitted, run_trial
 from shiftune.search.trial_workers import TrialWorkers
 from shiftune.workers import OutOfTime
 
@@ -105,11 +105,22 @@ def test_a_poor_first_fit_stops_the_trial(context, tmp_path):
     assert len(fits_of(tmp_path)) == 1
 
 
-def test_the_time_of_a_trial_is_that_of_all_its_fits(context):
-    with TrialWorkers(context(Ridge()), executor=threads, time_limit=1e-9) as workers:
+def test_the_time_of_a_trial_is_that_of_all_its_fits(context, monkeypatch):
+    """The fits that are left when it is over are dropped."""
+    own, fetched = context(Ridge()), []
+
+    def took_two_seconds(workers, key):
+        fetched.append(workers._items.pop(key))
+        return Fitted(None, 2.0)
+
+    monkeypatch.setattr("shiftune.workers.Workers.result", took_two_seconds)
+    with TrialWorkers(own) as workers:
+        workers.time_limit = 3.0
         workers.submit(0, Candidate({}))
-        with pytest.raises(OutOfTime, match="the fits of trial 0 took"):
+        with pytest.raises(OutOfTime, match="2 of 3 fits took 4 s"):
             workers.result(0)
+        assert len(fetched) == 2
+        assert not workers._workers._items.unfinished
 
 
 def test_a_plan_of_ones_own_runs_in_one_piece(context):

@@ -14,6 +14,10 @@ def divide(context, item):
     return context / item
 
 
+def repeated(context, item):
+    return "x" * item
+
+
 def outcome(*, succeeds: bool) -> bytes:
     return in_worker.run(1, in_worker.pack_item(divide, 1 if succeeds else 0))
 
@@ -61,6 +65,19 @@ def test_items_after_a_failed_one_are_dropped(failure):
     found.finish(running, outcome(succeeds=True))
     with pytest.raises(KeyError):
         found["a1"]
+
+
+def test_files_of_dropped_outcomes_are_removed(tmp_path):
+    in_worker.write_context(str(tmp_path), 1)
+    large = in_worker.pack_item(repeated, 10_000)
+    found = items("a", "b")
+    started(found, 2)
+    found.drop(found["a"])
+    for key in "ab":
+        found.finish(found[key], in_worker.run_with_file(str(tmp_path), key, large, None))
+    assert [path.name for path in tmp_path.glob("*-outcome")] == ["b-outcome"]
+    found.drop(found["b"])
+    assert not list(tmp_path.glob("*-outcome"))
 
 
 def test_dropped_items_are_not_run_again():

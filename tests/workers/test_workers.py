@@ -137,7 +137,7 @@ def test_an_item_after_another(name, notes):
 
 def test_cheap_items_run_here(monkeypatch):
     monkeypatch.setattr("shiftune.workers.here.START_SECONDS", 1e9)
-    with Workers(tasks.environment, None, n_jobs=2, items=20) as workers:
+    with Workers(tasks.environment, None, n_jobs=2, n_items=20) as workers:
         for key in range(20):
             workers.submit(key, "OMP_NUM_THREADS")
         share = str(max(1, joblib.cpu_count() // 2))
@@ -146,7 +146,7 @@ def test_cheap_items_run_here(monkeypatch):
 
 def test_workers_start_when_it_pays(monkeypatch):
     monkeypatch.setattr("shiftune.workers.here.START_SECONDS", 0.0)
-    with Workers(tasks.environment, None, n_jobs=2, items=3) as workers:
+    with Workers(tasks.environment, None, n_jobs=2, n_items=3, warm_up=0) as workers:
         for key in range(3):
             workers.submit(key, "OMP_NUM_THREADS")
         pids = [workers.result(key)[0] for key in range(3)]

@@ -67,10 +67,10 @@ class Fit(NamedTuple):
     judged_at: tuple[str, ...] | None = None
 
     def predict(self, model: Any, data: StudyData, needs: str) -> Predicted:
-        """Fit a clone of the model, and predict by the method that the loss needs."""
+        """Fit the model, and predict by the method that the loss needs."""
         if self.left_out:
             data = without_sources(self.left_out, data)
-        return predict(clone(model), data, needs, self.judged_at)
+        return predict(model, data, needs, self.judged_at)
 
 
 class IndependentFits(ABC):
@@ -82,7 +82,7 @@ class IndependentFits(ABC):
 
     @abstractmethod
     def fits(self, data: StudyData) -> list[Fit]:
-        """Return the fits of every trial; the first one is of all sources, judged at all."""
+        """Return the fits of every trial, all different; the first is of all sources, at all."""
 
     @abstractmethod
     def combined(
@@ -92,7 +92,7 @@ class IndependentFits(ABC):
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the losses of all fits, made one after the other."""
-        predicted = {fit: fit.predict(model, data, loss.needs) for fit in self.fits(data)}
+        predicted = {fit: fit.predict(clone(model), data, loss.needs) for fit in self.fits(data)}
         return self.combined(predicted, data, loss)
 
 

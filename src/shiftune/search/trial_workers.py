@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from shiftune.evaluate.plan import independent_fits
-from shiftune.search.trial import Outcome, Piece, TrialEnded, combined, run_piece
+from shiftune.search.trial import Fitted, Outcome, Piece, TrialEnded, combined, run_piece
 from shiftune.workers import OutOfTime, Workers
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Self
 
     from shiftune.evaluate.plan import Fit
@@ -67,7 +68,8 @@ class TrialWorkers:
             n_jobs=n_jobs,
             executor=executor,
             time_limit=time_limit,
-            items=None if n_trials is None or is_large else n_trials * len(self._fits),
+            n_items=None if n_trials is None or is_large else n_trials * len(self._fits),
+            warm_up=len(self._fits),
         )
         # Fixed for the whole run: what a proposal sees must not depend on timing.
         self.n_workers = max(self._workers.n_workers, 1)
@@ -75,7 +77,7 @@ class TrialWorkers:
         self.time_limit = time_limit
 
     def start(self) -> None:
-        """Start workers now: trials that may have ended a driver do not run in this process."""
+        """Start workers now, if there are to be any: a trial may have ended the driver before."""
         self._workers.start()
 
     def submit(self, number: int, candidate: Candidate) -> None:
@@ -91,8 +93,9 @@ class TrialWorkers:
         try:
             for fit in self._fits:
                 found[fit] = self._workers.result((number, fit))
+                self._check_time(found.values())
         except Exception as error:
-            for fit in self._fits[len(found) + 1 :]:
+            for fit in self._fits:
                 self._workers.drop((number, fit))
             if isinstance(error, TrialEnded):
                 return error.outcome
@@ -100,10 +103,12 @@ class TrialWorkers:
         if None in found:
             whole: Outcome = found[None]
             return whole
-        outcome = combined(self._context, found)
-        if self.time_limit is not None and outcome.seconds > self.time_limit:
-            raise OutOfTime(f"the fits of trial {number} took {outcome.seconds:.3g} s")
-        return outcome
+        return combined(self._context, found)
+
+    def _check_time(self, found: Collection[Outcome | Fitted]) -> None:
+        seconds = sum(each.seconds for each in found)
+        if self.time_limit is not None and seconds > self.time_limit:
+            raise OutOfTime(f"{len(found)} of {len(self._fits)} fits took {seconds:.3g} s")
 
     def __enter__(self) -> Self:
         self._workers.__enter__()

@@ -176,6 +176,15 @@ def unpack(outcome: bytes) -> Any:
     return value
 
 
+def discard(outcome: bytes) -> None:
+    """Remove the file of an outcome that nobody wants."""
+    if len(outcome) > MAX_BYTES_IN_PIPE:
+        return
+    kind, value = pickle.loads(outcome[1:])
+    if kind == "file":
+        value.unlink(missing_ok=True)
+
+
 def succeeded(outcome: bytes) -> bool:
     """Whether the task returned something.
 

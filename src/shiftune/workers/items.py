@@ -73,9 +73,14 @@ class Items:
 
     def drop(self, item: Item) -> None:
         """Remove an item, now or when a worker that has it is done."""
-        if item.future is None or item.outcome is not None:
-            del self._items[item.key]
         item.dropped = True
+        if item.future is None or item.outcome is not None:
+            self._forget(item)
+
+    def _forget(self, item: Item) -> None:
+        del self._items[item.key]
+        if isinstance(item.outcome, bytes):
+            in_worker.discard(item.outcome)
 
     @property
     def unfinished(self) -> list[Item]:
@@ -109,7 +114,7 @@ class Items:
         """Keep an outcome, unless nobody wants it."""
         item.outcome = outcome
         if item.dropped:
-            del self._items[item.key]
+            self._forget(item)
         self.settle(item, isinstance(outcome, bytes) and in_worker.succeeded(outcome))
 
     def settle(self, item: Item, succeeded: bool) -> None:
@@ -128,7 +133,7 @@ class Items:
             if future.done() and not future.cancelled() and future.exception() is None:
                 self.finish(item, future.result())
             elif item.dropped:
-                del self._items[item.key]
+                self._forget(item)
             else:
                 lost.append(item)
         return lost

@@ -77,10 +77,12 @@ class Workers:
         more, its worker is killed, with ``n_jobs``, or restarted by its nanny, on Dask (whose other
         items run again); the driver checks this while it waits in `result`. Other executors have no
         way to end a worker.
-    items
+    n_items
         About how many items there will be. With it, ``n_jobs`` processes are started when it pays:
         the first items run in this process, inside `result`, for as long as the others would take
         less time here than workers take to start. Not with a time limit or an executor.
+    warm_up
+        Number of first items that are no measure of the others, as they load and prepare things.
 
     Notes
     -----
@@ -104,7 +106,8 @@ class Workers:
         n_jobs: int = 1,
         executor: ExecutorFactory | None = None,
         time_limit: float | None = None,
-        items: int | None = None,
+        n_items: int | None = None,
+        warm_up: int = 1,
     ) -> None:
         if time_limit is not None and not (0 < time_limit < math.inf):
             raise SettingsError(
@@ -122,8 +125,8 @@ class Workers:
         self._here: Here | None = None
         if executor is not None:
             self._pool = _pool_of(executor, context, time_limit)
-        elif items is not None and self.n_jobs > 1 and time_limit is None:
-            self._here = Here(self.n_jobs, items)
+        elif n_items is not None and self.n_jobs > 1 and time_limit is None:
+            self._here = Here(self.n_jobs, n_items, warm_up)
         elif self.n_jobs > 1 or time_limit is not None:
             self.start()
 
@@ -224,11 +227,13 @@ class Workers:
     def close(self, *, kill: bool = False) -> None:
         """End the workers and remove the temporary file.
 
-        Waits for items that are running (those in the queue are dropped), unless ``kill``.
+        Waits for items that are running (those in the queue are dropped), unless ``kill``, or
+        unless nobody wants their results.
         """
         if self._closed:
             return
         self._closed = True
+        kill = kill or all(item.dropped for item in self._items.flying.values())
         if self._pool is not None:
             try:
                 for future in () if kill and self._pool.kills else self._items.flying:
