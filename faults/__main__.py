@@ -21,8 +21,8 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
-from faults.cases import Cases, Record, is_good
-from faults.table import phases, table
+from faults.cases import AFTER_THE_END, Cases, Record, is_good
+from faults.table import phases, rows, table
 
 COUNTS = {
     "driver_stopped": 200,
@@ -68,11 +68,14 @@ def main(arguments: list[str] | None = None) -> int:
                 file.write(json.dumps(case) + "\n")
             if not is_good(record):
                 print(f"{name} {number}: {record}", flush=True)
-    records = sorted(done.values(), key=lambda record: record.row)
+    # A signal that came after the end of the search was no fault.
+    met = [record for record in done.values() if record.phase != AFTER_THE_END]
+    records = sorted(met, key=lambda record: record.row)
     text = f"{table(records)}\n\nPhases that signals to drivers met: {phases(records)}."
     print(text)
     if wanted.page is not None:
-        _write_page(wanted.page, text, wanted.seed)
+        _write_page(wanted.page, text, sorted({seed for seed, *_ in done}))
+        wanted.page.with_suffix(".json").write_text(json.dumps(rows(records), indent=1) + "\n")
     return int(not all(map(is_good, records)))
 
 
@@ -109,15 +112,16 @@ def _cluster(needed: int) -> Iterator[str]:
                 process.wait()
 
 
-def _write_page(path: Path, text: str, seed: int) -> None:
+def _write_page(path: Path, text: str, seeds: list[int]) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     path.write_text(
-        f"# python -m faults --seed {seed}\n\n"
+        f"# python -m faults --seed {', '.join(map(str, seeds))}\n\n"
         f"{time.strftime('%Y-%m-%d')}; Python {platform.python_version()}, {cores} cores shared "
         "with other work. Every case is one fault at a random moment of a small search; its trials "
         "and its result are compared with those of the same search without the fault, digit by "
         "digit. Drivers that were stopped are started again. Workers are killed and paused one to "
-        "five times in a search. Trials that hang or crash must fail alone.\n\n"
+        "five times in a search. Trials that hang or crash must fail alone. Seconds are those from "
+        "the fault, or the begin of a search with faults, to its end.\n\n"
         f"{text}\n"
     )
 

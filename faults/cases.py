@@ -18,6 +18,7 @@ from faults.driver import N_TRIALS, Driver
 from faults.started import Started, orphans, temporary_folders
 from shiftune.errors import ProblemError
 
+AFTER_THE_END = "after its end"
 SIGNALS = {"SIGKILL": -9, "SIGTERM": 143, "SIGINT": 130}
 
 
@@ -80,7 +81,7 @@ class Cases:
         end = started.since + moment
         while time.monotonic() < end and not started.has_ended():
             time.sleep(0.002)
-        record.phase = _phase(driver, folder) if not started.has_ended() else "after its end"
+        record.phase = AFTER_THE_END if started.has_ended() else _phase(driver, folder)
         at = time.monotonic()
         started.send(getattr(signal, name))
         record.hangs += not started.wait()
