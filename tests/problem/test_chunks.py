@@ -202,11 +202,46 @@ def test_a_label_that_is_missing_in_a_row_that_is_not_drawn_is_an_error(df):
             ShiftProblem.from_large(df, **ROLES, most_rows=most_rows)
 
 
-def test_a_table_that_changes_while_it_is_read_is_refused(df):
-    lengths = iter([900, 800])
-    changing = chunks.PartsHere(list(df), lambda columns: iter([df.head(next(lengths))]))
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda df: [df.head(400), df[400:800]],
+        lambda df: [df.head(400)],
+        lambda df: [df.head(400), df[400:], df.head(1)],
+        lambda df: [df.head(400), df[400:].assign(site="A")],
+    ],
+    ids=["fewer rows", "fewer parts", "more parts", "other sites"],
+)
+def test_a_table_that_changes_while_it_is_read_is_refused(df, second):
+    reads = iter([[df.head(400), df[400:]], second(df)])
+    changing = chunks.PartsHere(list(df), lambda columns: iter(next(reads)))
     with pytest.raises(ProblemError, match="changed while it was read"):
         read_sampled(changing, "site", 300)
+
+
+def test_no_sample_where_only_rows_without_labels_are_left_out(df):
+    df.loc[df["site"] == "D", "y"] = np.where(np.arange(500) < 400, np.nan, 1.0)
+    with pytest.warns(DataWarning, match="400"):
+        problem = ShiftProblem.from_large(df, **ROLES, most_rows=600, missing_labels="drop")
+    assert problem.sample is None
+    assert sum(len(site) for site in problem.sources) == 400
+
+
+def test_more_rows_of_a_site_than_can_be_drawn_from(df, monkeypatch):
+    monkeypatch.setattr("shiftune.problem.draw.MOST_OF_A_SITE", 400)
+    with pytest.raises(ProblemError, match="site 'D' has 500 rows; no more than 400"):
+        ShiftProblem.from_large(df, **ROLES, most_rows=300)
+
+
+@pytest.mark.parametrize("risk", ["adjusted", "naive"])
+def test_a_sample_with_labelled_rows_of_the_target(df, risk):
+    df.loc[df.index[df["site"] == "A"][:12], "y"] = [0.0, 1.0] * 6
+    problem = ShiftProblem.from_large(df, **ROLES, most_rows=400, target_labels="use")
+    options = {"n_trials": 1, "progress": False, "final": "best"}
+    search = ShiftSearch(LogisticRegression(), {"C": [1.0]}, risk=risk, **options)
+    with pytest.warns(SearchWarning, match="a sample was drawn"):
+        search.fit(problem)
+    assert 0 < search.result_.stderr_of_all_rows < search.risk_.stderr
 
 
 @pytest.mark.slow

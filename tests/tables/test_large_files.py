@@ -95,6 +95,21 @@ def test_a_table_of_the_limit_is_read_whole(wards, tmp_path, monkeypatch):
     assert files.sample(int(lines), RULES) is None  # without reading
 
 
+def test_an_empty_file_among_others(wards, tmp_path):
+    pytest.importorskip("pyarrow")
+    for name, own in {"a": wards, "b": wards.head(0)}.items():
+        own.to_parquet(tmp_path / f"{name}.parquet")
+    files = SiteFiles(tmp_path / "*.parquet", None, "ward", "7")
+    assert len(files.sample(200, RULES).table) <= 200
+
+
+def test_a_folder_of_empty_files(wards, tmp_path):
+    pytest.importorskip("pyarrow")
+    wards.head(0).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ProblemError, match="has column names but no rows"):
+        SiteFiles(tmp_path, None, "ward", "7").read()
+
+
 def test_missing_labels_are_seen_in_rows_that_are_not_drawn(wards, tmp_path):
     wards.loc[wards.index[wards["ward"] == "009"][0], "ill"] = None
     files = one_csv(wards, tmp_path)

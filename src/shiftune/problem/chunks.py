@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ from shiftune.extras import how_to_install
 from shiftune.problem.columns import as_pandas
 
 ROWS_AT_ONCE = 200_000
+CHANGED = "the table changed while it was read; read it again"
 NO_PARQUET = "cannot be read as parquet"
 
 T = TypeVar("T")
@@ -57,7 +59,14 @@ class PartsHere:
         """See `Parts`."""
         if given is None:
             return [task(part) for part in self.read(columns)]
-        return [task(part, its) for part, its in zip(self.read(columns), given, strict=False)]
+        return [task(part, its) for part, its in _together(self.read(columns), given)]
+
+
+def _together(parts: Iterable[pd.DataFrame], given: Iterable[T]) -> Iterator[tuple[Any, T]]:
+    for part, its in zip_longest(parts, given):
+        if part is None or its is None:
+            raise StorageError(CHANGED)
+        yield part, its
 
 
 class DaskParts:

@@ -14,12 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
-from shiftune.problem.chunks import Parts, parts_of
+from shiftune.problem.chunks import CHANGED, Parts, parts_of
 from shiftune.problem.stacked import about_unlabelled, refuse_unlabelled
 from shiftune.spelling import check_choice
 
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
 FEWEST_ROWS = 10
+# More rows of a site cannot be divided among parts at random (NumPy).
+MOST_OF_A_SITE = 999_999_999
 
 Mask = NDArray[np.bool_]
 
@@ -291,8 +293,10 @@ def draw(
         )
     task = partial(_taken, site=site, labels=labels)
     taken = parts.map(task, columns, _plans(counted, cap, random_state))
-    sample = Sample({str(name): n for name, n in counts.items()}, cap)
-    notes = [sample.note] if max(counts.values()) > cap else []
+    sample = None  # if there were more rows than wanted only because some lack a label
+    if max(counts.values()) > cap:
+        sample = Sample({str(name): n for name, n in counts.items()}, cap)
+    notes = [] if sample is None else [sample.note]
     if counted.lacking:
         notes.append(about_unlabelled(counted.lacking))
         warnings.warn(notes[-1], DataWarning, stacklevel=4)
@@ -316,6 +320,11 @@ def _plans(counted: Counted, cap: int, random_state: int) -> list[_Plan]:
     rng = np.random.default_rng(random_state)
     wanted: list[dict[Hashable, int]] = [{} for _ in counted.parts]
     for name, n in counted.possible.items():
+        if n > MOST_OF_A_SITE:
+            raise DataError(
+                f"site {str(name)!r} has {n:,} rows; no more than {MOST_OF_A_SITE:,} can be drawn "
+                "from: give a part of them"
+            )
         here = np.array([part.possible.get(name, 0) for part in counted.parts])
         own = here if n <= cap else rng.multivariate_hypergeometric(here, cap, method="marginals")
         for part, count in zip(wanted, own.tolist(), strict=True):
@@ -336,7 +345,7 @@ def _taken(
     possible, certain = _marks(part, site, labels)
     where = part[site]
     if len(part) != plan.rows:
-        raise StorageError("the table changed while it was read; read it again")
+        raise StorageError(CHANGED)
     rng = np.random.default_rng(plan.seed)
     drawn = np.zeros(len(part), dtype=bool)
     places = np.flatnonzero(possible)
@@ -346,7 +355,9 @@ def _taken(
     for name, n in zip(sites, np.bincount(codes), strict=True):
         rows, start = places[order[start : start + n]], start + n
         take = plan.wanted.get(name, 0)
-        drawn[rows if take >= n else rng.choice(rows, take, replace=False)] = True
+        drawn[rows if take == n else rng.choice(rows, min(take, n), replace=False)] = True
+    if drawn.sum() != sum(plan.wanted.values()):
+        raise StorageError(CHANGED)
     chosen = drawn | certain
     table = part[chosen].set_axis(plan.first + np.flatnonzero(chosen), axis=0)
     return table, (certain & ~drawn)[chosen]

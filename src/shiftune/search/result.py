@@ -170,9 +170,9 @@ class SearchResult:
         """About the standard error with all rows, if a sample of them was drawn."""
         if (sample := self.problem.sample) is None:
             return None
-        drawn = np.array([sample.drawn(name) for name in self.risk.source_names])
-        few = self.problem.labelled_target is not None  # they are all read
-        return self.risk.stderr_of_all_rows(np.append(drawn, 1.0) if few else drawn)
+        target = self.problem.target.name  # its labelled rows are all read
+        shares = [1.0 if name == target else sample.drawn(name) for name in self.risk.names]
+        return self.risk.stderr_of_all_rows(np.array(shares))
 
     @cached_property
     def members(self) -> pd.DataFrame:

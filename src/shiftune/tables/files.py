@@ -293,8 +293,9 @@ def _arrow_file(path: Path) -> _ArrowFile:
 
 
 def _parquet_folder(path: Path) -> pd.DataFrame:
-    tables: list[pd.DataFrame] = list(parquet_parts(path).read(None))
-    return pd.concat(tables, ignore_index=True)
+    parts = parquet_parts(path)
+    tables = [pd.DataFrame(columns=list(parts.names)), *parts.read(None)]
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
 def _reader(path: Path) -> Callable[..., pd.DataFrame] | None:

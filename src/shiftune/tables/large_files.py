@@ -70,6 +70,8 @@ class LargeFile:
 
     def typed(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return rows of some parts as the file would be read if it had no others."""
+        if not parts:
+            return pd.DataFrame(columns=self.file.names)
         table = pd.concat(parts, ignore_index=True)
         form = self.file.form
         return table if form is None else retyped(table, form.separator)
