@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from shiftune.tables import SiteFiles, SiteTable
 
 READING = "Table"
-# As that of `ShiftProblem.from_large`. A search of 20 columns takes some 2 GiB then.
+# As that of `ShiftProblem.from_large`. A search of 20 columns takes 1.5 GiB then
+# (benchmarks/results/speed.md).
 MOST_ROWS = 1_000_000
 
 

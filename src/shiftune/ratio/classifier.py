@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import SettingsError
+from shiftune.problem.site import Features
 from shiftune.ratio.base import EncodedRatio
 from shiftune.rows.subsample import subsample
 
@@ -72,7 +73,15 @@ class ClassifierRatio(EncodedRatio):
             self.classifiers_.append(clone(prototype).fit(np.vstack([Z_T, Z_j]), is_target))
             self.prior_odds_.append(len(Z_T) / len(Z_j))
 
+    # Once for all sources: to find the libraries takes longer than the weights of a small one.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+        return super()._weights_of_all(tables)
+
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        return super()._weights_rows(source, X)
+
     def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         p = self.classifiers_[source].predict_proba(Z)[:, 1]
         odds = p / np.maximum(1 - p, 1 / MOST_ODDS)
