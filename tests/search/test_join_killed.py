@@ -78,6 +78,6 @@ def test_killed_at_random(tmp_path, storage):
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@STORAGES
-def test_a_late_result_does_not_count(tmp_path, storage):
-    check_stopped(tmp_path, storage.format(tmp_path))
+def test_a_late_result_does_not_count(tmp_path):
+    """Not on SQLite: a process that is stopped while it writes its beat locks the whole file."""
+    check_stopped(tmp_path, f"{tmp_path}/study.journal")
