@@ -60,6 +60,30 @@ def _run(case: Callable[..., None], count: int, first: int) -> None:
 KINDS = {"problems": run_problems, "files": run_files}
 
 
+def _blocks(kind: str, count: int, first: int) -> int:
+    """Run so many cases and print how they ended; Ctrl-C ends that. Return the blocks with bugs."""
+    ends: Ends = Counter()
+    began, failed, done = time.monotonic(), 0, 0
+    while done < count:
+        block, size = first + done // BLOCK, min(BLOCK, count - done)
+        try:
+            KINDS[kind](size, block, ends)
+        except KeyboardInterrupt:
+            break
+        except Exception:
+            failed += 1
+            others = " ".join(f"--{other} 0" for other in KINDS if other != kind)
+            print(traceback.format_exc())
+            print(f"repeat: python -m fuzz --{kind} {size} {others} --seed {block}")
+        done += size
+        if done % (10 * BLOCK) == 0:
+            print(f"{done} of {count} {kind}, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"\n{done} {kind}, {time.monotonic() - began:.0f} s, {failed} blocks with bugs")
+    for (part, end), times in sorted(ends.items()):
+        print(f"  {part:<12} {end:<32} {times:>7}")
+    return failed
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all blocks and print a table; return 1 if any case was neither a result nor an error."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
@@ -68,25 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first block")
     wanted = parser.parse_args(arguments)
     print(f"--seed {wanted.seed}", flush=True)
-    bad = 0
-    for kind, run in KINDS.items():
-        ends: Ends = Counter()
-        count, began, failed = getattr(wanted, kind), time.monotonic(), 0
-        for start in range(0, count, BLOCK):
-            block, size = wanted.seed + start // BLOCK, min(BLOCK, count - start)
-            try:
-                run(size, block, ends)
-            except Exception:
-                failed += 1
-                others = " ".join(f"--{other} 0" for other in KINDS if other != kind)
-                print(traceback.format_exc())
-                print(f"repeat: python -m fuzz --{kind} {size} {others} --seed {block}", flush=True)
-        seconds = time.monotonic() - began
-        print(f"\n{count} {kind}, {seconds:.0f} s, {failed} blocks of {BLOCK} with bugs")
-        for (part, end), times in sorted(ends.items()):
-            print(f"  {part:<12} {end:<30} {times:>7}")
-        bad += failed
-    print("every case ended in a result or an error in words" if not bad else "bugs above")
+    bad = sum(_blocks(kind, getattr(wanted, kind), wanted.seed) for kind in KINDS)
+    print("bugs above" if bad else "every case ended in a result or an error in words")
     return int(bad > 0)
 
 

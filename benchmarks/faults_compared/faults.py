@@ -72,6 +72,13 @@ class Run:
             time.sleep(0.02)
         time.sleep(delay)
 
+    def evaluating(self) -> list[tuple[float, int]]:
+        """Parameters and processes of evaluations that have begun and not ended."""
+        events = self.events()
+        running = Counter(x for what, x, *_ in events if what == "begin")
+        running.subtract(x for what, x, *_ in events if what == "end")
+        return [(x, pid) for what, x, pid, _ in events if what == "begin" and running[x] > 0]
+
     def processes(self) -> list[int]:
         """Processes that the searches have started and that are alive."""
         found = []
@@ -152,11 +159,11 @@ def worker_killed(run: Run, ends: int, delay: float) -> dict[str, Any]:
         run.wait_for_begin()
         drivers.append(run.start(**alone))
     run.wait_for(ends, delay)
+    latest = time.monotonic() + PATIENCE
+    while not (running := run.evaluating()) and time.monotonic() < latest:
+        time.sleep(0.02)
     before, at = run.events(), time.time()
-    running = Counter(x for what, x, *_ in before if what == "begin")
-    running.subtract(x for what, x, *_ in before if what == "end")
-    hit = [(x, pid) for what, x, pid, _ in before if what == "begin" and running[x] > 0]
-    x, pid = hit[-1] if hit else (-1.0, 0)
+    x, pid = running[-1] if running else (-1.0, 0)
     if pid:
         os.kill(pid, signal.SIGKILL)
     ended = [finished(driver) for driver in drivers if driver.pid != pid]
@@ -191,7 +198,8 @@ def disk_full(run: Run, ends: int, delay: float) -> dict[str, Any]:
     first = finished(driver)
     run.end_all()
     filler.unlink()
-    found = counted(run, before, at)(finished(run.start()))
+    last = first if first["end"] == "done" else finished(run.start())
+    found = counted(run, before, at)(last)
     return {**found, "first_end": first["end"], "first_words": first.get("words", "")}
 
 

@@ -86,3 +86,10 @@ def test_weighted_rows_become_rows_that_count_once(mixed, rng):
     np.testing.assert_allclose(less.dense(), expected - v, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(less.times(v), (expected - v) @ v, rtol=1e-10)
     np.testing.assert_allclose(less.sums(r), (expected - v).T @ r, rtol=1e-10, atol=1e-12)
+
+
+def test_a_category_that_only_the_target_has():
+    """No source has a scale for it, and nothing is divided by 0."""
+    target = pd.DataFrame({"x": ["new"] * 3, "z": ["a", "b", "a"]})
+    sources = [pd.DataFrame({"x": ["old"] * 4, "z": list("abab")}) for _ in range(2)]
+    assert Moments().fit(target, sources).beyond == 1

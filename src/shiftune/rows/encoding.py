@@ -88,8 +88,9 @@ class EncodedRows:
         for start in range(0, len(numbers), size):
             some = (numbers[start : start + size] - own[0]) / own[1]
             numbers[start : start + size] = np.clip(some, -limit, limit)
+        own = center[m:][kept[m:]], spread[m:][kept[m:]]
         low, high = (
-            np.clip(((ends - center[m:]) / spread[m:])[kept[m:]], -limit, limit)
+            np.clip((ends[kept[m:]] - own[0]) / own[1], -limit, limit)
             for ends in (self.low, self.high)
         )
         return EncodedRows(numbers, self.flags[:, kept[m:]], low, high)
