@@ -22,6 +22,7 @@ from benchmarks.faults_compared.page import page
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "faults_compared.json"
+OWN = ROOT / "benchmarks" / "results" / "faults.md"  # of `make faults`
 PAGE = ROOT / "docs" / "faults.md"
 SYSTEMS = ("shiftune", "optuna", "optuna-heartbeat", "dask", "ray")
 COUNTS = {"driver killed": 5, "worker killed": 5, "two drivers": 2, "disk full": 2}
@@ -35,8 +36,8 @@ def records(system: str, python: str, seed: int, faults: list[str]) -> list[dict
         moments = random.Random(f"{seed} {fault}")
         for _ in range(COUNTS[fault]):
             ends, delay = moments.randint(2, 9), moments.random() * 0.3
-            if fault == "two drivers" and system == "dask":
-                continue  # they share nothing
+            if fault in ("two drivers", "disk full") and system == "dask":
+                continue  # it keeps nothing on disk that they could share or lose
             name = "shiftune-join" if (fault, system) == ("two drivers", "shiftune") else system
             with tempfile.TemporaryDirectory() as notes, small_disk(fault == "disk full") as folder:
                 run = Run(name, python, folder, Path(notes) / "evaluations")
@@ -62,7 +63,9 @@ def version(system: str, python: str) -> str:
 def main() -> None:
     """Add to the results, and write the page from all of them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults_compared")
-    parser.add_argument("--python", help="interpreter of the environment of the others")
+    parser.add_argument(
+        "--python", help="interpreter beside the others; without it, only the page is written"
+    )
     parser.add_argument("--systems", nargs="*", default=SYSTEMS, choices=SYSTEMS)
     parser.add_argument("--faults", nargs="*", default=list(FAULTS), choices=list(FAULTS))
     parser.add_argument("--seed", type=int, default=0)
@@ -70,10 +73,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     wanted = parser.parse_args()
     print(f"--seed {wanted.seed}", flush=True)
-    for system in wanted.systems:
+    for system in wanted.systems if wanted.python else ():  # otherwise the page alone
         python = sys.executable if system == "shiftune" else wanted.python
-        if python is None:
-            continue  # the page alone
         known = json.loads(wanted.results.read_text()) if wanted.results.exists() else {}
         new = records(system, python, wanted.seed, wanted.faults)
         others = [
@@ -84,7 +85,8 @@ def main() -> None:
         versions = known.get("versions", {}) | {system: version(system, python)}
         text = {"seed": wanted.seed, "versions": versions, "records": [*others, *new]}
         wanted.results.write_text(json.dumps(text, indent=1) + "\n")
-    wanted.page.write_text(page(json.loads(wanted.results.read_text())))
+    own = OWN.read_text() if OWN.exists() else ""
+    wanted.page.write_text(page(json.loads(wanted.results.read_text()), own))
 
 
 if __name__ == "__main__":

@@ -198,8 +198,7 @@ def disk_full(run: Run, ends: int, delay: float) -> dict[str, Any]:
     first = finished(driver)
     run.end_all()
     filler.unlink()
-    last = first if first["end"] == "done" else finished(run.start())
-    found = counted(run, before, at)(last)
+    found = counted(run, before, at)(finished(run.start()))
     return {**found, "first_end": first["end"], "first_words": first.get("words", "")}
 
 

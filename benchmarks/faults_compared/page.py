@@ -58,9 +58,10 @@ HEAD = """# Faults, here and elsewhere
 
 A search that runs for nights will be killed. This page shows what became of {trials} trials of half
 a second, two at a time, under the same faults at the same random moments (seed {seed}) in
-{versions}. Each was used as its documentation advises for runs that may be killed. The objective
-notes itself when it begins and ends, so that what a system holds at its end can be compared with
-what was evaluated. `python -m benchmarks.faults_compared` repeats it; the single runs are in
+{versions}.
+Each was used as its documentation advises for runs that may be killed. The objective notes itself
+when it begins and ends, so that what a system holds at its end can be compared with what was
+evaluated. `python -m benchmarks.faults_compared` repeats it; the single runs are in
 `benchmarks/results/faults_compared.json` of the repository.
 
 - *known*: evaluations that had ended at least half a second before the fault.
@@ -75,18 +76,22 @@ WHAT = {
     "processes that are alive 10 seconds after its death.",
     "worker killed": "A process in the middle of an evaluation gets SIGKILL; the search goes on by "
     "itself. (Optuna's workers are processes that optimise the same study.) *Given up*: the trial "
-    "of that worker is not evaluated by another.",
+    "of that worker is not evaluated by another. With a heartbeat, a trial is queued again when "
+    "the next one is asked for after a grace period of 3 seconds: short searches may be over by "
+    "then.",
     "two drivers": "The same command is started a second time while it runs; shiftune with "
     "`join=True`, since it refuses otherwise. Dask keeps nothing that two drivers could share. "
     "*Evaluations* of the {trials} trials wanted in all.",
     "disk full": "The file system of the results is full until the search ends; then there is room "
-    "again, and the same command runs once more. *First end*: what the search on the full disk "
-    "showed.",
+    "again, and the same command runs once more. *First end*: how the search on the full disk "
+    "ended. Dask writes nothing, and its searches went on. Ray Tune ended without an error; its "
+    "state file was cut short, from which `Tuner.restore` began anew (the files of single trials "
+    "were there).",
 }
 
 
-def page(results: dict[str, Any], trials: int = 12) -> str:
-    """Return the page as Markdown."""
+def page(results: dict[str, Any], own: str = "", trials: int = 12) -> str:
+    """Return the page as Markdown; `own` is what `make faults` wrote."""
     versions = ", ".join(
         f"{name.split(',')[0]} {results['versions'][system]}"
         for system, name in NAMES.items()
@@ -106,6 +111,9 @@ def page(results: dict[str, Any], trials: int = 12) -> str:
         lines += [f"| {' | '.join(str(v) for v in row.values())} |" for row in rows]
         title = fault[0].upper() + fault[1:]
         parts += [f"\n## {title}\n\n{what.format(trials=trials)}\n", "\n".join(lines) + "\n"]
+    if own:
+        body = "\n".join(line for line in own.splitlines() if not line.startswith("# "))
+        parts.append(f"\n## More faults of shiftune\n\n{body.strip()}\n")
     parts.append("\n## What they promise\n")
     parts += [f"- {who}: {what} ([documentation]({url}))" for who, what, url in PROMISES]
     return "\n".join(parts) + "\n"

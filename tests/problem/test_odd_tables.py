@@ -182,3 +182,12 @@ def test_classes_of_rows_that_are_all_the_same():
     problem = problem_of(df)
     found = label_shift(problem.sources, problem.target.X)
     assert found.expected == pytest.approx(found.mixed, abs=0.01)
+
+
+def test_booleans_as_quantities():
+    """They are 0 and 1, since booleans cannot be subtracted."""
+    problem = problem_of(sites().assign(y=lambda df: df["y"] > 0), task="regression")
+    assert problem.sources[0].labels.dtype == float
+    search = ShiftSearch("linear", n_trials=1).fit(problem)
+    assert search.metrics_["estimate"].notna().all()
+    assert len(search.update(problem.target.X[:3], [True, False, True]).predict(problem.target.X))

@@ -103,6 +103,9 @@ def read_sites(
     given = (target, *labelled)
     tables = align({site.name: as_features(site.X, site.name) for site in given})
     labels = {site.name: as_labels(site.y, site.name, label or "y") for site in labelled}
+    decided, notes = _decide_task(labels, task, label or "y")
+    if decided == "regression":  # booleans cannot be subtracted
+        labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
     groups, more = group_codes(
         {site.name: (site.group, len(site.X)) for site in given}, [site.name for site in labelled]
     )
@@ -118,7 +121,6 @@ def read_sites(
 
     own = checked(target, target.name)
     found = tuple(checked(site, site.name) for site in sources)
-    decided, notes = _decide_task(labels, task, label or "y")
     if decided == "classification":
         _check_classes(found, labels.get(FEW))
     notes += _about_columns([X for name, X in tables.items() if name != FEW])
