@@ -73,7 +73,9 @@ The runs share a busy machine, so seconds are only a rough comparison.
 """
 WHAT = {
     "driver killed": "The driver gets SIGKILL, then the same command runs again. *Orphans* are its "
-    "processes that are alive 10 seconds after its death.",
+    "processes that are alive 10 seconds after its death. shiftune records trials in the order in "
+    "which they were proposed, so one that ended before an earlier one is evaluated again, to the "
+    "same result. With a heartbeat, some trials were queued again twice, and are held twice.",
     "worker killed": "A process in the middle of an evaluation gets SIGKILL; the search goes on by "
     "itself. (Optuna's workers are processes that optimise the same study.) *Given up*: the trial "
     "of that worker is not evaluated by another. With a heartbeat, a trial is queued again when "

@@ -1,15 +1,16 @@
 """Conformance checks for density ratios and risk estimators, and random problems and files.
 
-from shiftune.testing import check_density_ratio, check_risk_estimator
-check_density_ratio(MyRatio())
-check_risk_estimator(my_risk)
+The checks raise an AssertionError that names the promise::
 
-Strategies for Hypothesis make problems and files of all kinds, most of them odd:
+    check_density_ratio(MyRatio())
+    check_risk_estimator(my_risk)
 
-from shiftune.testing import random_problems
-@given(random_problems())
-def test_mine(given):
-    problem = given.read()  # a ShiftProblem, or a ProblemError
+Strategies of Hypothesis (the extra ``testing``) make problems and files of all kinds, most of them
+odd::
+
+    @given(random_problems())
+    def test_mine(given):
+        problem = given.read()  # a ShiftProblem, or a ProblemError
 """
 
 from importlib import import_module
