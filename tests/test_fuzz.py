@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from fuzz import api, command_line
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import shiftune.testing
@@ -18,6 +18,7 @@ FEW = settings(
     derandomize=True,
     database=None,
     deadline=None,
+    phases=(Phase.generate,),  # a failure is shown at once; make fuzz looks for a small one
     suppress_health_check=list(HealthCheck),
 )
 

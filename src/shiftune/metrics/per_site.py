@@ -65,7 +65,8 @@ def at_site(
     n, nothing = len(y), np.full(len(y), np.nan)
     if missing := too_few(metric, y, 2 if p.ndim == 1 else p.shape[1]):
         return SiteMetric(site, n, np.nan, nothing, note=missing)
-    value, influence = metric(y, p, weights), metric.influence_values(y, p, weights)
+    with np.errstate(divide="ignore", invalid="ignore"):  # not defined there
+        value, influence = metric(y, p, weights), metric.influence_values(y, p, weights)
     if not (np.isfinite(value) and np.isfinite(influence).all()):
         return SiteMetric(site, n, np.nan, nothing, note="not defined there")
     counted = n if metric.counted is None else metric.counted(y, p)
