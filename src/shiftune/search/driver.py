@@ -42,8 +42,8 @@ class Driver(Protocol):
     ) -> Trial | None:
         """Begin a new trial, with some parameters given; None if its place is taken."""
 
-    def owns(self, trial: Trial) -> bool:
-        """Whether this driver's outcome of a trial counts."""
+    def was_late(self, trial: Trial) -> bool:
+        """Whether another driver has finished a trial of this one."""
 
     def recorded(self, trial: Trial) -> None:
         """Note that a trial of this driver is finished."""
@@ -98,9 +98,9 @@ class OnlyDriver:
         self._under_way += 1
         return self.study.ask()
 
-    def owns(self, trial: Trial) -> bool:
-        """Whether the outcome counts: always."""
-        return True
+    def was_late(self, trial: Trial) -> bool:
+        """Whether another driver was faster: there is none."""
+        return False
 
     def recorded(self, trial: Trial) -> None:
         """Count a finished trial."""

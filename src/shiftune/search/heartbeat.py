@@ -7,6 +7,7 @@ Looks are counted, not seconds: a driver that was suspended with all the others 
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import threading
@@ -17,7 +18,7 @@ from typing import BinaryIO, Protocol, Self
 
 import optuna
 
-from shiftune.search.journal_lock import is_locked, release_lock, take_lock
+from shiftune.search.journal_lock import is_locked, release_lock, remove_if_free, take_lock
 
 logger = logging.getLogger("shiftune")
 
@@ -102,25 +103,27 @@ class FileBeats:
         if self._file is not None:
             release_lock(self._file, self._path(self._number))
         for _, path in self._paths():
-            if not is_locked(path):
-                with suppress(OSError):
-                    path.unlink()
+            remove_if_free(path)
 
     def read(self, numbers: Collection[int] | None = None) -> dict[int, object]:
         """Return the beats of drivers that hold their lock."""
         found: dict[int, object] = {}
         asked = None if numbers is None else [(each, self._path(each)) for each in numbers]
         for number, path in self._paths() if asked is None else asked:
-            with suppress(OSError):  # of a driver that has just ended
+            try:
                 if is_locked(path):
                     found[number] = path.read_bytes()
+            except FileNotFoundError:  # of a driver that has just ended
+                continue
+            except OSError:  # nobody knows, and it must not be taken for dead
+                found[number] = object()
         return found
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._prefix}{number}"
 
     def _paths(self) -> list[tuple[int, Path]]:
-        found = self._folder.glob(f"{self._prefix}*")
+        found = self._folder.glob(f"{glob.escape(self._prefix)}*")
         return [(int(path.name.removeprefix(self._prefix)), path) for path in found]
 
 

@@ -33,12 +33,13 @@ logger = logging.getLogger("shiftune")
 POLL_SECONDS = 1.0
 # Owner of trials that a user has put into the queue, or a driver alone has left.
 NOBODY = -1
-# So many drivers may die with a trial before it is given up.
-MAX_DEATHS = 5
+# So many drivers may end with a trial before it is given up. Many, because most are stopped by
+# others: a model that crashes ends one driver at most, as the next one runs it in a worker.
+MAX_DEATHS = 30
 
 
 class Owner(NamedTuple):
-    """Driver that a trial belongs to, by a ticket, unless it has begun it; and deaths before it."""
+    """Driver that runs a trial, the ticket by which it took it over (-1: none), drivers before."""
 
     driver: int
     ticket: int = -1
@@ -53,8 +54,8 @@ class JoinedDriver:
       are finished. Trials that were interrupted or withdrawn do not count.
     - *Owners.* A trial belongs to the driver that has begun it, or to the one with the first ticket
       for it after its owner has died. That driver runs it with the parameters it has.
-    - *Late results.* A driver that stood still may find that its trial belongs to another. It drops
-      its result; if the trial was finished meanwhile, the storage refuses it in any case.
+    - *Late results.* A driver that stood still may find that its trial was taken over. The first
+      result counts; the storage refuses any other.
 
     Parameters
     ----------
@@ -69,6 +70,7 @@ class JoinedDriver:
         self._tickets = tickets
         self._heartbeat = heartbeat
         self._known = {trial.number for trial in finished_trials(study)}
+        self._running: set[int] = set()
 
     @contextmanager
     def at_work(self) -> Iterator[Self]:
@@ -99,10 +101,13 @@ class JoinedDriver:
             if owner.deaths >= MAX_DEATHS - 1:
                 self._give_up(trial._trial_id)
                 continue
+            if self._state(trial).is_finished():  # its driver was only late
+                continue
             if owner.driver != NOBODY:
                 logger.info("trial %d is taken over from driver %d", trial.number, owner.driver)
             if trial.state is TrialState.WAITING:
                 self.study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
+            self._running.add(trial.number)
             return trial
         return None
 
@@ -126,15 +131,17 @@ class JoinedDriver:
             self._withdraw(trial_id)
             return None
         self.study._thread_local.cached_all_trials = None  # as Optuna does in `ask`
+        self._running.add(number)
         return Trial(self.study, trial_id)
 
-    def owns(self, trial: Trial) -> bool:
-        """Whether nobody has taken a trial over."""
-        found = self.study._storage.get_trial(trial._trial_id)
-        return self._owner(found, self._claims()).driver == self.number
+    def was_late(self, trial: Trial) -> bool:
+        """Whether another driver has finished a trial that it has taken over."""
+        self._running.discard(trial.number)
+        return self._state(trial).is_finished()
 
     def recorded(self, trial: Trial) -> None:
         """Note that a trial is not news."""
+        self._running.discard(trial.number)
         self._known.add(trial.number)
 
     def news(self) -> Sequence[Outcome]:
@@ -150,6 +157,9 @@ class JoinedDriver:
         interrupts.check()
         time.sleep(POLL_SECONDS)
         return True
+
+    def _state(self, trial: Trial | FrozenTrial) -> TrialState:
+        return self.study._storage.get_trial(trial._trial_id).state
 
     def _withdraw(self, trial_id: int) -> None:
         """End a trial without a reason, so that it does not count."""
@@ -169,12 +179,13 @@ class JoinedDriver:
 
     def _orphans(self, trials: Sequence[FrozenTrial]) -> list[tuple[FrozenTrial, Owner]]:
         """Return those of some trials that nobody runs, with their last owners."""
-        unfinished = [trial for trial in trials if not trial.state.is_finished()]
+        others = [trial for trial in trials if trial.number not in self._running]
+        unfinished = [trial for trial in others if not trial.state.is_finished()]
         if not unfinished:
             return []
         claims = self._claims()
         owned = [(trial, self._owner(trial, claims)) for trial in unfinished]
-        alive = self._heartbeat.alive({owner.driver for _, owner in owned})
+        alive = self._heartbeat.alive({owner.driver for _, owner in owned}) | {self.number}
         return [(trial, owner) for trial, owner in owned if owner.driver not in alive]
 
     def _claims(self) -> dict[str, Ticket]:

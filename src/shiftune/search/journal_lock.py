@@ -165,6 +165,14 @@ def release_lock(file: BinaryIO, path: Path) -> None:
     file.close()
 
 
+def remove_if_free(path: Path) -> None:
+    """Remove a file on which nobody has a lock."""
+    with suppress(OSError), path.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            path.unlink()
+
+
 def is_locked(path: Path) -> bool:
     """Whether there is a lock on a file, shared or not."""
     try:

@@ -160,9 +160,12 @@ class Loop:
                 return
             interrupts.check()
             orphan = self.driver.orphan(n_trials)
-            if orphan is not None:
-                self.workers.start()  # it may have ended the driver that ran it
-            proposed = self._ask(n_trials) if orphan is None else self._adopt(orphan)
+            if orphan is None:
+                proposed = self._ask(n_trials)
+            else:
+                if self.workers.n_workers > 1 or self.driver.number is not None:
+                    self.workers.start()  # it may have ended the driver that ran it
+                proposed = self._adopt(orphan)
             if proposed is None:
                 return
             self.under_way.append(proposed)
@@ -173,17 +176,16 @@ class Loop:
         return end is not None and time.monotonic() >= end and self.driver.has_begun()
 
     def _recorded(self, trial: Trial, outcome: Outcome) -> bool:
-        """Record an outcome; False if another driver has taken the trial over meanwhile."""
+        """Record an outcome; False if another driver has taken the trial over and was faster."""
         try:
-            if owns := self.driver.owns(trial):
-                self._tell(trial, outcome)
-                self.driver.recorded(trial)
+            self._tell(trial, outcome)
         except (UpdateFinishedTrialError, ValueError):
-            if owns := self.driver.owns(trial):
+            if not self.driver.was_late(trial):
                 raise
-        if not owns:
             logger.info("the result of trial %d is dropped: another driver has it", trial.number)
-        return owns
+            return False
+        self.driver.recorded(trial)
+        return True
 
     def abandon(self) -> None:
         """End the trials under way, of a study that nobody can continue.

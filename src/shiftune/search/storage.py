@@ -113,7 +113,7 @@ def open_driver(
     if not join:
         return OnlyDriver(study)
     tickets, path = open_tickets(study), _journal(storage)
-    beats = StudyBeats(tickets.study) if path is None else FileBeats(path)
+    beats = StudyBeats(tickets.study) if path is None else FileBeats(path.resolve())
     return JoinedDriver(study, tickets, Heartbeat(beats))
 
 

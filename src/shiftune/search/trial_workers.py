@@ -77,7 +77,7 @@ class TrialWorkers:
         self.time_limit = time_limit
 
     def start(self) -> None:
-        """Start workers now, if there are to be any: a trial may have ended the driver before."""
+        """Start workers now: a trial that may have ended a driver does not run in this process."""
         self._workers.start()
 
     def submit(self, number: int, candidate: Candidate) -> None:

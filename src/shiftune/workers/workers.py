@@ -139,8 +139,8 @@ class Workers:
         return self.n_jobs if self._pool is None else self._pool.n_workers
 
     def start(self) -> None:
-        """Start the processes now, if items are to run in any."""
-        if self._pool is None and (self.n_jobs > 1 or self.time_limit is not None):
+        """Start processes now, also if items would run in this one."""
+        if self._pool is None:
             self._pool = ProcessPool(self.n_jobs, self._context, time_limit=self.time_limit)
             self._here = None
 
