@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shiftune.errors import NoWorkersError
-from shiftune.workers import WorkerDied, Workers, in_worker, memory
+from shiftune.workers import WorkerDied, Workers, in_worker, memory, processes
 from shiftune.workers.deaths import MAX_KILLS, MAX_OWN, Death, Deaths, judge
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -92,6 +92,37 @@ def test_lack_of_memory_is_named_and_the_item_runs_alone(notes, monkeypatch, cap
             workers.result(1)
         assert workers.result(0) == 0
     assert len(diary.pids("began1")) == MAX_OWN
+
+
+def test_a_process_that_ends_slowly_was_killed_all_the_same(monkeypatch):
+    """The kernel counts a kill before the memory of the process is free."""
+    seen = iter([(0, 100), (1, 100), (1, 0), (1, 0)])  # kills, bytes held
+    now = {}
+
+    def look():
+        now["kills"], now["held"] = next(seen)
+
+    look()
+    monkeypatch.setattr(memory, "oom_kills", lambda: now["kills"])
+    monkeypatch.setattr(memory, "resident_bytes", lambda pid: now["held"])
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "is_stopped", lambda pid: False)
+    found = processes._Look(1)
+    for _ in range(3):
+        look()
+        found.again()
+    assert found.judge(-9).cause == "memory"
+
+
+def test_a_process_that_cannot_be_started_ends_the_run(monkeypatch):
+    def no_process(self):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(processes._Worker, "_start", no_process)
+    with Workers(tasks.act, None, n_jobs=2) as workers:
+        workers.submit(0, Job(0))
+        with pytest.raises(NoWorkersError, match="the last with Resource temporarily unavailable"):
+            workers.result(0)
 
 
 @linux

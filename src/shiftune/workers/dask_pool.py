@@ -100,7 +100,7 @@ class DaskPool(Pool):
         """Turn what Dask raises when the cluster does not answer into one error."""
         try:
             yield
-        except (OSError, TimeoutError, CancelledError, RuntimeError) as error:
+        except (OSError, CancelledError, RuntimeError, KeyError, ValueError) as error:
             raise NoWorkersError(
                 f"the Dask cluster {otherwise} ({type(error).__name__}: {error}). See to its "
                 "scheduler and workers, and run the same again; what is finished is kept"
@@ -184,8 +184,12 @@ class DaskPool(Pool):
         """Restart the worker that runs an item; Dask runs its other items again."""
         begun = self._begun.pop(name, None)
         if (remote := self._unfinished.pop(name, None)) is not None:
-            self._client.cancel([remote], force=True)
+            with self._reached("cannot be reached"):
+                self._client.cancel([remote], force=True)
         if begun is not None:
+            # Its other items begin anew.
+            for other in [n for n, each in self._begun.items() if each.worker == begun.worker]:
+                self._begun.pop(other, None)
             # In a thread: it waits until the worker is back.
             threading.Thread(target=self._restart, args=(begun.worker,), daemon=True).start()
 

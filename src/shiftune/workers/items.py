@@ -47,10 +47,10 @@ class Items:
         self._added = 0
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._items
+        return key in self._items and not self._items[key].dropped
 
     def __getitem__(self, key: Hashable) -> Item:
-        if key not in self._items:
+        if key not in self:
             raise KeyError(f"there is no item {key}, or its result was fetched or dropped")
         return self._items[key]
 

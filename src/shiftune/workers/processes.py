@@ -131,7 +131,10 @@ class _Worker:
             if self._closed:
                 raise WorkerLost(Death("outside", "when the pool was closed"))
             if self._process is None:
-                self._start()
+                try:
+                    self._start()
+                except OSError as error:  # no memory, no process, no file
+                    raise self._not_started(f"with {error.strerror or error}") from error
             self._item = name
             process, pipe = self._process, self._pipe
         assert pipe is not None
@@ -164,11 +167,13 @@ class _Worker:
         if read_notice(self._folder, name) is not None:
             self._failed_starts = 0
             return WorkerLost(look.judge(exitcode))
-        death = judge(exitcode)
+        return self._not_started(judge(exitcode).how)
+
+    def _not_started(self, how: str) -> Exception:
         self._failed_starts += 1
         if self._failed_starts < MAX_FAILED_STARTS:
-            return WorkerLost(Death("start", death.how))
-        return no_start(death.how)
+            return WorkerLost(Death("start", how))
+        return no_start(how)
 
     def _start(self) -> None:
         ours, theirs = Pipe()
@@ -222,20 +227,23 @@ def _close_all(workers: list[_Worker]) -> None:
 
 
 class _Look:
-    """What is seen of a process while it runs an item."""
+    """Memory and state of a worker process, looked at while it runs an item."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._kills = memory.oom_kills()
+        # The kernel counts a kill before the process ends, which can take longer than a look: the
+        # count of the look before the last one is what a death is compared with.
+        self._kills = self._earlier_kills = memory.oom_kills()
         self._short = False
         self._stopped_since: float | None = None
         self.stopped_for = 0.0
 
     def again(self) -> None:
         """Look, while it lives."""
-        self._kills = memory.oom_kills()
         held, free = memory.resident_bytes(self._pid), memory.free_bytes()
-        self._short = held is not None and free is not None and held > free
+        if held != 0:  # it is not ending
+            self._earlier_kills, self._kills = self._kills, memory.oom_kills()
+            self._short = held is not None and free is not None and held > free
         if not memory.is_stopped(self._pid):
             self._stopped_since = None
         elif self._stopped_since is None:
@@ -245,7 +253,7 @@ class _Look:
 
     def judge(self, exitcode: int | None) -> Death:
         """Judge its death."""
-        reported = memory.oom_kills() > self._kills
+        reported = memory.oom_kills() > self._earlier_kills
         return judge(exitcode, oom_reported=reported, short_of_memory=self._short)
 
 
