@@ -35,7 +35,7 @@ test-slow: $(READY)
 test-postgres: $(READY)
 	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[postgresql]"
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
-		|| $$(command -v sudo) apt-get install -y --no-install-recommends postgresql
+		|| $$(command -v sudo) sh -c 'apt-get update -q && apt-get install -y --no-install-recommends postgresql'
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow tests/search/test_join_postgresql.py
 
 # Random problems through the API, random files through the command line; about an hour on one core.

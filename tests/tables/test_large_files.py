@@ -88,7 +88,7 @@ def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatc
 
 def test_a_table_of_the_limit_is_read_whole(wards, tmp_path, monkeypatch):
     files = one_csv(wards, tmp_path)
-    lines = LargeFile(files.data).most_rows
+    lines = LargeFile(files.data).row_bound
     assert lines > N  # cells have line breaks
     assert files.sample(N, RULES) is None
     monkeypatch.setattr(LargeFile, "parts", None)

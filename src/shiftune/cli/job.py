@@ -114,7 +114,7 @@ def _with_note(table: SiteTable) -> SiteTable:
     """Note that not all rows of the target are predicted, if they were not all read."""
     problem = table.problem
     own, sample = problem.target, problem.sample
-    if sample is None or sample.drawn(own.name) == 1:
+    if sample is None or sample.share_of(own.name) == 1:
         return table
     note = (
         f"predictions.csv has the {len(own):,} rows of {own.name} that were read; shiftune predict "

@@ -70,10 +70,10 @@ class Sample:
     counts: Mapping[str, int]
     cap: int
 
-    def drawn(self, name: str) -> float:
+    def share_of(self, name: str) -> float:
         """Share of a site's rows that was drawn.
 
-        >>> Sample({"B": 50, "C": 400}, 100).drawn("C")
+        >>> Sample({"B": 50, "C": 400}, 100).share_of("C")
         0.25
         """
         n = self.counts.get(name, 0)

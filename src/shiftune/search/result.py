@@ -171,7 +171,7 @@ class SearchResult:
         if (sample := self.problem.sample) is None:
             return None
         target = self.problem.target.name  # its labelled rows are all read
-        shares = [1.0 if name == target else sample.drawn(name) for name in self.risk.names]
+        shares = [1.0 if name == target else sample.share_of(name) for name in self.risk.names]
         return self.risk.stderr_of_all_rows(np.array(shares))
 
     @cached_property

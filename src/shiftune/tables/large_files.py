@@ -34,7 +34,7 @@ class LargeFile:
         return self.path.is_dir() or self.path.suffix.lower() in PARQUET
 
     @property
-    def most_rows(self) -> float:
+    def row_bound(self) -> float:
         """Upper bound on the number of rows, in much less time than they take to read."""
         if self._parquet:
             return float(parquet_dataset(self.path).count_rows())

@@ -114,7 +114,7 @@ class SiteFiles:
     ) -> SampledFiles | None:
         """Draw rows of every site, if there are more than wanted; return None otherwise."""
         large = {file: LargeFile(file) for file in self._files}
-        if sum(file.most_rows for file in large.values()) <= most_rows:
+        if sum(file.row_bound for file in large.values()) <= most_rows:
             return None
         origin: list[Path] = []
 

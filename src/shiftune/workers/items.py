@@ -18,7 +18,7 @@ class Item:
     """An item whose result has not been fetched."""
 
     key: Hashable
-    item: Any
+    payload: Any
     number: int
     """Of all items, in the order in which they were submitted."""
 

@@ -72,7 +72,7 @@ class Pool(ABC):
         raise NotImplementedError
 
     @property
-    def kills(self) -> bool:
+    def cancelling_breaks_it(self) -> bool:
         """Whether ``close(kill=True)`` fails at items that were cancelled before.
 
         Process pools of the standard library do, before Python 3.12.
@@ -166,8 +166,8 @@ class ExecutorPool(Pool):
             self._failed_starts = 0
 
     @property
-    def kills(self) -> bool:
-        """Whether the executor has processes, which can be killed."""
+    def cancelling_breaks_it(self) -> bool:
+        """Whether the executor has processes."""
         return bool(self._processes)
 
     @property

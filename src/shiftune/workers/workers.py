@@ -236,7 +236,9 @@ class Workers:
         kill = kill or all(item.dropped for item in self._items.flying.values())
         if self._pool is not None:
             try:
-                for future in () if kill and self._pool.kills else self._items.flying:
+                for future in (
+                    () if kill and self._pool.cancelling_breaks_it else self._items.flying
+                ):
                     future.cancel()
                 self._pool.close(kill=kill)
             except BaseException:
@@ -254,9 +256,9 @@ class Workers:
         self._items.pop(item.key)
         try:
             if self._here is None:
-                value = self._task(self._context, item.item)
+                value = self._task(self._context, item.payload)
             else:
-                value = self._here.run(self._task, self._context, item.item)
+                value = self._here.run(self._task, self._context, item.payload)
         except BaseException:
             self._items.settle(item, succeeded=False)
             raise
@@ -268,7 +270,7 @@ class Workers:
         for item in self._items.startable(max(pool.n_workers, 1)):
             item.attempts += 1
             try:
-                item.future = pool.submit(item.name, in_worker.pack_item(self._task, item.item))
+                item.future = pool.submit(item.name, in_worker.pack_item(self._task, item.payload))
             except BrokenExecutor as error:  # no future of the pool has raised it yet
                 item.future = Future()
                 item.future.set_exception(error)
