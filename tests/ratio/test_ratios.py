@@ -30,7 +30,9 @@ from shiftune.testing import check_density_ratio
 RATIOS = [ULSIF(), RULSIF(), ClassifierRatio(), ClassifierRatio("boosting"), AutoRatio(n_folds=3)]
 
 
-@pytest.mark.parametrize("ratio", RATIOS, ids=repr)
+@pytest.mark.parametrize(
+    "ratio", [*RATIOS[:-1], pytest.param(RATIOS[-1], marks=pytest.mark.slow)], ids=repr
+)
 def test_conformance(ratio):
     check_density_ratio(ratio)
 

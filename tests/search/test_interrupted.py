@@ -186,7 +186,8 @@ class Calling(Ridge):
 
 
 @pytest.mark.xdist_group("search")
-@pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [True, False])
 def test_with_worker_processes(toy, tmp_path, kept):
     calls = tmp_path / "calls"
     calls.mkdir()

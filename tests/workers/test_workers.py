@@ -121,7 +121,7 @@ def test_one_job_runs_here_without_pickling():
     assert got[1] is item
 
 
-@pytest.mark.parametrize("name", ["here", "loky", "dask"])
+@pytest.mark.parametrize("name", ["here", "loky", pytest.param("dask", marks=pytest.mark.slow)])
 def test_an_item_after_another(name, notes):
     with backend(name) as (arguments, _), Workers(tasks.divide, 10, **arguments) as workers:
         workers.submit("first", 0)
