@@ -28,17 +28,19 @@ class Started:
         self.errors = folder / f"errors-{time.monotonic_ns()}.txt"
         self.since = time.monotonic()
         self.code: int | None = None
+        self._command: subprocess.Popen[bytes] | None = None
         mark = {MARK: str(folder), "TMPDIR": str(folder / "tmp")}
         if driver.way == "cold command":
             with self.errors.open("wb") as errors:
-                self.pid = subprocess.Popen(
+                self._command = subprocess.Popen(
                     [sys.executable, "-m", "shiftune", *driver.command(folder)],
                     cwd=folder,
                     env={**os.environ, **mark},
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
                     start_new_session=True,
-                ).pid
+                )
+            self.pid = self._command.pid
             return
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         self.pid = os.fork()
@@ -76,6 +78,8 @@ class Started:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.code = os.waitstatus_to_exitcode(status)
+                if self._command is not None:  # or it would warn that the process still runs
+                    self._command.returncode = self.code
         return self.code is not None
 
     def wait(self, seconds: float = HANG_SECONDS) -> bool:

@@ -77,7 +77,7 @@ def test_options(table, run, options, message):
         ("not.parquet", b"ward,age,cost\nA,1,2\n", "cannot be read as parquet"),
         ("table.xlsx", b"PK", "cannot be read as xlsx"),
         ("visit.csv", None, "did you mean visits.csv?"),
-        (".", None, "is a folder; give a file in it, or all files: '*.csv'"),
+        (".", None, "is a folder without Parquet files; give a file in it, or all files: '*.csv'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -119,7 +119,8 @@ def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
 def test_a_time_limit(visits, tune, folder):
     """The first trial is always run; the same command continues."""
     visits.to_csv("visits.csv", index=False)
-    tune("visits.csv", "--out", "run", "--timeout", 1e-9)
+    printed = tune("visits.csv", "--out", "run", "--timeout", 1e-9).output
+    assert "--timeout: 1 of 2 trials; the same command continues" in printed
     best = json.loads((folder / "run" / "best.json").read_text())
     assert best["trials"] == 1
     tune("visits.csv", "--out", "run")

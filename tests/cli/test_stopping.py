@@ -63,7 +63,7 @@ def session_of(leader):
 # Each costs the start of a process; sweep_interrupts.py tries many more.
 MOMENTS = [
     ("typer", 1),
-    ("shiftune.tables.files:read_file", 1),
+    ("shiftune.tables.files:read_one", 1),
     ("shiftune.search.loop:Loop._tell:2", 1),
     pytest.param("shiftune.search.loop:Loop._outcome:2", 2, marks=pytest.mark.slow),
     pytest.param("shiftune.report.page:page", 1, marks=pytest.mark.slow),

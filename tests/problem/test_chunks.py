@@ -248,7 +248,7 @@ def test_a_sample_with_labelled_rows_of_the_target(df, risk):
 def test_dask_partitions_are_counted_and_drawn_where_they_are(df):
     distributed = pytest.importorskip("distributed")
     frame = dask(df, None)
-    cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(**cluster) as workers, distributed.Client(workers):
         pids = chunks.DaskParts(frame).map(_pid, ["site"])
         there = ShiftProblem.from_large(frame, **ROLES, most_rows=350)

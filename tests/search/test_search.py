@@ -788,7 +788,10 @@ class TestWorkers:
             return {"sleeps": trial.number == 1}
 
         search = make(Sleepy(), space, risk="variance_reduced", n_trials=2, trial_timeout=5.0)
-        with pytest.warns(SearchWarning, match=r"1 of 2 trials failed \(the first: OutOfTime"):
+        with pytest.warns(
+            SearchWarning,
+            match=r"1 of 2 trials failed \(the first: OutOfTime.*give trials more time",
+        ):
             search.fit(toy.problem)
         other, slow = search.trials_.to_dict("records")
         assert "longer than" in slow["failure"]

@@ -110,6 +110,22 @@ def test_a_folder_of_empty_files(wards, tmp_path):
         SiteFiles(tmp_path, None, "ward", "7").read()
 
 
+@pytest.mark.parametrize("damage", ["other", "middle"])
+def test_a_damaged_file_in_a_folder(wards, tmp_path, damage):
+    pytest.importorskip("pyarrow")
+    for name in "ab":
+        wards.to_parquet(tmp_path / f"{name}.parquet", compression="snappy")
+    path = tmp_path / "b.parquet"
+    if damage == "other":
+        path.write_text("junk")
+    else:
+        content = bytearray(path.read_bytes())
+        content[200:4000] = bytes(3800)
+        path.write_bytes(content)
+    with pytest.raises(ProblemError, match="has a Parquet file that cannot be read"):
+        SiteFiles(tmp_path, None, "ward", "7").sample(200, RULES)
+
+
 def test_missing_labels_are_seen_in_rows_that_are_not_drawn(wards, tmp_path):
     wards.loc[wards.index[wards["ward"] == "009"][0], "ill"] = None
     files = one_csv(wards, tmp_path)

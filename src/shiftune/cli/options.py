@@ -323,7 +323,8 @@ class TuneOptions(TableOptions):
 
     def repeated(self) -> dict[str, Any]:
         """Return what another run needs to give the same result."""
-        return {**self.saved_files(), **self.saved(), "trials": self.trials, "jobs": self.jobs}
+        run = {"trials": self.trials, "jobs": self.jobs, "trial_timeout": self.trial_timeout}
+        return {**self.saved_files(), **self.saved(), **run}
 
     def of_result(self) -> dict[str, Any]:
         """Return the saved settings of what is made of the trials."""

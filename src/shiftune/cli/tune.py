@@ -82,8 +82,11 @@ def tune(options: TuneOptions) -> None:
         best = _searched(job, folder, new)
     if best is None:
         typer.echo(f"the time is over; other processes go on and write {folder.path}", err=True)
-    else:
-        _show(folder, best, job)
+        return
+    if options.timeout is not None and best["trials"] < options.trials:
+        done = f"{best['trials']} of {options.trials} trials"
+        typer.echo(f"--timeout: {done}; the same command continues", err=True)
+    _show(folder, best, job)
 
 
 NO_REPORT = f"no report, because packages are missing: {how_to_install('report')}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -134,7 +135,12 @@ def parquet_parts(path: Path) -> PartsHere:
     found = parquet_dataset(path)
 
     def tables(columns: Columns) -> Iterator[pd.DataFrame]:
-        for batch in batches_of(found, columns):
+        batches = batches_of(found, columns)
+        while True:
+            with as_parquet(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
             table = batch.to_pandas()
             # Pandas stores an index as a column, and makes it an index again.
             yield table.reset_index([name for name in table.index.names if name is not None])
@@ -162,10 +168,17 @@ def parquet_dataset(path: Path) -> Any:
             "Dask frame (dask.dataframe.read_csv), or to from_frame(pandas.read_csv(...)) if it "
             "fits in memory"
         )
-    try:
+    with as_parquet(path):
         return dataset.dataset(path, format="parquet", partitioning="hive")
+
+
+@contextmanager
+def as_parquet(path: Path) -> Iterator[None]:
+    """Turn what pyarrow raises about damaged files into one error."""
+    try:
+        yield
     except (OSError, ValueError) as error:  # pyarrow's own errors are among them
-        what = "has no Parquet files that can be read" if path.is_dir() else NO_PARQUET
+        what = "has a Parquet file that cannot be read" if path.is_dir() else NO_PARQUET
         raise StorageError(f"{path} {what}: {str(error).splitlines()[0]}") from error
 
 

@@ -6,7 +6,7 @@ All constructors (frames, arrays, lists of sites, skada's form, files) call `rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
@@ -144,6 +144,12 @@ def read_sites(
     return parts, loud
 
 
+def check_ends(names: Iterable[str]) -> None:
+    """Refuse names that NumPy cuts: an array of text has no null characters at the ends."""
+    if cut := [name for name in names if name.endswith("\0")]:
+        raise DataError(f"the site name {cut[0]!r} ends with a null character; rename the site")
+
+
 def check_names(sources: Sequence[str], target: str) -> None:
     """Refuse sites with the same name, names that NumPy cuts, and a problem without sources."""
     if not sources:
@@ -151,8 +157,7 @@ def check_names(sources: Sequence[str], target: str) -> None:
             f"there are no sources; at least one labelled site besides the target {target!r} is "
             "needed"
         )
-    if cut := [name for name in (target, *sources) if name.endswith("\0")]:
-        raise DataError(f"the site name {cut[0]!r} ends with a null character; rename the site")
+    check_ends((target, *sources))
     if doubled := sorted(name for name, n in Counter(sources).items() if n > 1):
         raise DataError(f"the site name(s) {listed(doubled)} occur twice; rename one of each pair")
     if target in sources:

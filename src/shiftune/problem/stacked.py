@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem.columns import as_pandas, check_unique, dense
-from shiftune.problem.reading import GivenSite
+from shiftune.problem.reading import GivenSite, check_ends
 from shiftune.problem.site import frozen, rows_of
 from shiftune.spelling import check_choice
 from shiftune.wording import listed
@@ -172,6 +172,7 @@ def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
         )
     values = where.unique()
     texts = [str(value) for value in values]
+    check_ends(texts)  # before the names are mapped: pandas 2 takes such names for the same
     if doubled := sorted(text for text, n in Counter(texts).items() if n > 1):
         raise DataError(
             f"the sites {doubled} occur both as text and as number; write them in one way"

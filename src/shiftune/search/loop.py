@@ -30,6 +30,7 @@ from shiftune.search.records import (
     FAILURE,
     MEAN_LOSS,
     MODEL,
+    OUT_OF_TIME,
     PARAMS,
     REJECTED,
     RISK,
@@ -283,7 +284,7 @@ class Loop:
             return Outcome(None, f"WorkerDied: {error.why}", 0.0)
         except OutOfTime:
             limit = self.workers.time_limit or 0.0
-            return Outcome(None, "OutOfTime: it ran longer than trial_timeout", limit)
+            return Outcome(None, f"{OUT_OF_TIME}: it ran longer than trial_timeout", limit)
         except (
             StorageError,
             NoWorkersError,

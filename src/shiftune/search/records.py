@@ -22,6 +22,7 @@ MEAN_LOSS = "mean_loss"
 BAR = "bar"  # mean loss of a first model, above which the trial is stopped; see `race`
 SECONDS = "seconds"
 FAILURE = "failure"
+OUT_OF_TIME = "OutOfTime"  # beginning of the failure of trials that took too long
 REJECTED = "rejected by the space"  # beginning of the failure of trials that a space refuses
 MODEL = "model"  # name of the family; none in a search of one estimator
 DEFAULTS = "defaults"  # only of trials that have the default parameters

@@ -30,6 +30,7 @@ from shiftune.problem.weights import weights_of
 from shiftune.risk import risk_named
 from shiftune.search.evaluation_settings import EvaluationSettings, predicts_values
 from shiftune.search.families import Family, resolve
+from shiftune.search.records import OUT_OF_TIME
 from shiftune.search.samplers import sampler_named
 from shiftune.search.storage import open_study
 from shiftune.spelling import check_choice
@@ -89,9 +90,13 @@ def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
     if failures.empty:
         return "no trial was finished, so there is nothing to choose from"
     shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
+    if failures.str.startswith(OUT_OF_TIME).all():
+        hint = "\nGive trials more time (trial_timeout)"
+    else:
+        hint = hint_about_columns(problem)
     return (
         f"all {len(failures)} trials failed, so there is nothing to choose from; "
-        f"the first reasons:{shown}{hint_about_columns(problem)}"
+        f"the first reasons:{shown}{hint}"
     )
 
 

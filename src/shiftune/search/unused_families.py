@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from optuna.trial import FrozenTrial
 
 from shiftune.search.families import Families
-from shiftune.search.records import FAILURE, MODEL, REJECTED
+from shiftune.search.records import FAILURE, MODEL, OUT_OF_TIME, REJECTED
 from shiftune.wording import count, listed
 
 
@@ -26,8 +26,8 @@ def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[
         failed = [t for t in tried if FAILURE in t.user_attrs]
         if tried and len(failed) == len(tried):
             notes.append(
-                f"the model {name!r} is not used: {_failed(tried)}; correct the model or its "
-                "space, or leave it out"
+                f"the model {name!r} is not used: {_failed(tried)}; {_remedy(failed)}, or leave it "
+                "out"
             )
             continue
         reasons = [t.user_attrs[FAILURE] for t in failed]
@@ -36,7 +36,7 @@ def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[
             of = f" of the model {name!r}" if len(families) > 1 else ""
             notes.append(
                 f"{len(reasons)} of {count(len(tried), 'trial')}{of} failed (the first: "
-                f"{reasons[0]}); correct the model or its space"
+                f"{reasons[0]}); {_remedy(failed)}"
             )
     if untried := [name for name, tried in own.items() if not tried]:
         models = "model" if len(untried) == 1 else "models"
@@ -45,6 +45,12 @@ def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[
             f"{len(families)} models; allow more trials or more time, or name fewer models"
         )
     return tuple(notes)
+
+
+def _remedy(failed: Sequence[FrozenTrial]) -> str:
+    if all(trial.user_attrs[FAILURE].startswith(OUT_OF_TIME) for trial in failed):
+        return "give trials more time (trial_timeout)"
+    return "correct the model or its space"
 
 
 def _failed(trials: Sequence[FrozenTrial]) -> str:

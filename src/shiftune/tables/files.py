@@ -347,7 +347,7 @@ def _opened(path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # errors of packages that may be missing cannot be named
         raise StorageError(
-            f"{path} cannot be read as {path.suffix[1:]}: {first_line(error)}"
+            f"{path} cannot be read as {path.suffix[1:] or extra}: {first_line(error)}"
         ) from error
 
 
@@ -358,7 +358,7 @@ def _check_file(path: Path) -> None:
         endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
         usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]
         every = f", or all files: {usual[0]}" if usual else ""
-        raise StorageError(f"{path} is a folder; give a file in it{every}")
+        raise StorageError(f"{path} is a folder without Parquet files; give a file in it{every}")
     if not path.exists():
         folder = path.parent
         there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []

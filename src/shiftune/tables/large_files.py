@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from shiftune.problem.chunks import parquet_dataset, parquet_parts
+from shiftune.problem.chunks import as_parquet, parquet_dataset, parquet_parts
 from shiftune.tables.csv_files import ROWS_AT_ONCE, check_header, explained, read_csv, retyped
 from shiftune.tables.files import EXCEL, PARQUET, TableFile, plain_name, read_in_parts
 
@@ -37,7 +37,9 @@ class LargeFile:
     def row_bound(self) -> float:
         """Upper bound on the number of rows, in much less time than they take to read."""
         if self._parquet:
-            return float(parquet_dataset(self.path).count_rows())
+            found = parquet_dataset(self.path)
+            with as_parquet(self.path):
+                return float(found.count_rows())
         ending = self.path.suffix.lower()
         if ending in EXCEL:  # sheets are read whole
             return 0.0

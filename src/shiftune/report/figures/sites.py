@@ -246,7 +246,7 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS, most_sites: int = MOST
 
 
 def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
-    """Return the rows with the lowest and highest values of a column, in their order.
+    """Return the rows with the lowest and highest values of a column, by these if there are others.
 
     >>> _outermost(pd.DataFrame({"x": [3, 1, 2, 4]}, index=list("abcd")), "x", 2).index.to_list()
     ['b', 'd']
@@ -254,8 +254,8 @@ def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
     if len(table) <= most:
         return table
     ordered = table[column].sort_values(kind="stable").index
-    kept = {*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]}
-    return table[[name in kept for name in table.index]]
+    kept = [*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]]
+    return table.loc[kept]
 
 
 def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
