@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from shiftune.cli.result_screen import show_answer
+from shiftune.cli.result_screen import _predicts, show_answer
 
 
 @pytest.fixture
@@ -64,3 +64,10 @@ def test_ten_lines(best):
     assert "Label 30. Shiftune label-plan" not in text
     assert "Label 30. Draw such rows with: shiftune label-plan nowhere --n 30" in text
     assert len(lines) <= 12
+
+
+def test_failed_trials_are_counted():
+    best = {"params": {}, "model": "ridge", "trials": 40, "best_trial": 3, "members": [{}]}
+    assert _predicts(best) == "best of 40 trials, number 3: ridge, default parameters"
+    words = _predicts(best | {"failed_trials": 4})
+    assert words == "best of 40 trials (4 failed), number 3: ridge, default parameters"

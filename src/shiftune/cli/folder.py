@@ -220,6 +220,7 @@ class ResultFolder:
             "fast": done.options.fast,
             **done.options.of_result(),
             "trials": len(finished_trials(search.study_)),
+            "failed_trials": int((search.trials_["failure"] != "").sum()),
             "best_trial": search.best_index_,
             "params": search.best_params_,
             "members": records(search.members_),

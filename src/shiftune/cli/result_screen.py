@@ -62,7 +62,9 @@ def _verdict(brief: dict[str, Any]) -> Text:
 def _predicts(best: dict[str, Any]) -> str:
     params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
     alone = f"{best['model']}, {params or 'default parameters'}"
-    trial = f"best of {count(best['trials'], 'trial')}, number {best['best_trial']}: {alone}"
+    failed = f" ({best['failed_trials']} failed)" if best.get("failed_trials") else ""
+    tried = f"best of {count(best['trials'], 'trial')}{failed}"
+    trial = f"{tried}, number {best['best_trial']}: {alone}"
     members = best["members"]
     if len(members) == 1:
         return trial
