@@ -17,6 +17,7 @@ ORDER = [
     "errors",
     "interrupts",
     "entry",
+    "file_lock",
     "temporary_folder",
     "toml_text",
     "level",

@@ -11,7 +11,8 @@ from shiftune.atomic_write import PART
 from shiftune.cli.folder import OUT
 from shiftune.cli.json_files import writing_to
 from shiftune.errors import SearchWarning
-from shiftune.search.journal_lock import is_searched, one_at_a_time
+from shiftune.file_lock import one_at_a_time
+from shiftune.search.journal_lock import is_searched
 
 if TYPE_CHECKING:
     from shiftune.cli.folder import ResultFolder

@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol, Self
 
 import optuna
 
-from shiftune.search.journal_lock import is_locked, release_lock, remove_if_free, take_lock
+from shiftune.file_lock import is_locked, release_lock, remove_if_free, take_lock
 
 logger = logging.getLogger("shiftune")
 

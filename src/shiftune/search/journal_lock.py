@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,8 +9,8 @@ from typing import BinaryIO, Self
 
 from optuna.storages.journal import JournalFileOpenLock
 
-from shiftune import interrupts
 from shiftune.errors import StorageError
+from shiftune.file_lock import is_locked, release_lock, take_patiently
 
 try:
     import fcntl
@@ -22,8 +20,7 @@ except ImportError:  # Windows
 # Optuna's locks are files, which a writer that is killed leaves behind. The next one takes a file
 # of the same age for so many seconds to be left; a record is written in milliseconds.
 STALE_SECONDS = 5
-# Between two attempts to take a lock that another process holds.
-POLL_SECONDS = 0.2
+# Attempts of a search that joins.
 POLLS = 10
 
 
@@ -107,11 +104,11 @@ def _searching(journal: Path, kind: int) -> Iterator[bool]:
     path = _search_lock(journal)
     try:
         # A search that has joined looks for a moment whether it is the last one when it ends.
-        file, locks = _patiently(path, kind, POLLS if kind == fcntl.LOCK_SH else 1)
+        file, locks = take_patiently(path, kind, POLLS if kind == fcntl.LOCK_SH else 1)
     except BlockingIOError as error:
         raise StorageError(
-            f"another search is using the journal {str(journal)!r}; wait until it ends, or give "
-            "another storage"
+            f"another search is using the journal {str(journal)!r}; wait until it ends, let all "
+            "searches join, or give another storage"
         ) from error
     except OSError as error:
         raise StorageError(
@@ -131,107 +128,3 @@ def is_searched(journal: Path) -> bool:
 
 def _search_lock(journal: Path) -> Path:
     return journal.with_name(f".{journal.name}.searching")
-
-
-@contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    """Wait until no other process is inside such a block for the same file."""
-    if fcntl is None:
-        yield
-        return
-    file, _ = _patiently(path, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        release_lock(file, path)
-
-
-def take_lock(path: Path) -> BinaryIO:
-    """Return a file with a lock on it, which lasts until it is released or its process ends."""
-    return _locked(path, fcntl.LOCK_EX)[0]
-
-
-def release_lock(file: BinaryIO, path: Path) -> None:
-    """Release a lock, and remove its file if nobody shares it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shared = False
-    except OSError as error:
-        shared = isinstance(error, BlockingIOError)
-    if not shared:
-        with suppress(OSError):  # the folder may be gone, or cannot be written any more
-            path.unlink()
-    _held.discard(file)
-    file.close()
-
-
-def remove_if_free(path: Path) -> None:
-    """Remove a file on which nobody has a lock."""
-    with suppress(OSError), path.open("rb+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            path.unlink()
-
-
-def is_locked(path: Path) -> bool:
-    """Whether there is a lock on a file, shared or not."""
-    try:
-        with path.open("rb+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
-
-
-def _locked(path: Path, kind: int) -> tuple[BinaryIO, bool]:
-    """Open a file and lock it; return also whether there are locks."""
-    while True:
-        file = open(path, "rb+", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
-        locks = True
-        try:
-            fcntl.flock(file, kind)
-        except BlockingIOError:
-            file.close()
-            raise
-        except OSError:
-            locks = False
-        # Whoever had the lock may have removed the file after it was opened here.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                _held.add(file)
-                return file, locks
-        file.close()
-
-
-def _patiently(path: Path, kind: int, polls: int | None = None) -> tuple[BinaryIO, bool]:
-    """Lock a file as soon as others let it go; BlockingIOError after so many attempts."""
-    while True:
-        interrupts.check()
-        try:
-            return _locked(path, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            polls = None if polls is None else polls - 1
-            if polls == 0:
-                raise
-        time.sleep(POLL_SECONDS)
-
-
-def _never_through_links(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-
-
-# A lock lasts until every process that inherited its file has closed it. Workers that a user's
-# executor has forked may live longer than the search.
-_held: set[BinaryIO] = set()
-
-
-def _close_inherited() -> None:
-    for file in _held:
-        file.close()
-    _held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_inherited)
