@@ -8,7 +8,7 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.problem import chunks
-from shiftune.problem.draw import LabelRules
+from shiftune.problem.row_counts import LabelRules
 from shiftune.tables import SiteFiles
 from shiftune.tables.large_files import LargeFile
 

@@ -13,7 +13,7 @@ import typer
 from shiftune.cli.option_fields import Role, values_of
 
 if TYPE_CHECKING:
-    from shiftune.problem.draw import LabelRules
+    from shiftune.problem.row_counts import LabelRules
     from shiftune.tables import SiteFiles, SiteTable
 
 READING = "Table"
@@ -172,7 +172,7 @@ class TableOptions:
 
     def _label_rules(self, given: Mapping[str, Any]) -> LabelRules | None:
         """Return the part that labels have if rows are drawn."""
-        from shiftune.problem.draw import LabelRules
+        from shiftune.problem.row_counts import LabelRules
 
         if self.label is None:
             return None

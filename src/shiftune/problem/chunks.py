@@ -90,8 +90,8 @@ class DaskParts:
 
         frame = self._frame if columns is None else self._frame[list(columns)]
         run, parts = delayed(task), frame.to_delayed()
-        each = [() for _ in parts] if given is None else zip(given, strict=False)
-        tasks = (run(part, *its) for part, its in zip(parts, each, strict=False))
+        each = [() for _ in parts] if given is None else zip(given, strict=True)
+        tasks = (run(part, *its) for part, its in zip(parts, each, strict=True))
         return list(compute(*tasks))  # type: ignore[no-untyped-call]
 
 

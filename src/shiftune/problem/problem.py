@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.names import Task
-from shiftune.problem.draw import LabelRules, Sample, SampledParts, read_sampled
+from shiftune.problem.draw import Sample, SampledParts, read_sampled
 from shiftune.problem.labels import distinct_labels
 from shiftune.problem.reading import GivenSite, TargetLabels, check_names, read_sites
+from shiftune.problem.row_counts import LabelRules
 from shiftune.problem.site import Site
 from shiftune.problem.split import PAPER_SHARES, Split, split_sites
 from shiftune.problem.stacked import split_by_site, split_domains, split_frame

@@ -15,7 +15,8 @@ from pandas.api import types
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem.chunks import PartsHere
-from shiftune.problem.draw import LabelRules, SampledParts, count_parts, draw
+from shiftune.problem.draw import SampledParts, draw
+from shiftune.problem.row_counts import LabelRules, count_parts
 from shiftune.problem.stacked import site_names
 from shiftune.tables.files import FILE_NAME, files_at, joined, names_of, read_as_written, read_one
 from shiftune.tables.large_files import LargeFile
