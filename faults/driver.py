@@ -34,7 +34,7 @@ DRIVER = "SHIFTUNE_FAULTS_DRIVER"
 
 
 class Faulty(Ridge):
-    """Ridge regression that does what it is told where `alpha` is large, but in the driver."""
+    """Ridge regression with a fault where `alpha` is large, except in the driver."""
 
     def __init__(self, alpha: float = 1.0, fault: str = "") -> None:
         super().__init__(alpha=alpha)
@@ -49,7 +49,7 @@ class Faulty(Ridge):
 
 
 def do_fault(fault: str) -> None:
-    """Do to this process what the name says."""
+    """End, stop or block this process, by the name of a fault."""
     if fault == "raise":
         raise RuntimeError("a fault")
     if fault == "hang":

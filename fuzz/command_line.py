@@ -45,8 +45,8 @@ def passed(file: RandomFile, draw: Draw) -> Iterator[tuple[str, str]]:
         table = [str(path), *file.options]
         if draw(st.booleans()):
             sites = table[: table.index("--task")] if "--task" in table else table
-            told = [o for o in sites if o not in ("--drop-unlabelled", "--use-target-labels")]
-            yield "diagnose", ended(["diagnose", *told])
+            options = [o for o in sites if o not in ("--drop-unlabelled", "--use-target-labels")]
+            yield "diagnose", ended(["diagnose", *options])
         end = ended(["tune", *table, "--out", out, *_options(draw)])
         yield "tune", end
         if end == "result":

@@ -4,8 +4,8 @@ The objective is the same everywhere: it sleeps, and returns a number. It notes 
 own when it begins and ends, whatever the system records. The last line printed has the parameters
 of all trials that the system holds to be complete.
 
-Every system is used as its documentation says for runs that may be killed. This file imports only
-what its system needs, since the others are not installed beside shiftune.
+Every system is used as its documentation advises for runs that may be killed. This file imports
+only what its system needs, since the others are not installed beside shiftune.
 """
 
 from __future__ import annotations

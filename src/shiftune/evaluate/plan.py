@@ -104,8 +104,9 @@ def independent_fits(plan: FitPlan, data: StudyData) -> list[Fit]:
     >>> independent_fits(Own(), None)
     []
     """
-    divisible = isinstance(plan, IndependentFits) and type(plan).losses is IndependentFits.losses
-    return plan.fits(data) if isinstance(plan, IndependentFits) and divisible else []
+    if isinstance(plan, IndependentFits) and type(plan).losses is IndependentFits.losses:
+        return plan.fits(data)
+    return []
 
 
 class PooledFit(IndependentFits):

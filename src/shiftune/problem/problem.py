@@ -148,10 +148,9 @@ class ShiftProblem:
             See `from_frame`.
         most_rows : int
             Of more rows, so many are drawn at random: small sites whole, of all others the same
-            number. A note has the numbers, and roughly what that adds to standard errors. With
-            ``target_labels="use"`` all labelled rows of the target are read besides; with
-            ``missing_labels="drop"`` rows of sources are drawn from those with a label. Rows
-            with a `group` are not drawn: more of them are an error.
+            number, and a note states what that costs. With ``target_labels="use"`` all labelled
+            rows of the target are read besides; with ``missing_labels="drop"`` rows of sources are
+            drawn from those with a label. Rows with a `group` are not drawn: more are an error.
         random_state : int
             Draws the rows.
         """
@@ -161,13 +160,13 @@ class ShiftProblem:
             columns = [site, label, *features, *(name for name in more if name is not None)]
         keep = options.get("target_labels") == "use"
         drop = options.get("missing_labels") == "drop"
-        inside = None if hasattr(target, "columns") else target
+        labels = LabelRules(label, None if hasattr(target, "columns") else target, keep, drop)
         sampled = read_sampled(
             data,
             site,
             most_rows,
             columns=columns,
-            labels=LabelRules(label, inside, keep, drop),
+            labels=labels,
             group=options.get("group"),
             random_state=random_state,
         )

@@ -285,11 +285,8 @@ class Loop:
         except OutOfTime:
             limit = self.workers.time_limit or 0.0
             return Outcome(None, f"{OUT_OF_TIME}: it ran longer than trial_timeout", limit)
-        except (
-            StorageError,
-            NoWorkersError,
-        ):  # no fault of the trial, which runs again with the next call
-            raise
+        except (StorageError, NoWorkersError):
+            raise  # no fault of the trial, which runs again with the next call
         except Exception as error:
             # Of the model, or about an outcome that could not be read.
             failed = Outcome(None, reason(error), 0.0)

@@ -67,9 +67,9 @@ class Pool(ABC):
         """Whether the item has exceeded its time so far that its worker has to be killed."""
         return False
 
+    @abstractmethod
     def end(self, name: str) -> None:
-        """Kill the worker that runs an item; the other items run on, or again."""
-        raise NotImplementedError
+        """Kill the worker of an item that is overdue; the other items run on, or again."""
 
     @property
     def cancelling_breaks_it(self) -> bool:
@@ -83,9 +83,9 @@ class Pool(ABC):
         """Make the pool usable again, when the futures of these items have all failed.
 
         Returns how the workers died that were running some of them. The others had not begun, or
-        lost their workers by the death of others.
+        lost their workers by the death of others. A pool without `deaths` is never rebuilt.
         """
-        raise NotImplementedError
+        return {}
 
     @abstractmethod
     def close(self, *, kill: bool) -> None:
@@ -164,6 +164,9 @@ class ExecutorPool(Pool):
     def _note_start(self, future: Future[bytes]) -> None:
         if not future.cancelled() and future.exception() is None:
             self._failed_starts = 0
+
+    def end(self, name: str) -> None:
+        """Do nothing: no item is overdue."""
 
     @property
     def cancelling_breaks_it(self) -> bool:
