@@ -107,6 +107,14 @@ class TestModelCard:
         assert "- command: tune \\<x\\>" in card
         assert not re.search(r"(?<!\\)<", card)
 
+    def test_many_sites_are_summed(self, hostile_search, monkeypatch):
+        monkeypatch.setattr("shiftune.report.model_card.MOST_SITES", 1)
+        largest, *others = sorted(map(len, hostile_search.problem_.sources), reverse=True)
+        card = model_card(hostile_search.result_, [FINE], {"command": "tune"})
+        shown = [line for line in card.splitlines() if line.endswith("| labels |")]
+        assert f"| {largest} rows |" in shown[-2]
+        assert shown[-1] == f"| {len(others)} smaller sites | {sum(others)} rows | labels |"
+
     def test_saved(self, hostile_search, tmp_path):
         path = hostile_search.model_card(tmp_path / "new" / "card.md")
         text = path.read_text(encoding="utf-8")

@@ -83,10 +83,13 @@ def _use(result: SearchResult) -> list[str]:
 def _data(result: SearchResult) -> list[str]:
     problem = result.problem
     few = problem.labelled_target
-    rows = [(site.name, count(len(site), "row"), "labels") for site in problem.sources]
-    shown = rows[:MOST_SITES]
-    if len(rows) > MOST_SITES:
-        shown.append((f"{len(rows) - MOST_SITES} more sites", "", "labels"))
+    sites = list(problem.sources)
+    if len(sites) > MOST_SITES:
+        sites.sort(key=len, reverse=True)
+    shown = [(site.name, count(len(site), "row"), "labels") for site in sites[:MOST_SITES]]
+    if others := sites[MOST_SITES:]:
+        total = count(sum(map(len, others)), "row")
+        shown.append((count(len(others), "smaller site"), total, "labels"))
     about = f"{count(len(few), 'label')} used" if few else "no labels used"
     shown.append((f"{problem.target.name} (target)", count(len(problem.target), "row"), about))
     return [
