@@ -6,7 +6,8 @@ READY := $(VENV)/.ready
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Two processes with one thread each: more threads would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-PYTEST := -m pytest -q -n 2 --dist loadgroup
+# A process that a test has ended ends the run: xdist would wait for ever for the rest of its group.
+PYTEST := -m pytest -q -n 2 --dist loadgroup --max-worker-restart=0
 
 .PHONY: demo test test-slow test-postgres test-oldest test-matrix lint format hooks docs build \
 	check-wheel audit fuzz faults release-check bench paper clean

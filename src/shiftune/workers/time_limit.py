@@ -85,17 +85,17 @@ def _in_thread(
         threading.Thread(target=watch, daemon=True).start()
         return function(*arguments)
     finally:
-        # Python raises what another thread has set when a function is called or a loop turns:
-        # inside this `try`, at the latest.
-        try:
-            with lock:
-                running = False
-                _raise_in(thread, None)  # takes back what has not been raised yet
-        except OutOfTime:
-            pass
+        # Python raises what another thread has set when a call ends or a loop turns: the end of
+        # the inner `with` is such a place, so that nothing is left to be raised after it. (To take
+        # an exception back would do the same, but Python 3.11 then hangs if it traces calls.)
+        while running:
+            try:
+                with lock:
+                    running = False
+            except OutOfTime:
+                pass
         ended.set()
 
 
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    exception = None if kind is None else ctypes.py_object(kind)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
+def _raise_in(thread: int, kind: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
