@@ -184,7 +184,9 @@ def test_kinds_of_files(predicted, run, results, ending):
         index = {} if name in ("parquet", "feather") else {"index": False}
         getattr(table, f"to_{name}")(path, **index)
     found = f"found.{ending}"
-    assert run("predict", "cost", path, "--out", found).output == ""
+    assert (
+        run("predict", "cost", path, "--out", found).output == f"{ROWS} rows predicted: {found}\n"
+    )
     pd.testing.assert_frame_equal(
         READERS[ending](found).astype({"case": str}), expected, check_dtype=False
     )

@@ -164,7 +164,7 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
     ("change", "words"),
     [
         ({"most_rows": 0}, "most_rows must be a whole number above 0"),
-        ({"most_rows": 20}, "leaves 5 of the rows of a site, .* 4 sites; give at least 40"),
+        ({"most_rows": 20}, "leaves 5 of each of 4 sites; allow at least 40 rows"),
         ({"data": 3}, "got int"),
         ({"data": "big/*.parquet"}, "is a pattern; give the folder of the Parquet files, big"),
         ({"data": "no/such/folder"}, "there is no file or folder no/such/folder"),
@@ -175,7 +175,7 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
         ({"label": "yy", "most_rows": 300}, "no column 'yy'"),
         (
             {"target": "B", "target_labels": "use", "missing_labels": "drop", "most_rows": 50},
-            "must be above it, got 50",
+            "50 labelled rows, .* a draw of 50 rows has no room for others",
         ),
         ({"data": pd.DataFrame({"site": ["B"], "y": [None]}), "missing_labels": "drop"}, "no row"),
     ],

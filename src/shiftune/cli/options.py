@@ -1,5 +1,6 @@
 """Options of the commands, each declared once: help, check, completion and role."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
@@ -50,6 +51,12 @@ def _name(
         rich_help_panel=panel,
         show_default=show_default,
     )
+
+
+def _above_zero(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"{seconds:g} is no time above 0 seconds")
+    return seconds
 
 
 def _check_one(name: str, choices: Sequence[str], what: str) -> None:
@@ -159,7 +166,7 @@ class TuneOptions(TableOptions):
         float | None,
         typer.Option(
             metavar="SECONDS",
-            min=0.0,
+            callback=_above_zero,
             help="Begin no trial after this time; the same command continues.",
             rich_help_panel=RUNNING,
             show_default=False,
@@ -170,6 +177,7 @@ class TuneOptions(TableOptions):
         float | None,
         typer.Option(
             metavar="SECONDS",
+            callback=_above_zero,
             help="Time for the fits of one trial; a longer trial fails, and the search goes on.",
             rich_help_panel=RUNNING,
             show_default=False,

@@ -17,7 +17,7 @@ from shiftune.cli.app import command
 from shiftune.cli.run_arguments import Run, SafeCsv
 from shiftune.errors import DataError, DataWarning
 from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
-from shiftune.wording import listed
+from shiftune.wording import count, listed, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,9 @@ def predict(
 
     checked_ending(out)
     with notes_for_warnings(), _as_file(table) as path:
-        write_predictions(_predict(folder, path, interval, strict), out, safe=safe_csv)
+        rows = write_predictions(_predict(folder, path, interval, strict), out, safe=safe_csv)
+    if out != PIPE:
+        typer.echo(printable(f"{count(rows, 'row')} predicted: {out}"), err=True)
 
 
 def _predict(

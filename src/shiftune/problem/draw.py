@@ -163,17 +163,18 @@ def draw(
     if group is not None:
         raise SettingsError(
             f"a draw of {most_rows:,} of {counted.rows:,} rows would divide groups of the column "
-            f"{group!r}; give most_rows={counted.rows}, or draw whole groups yourself"
+            f"{group!r}; allow all rows, or draw whole groups yourself"
         )
     if kept >= most_rows:
         raise SettingsError(
-            f"the target has {kept:,} labelled rows, so most_rows must be above it, got {most_rows}"
+            f"the target has {kept:,} labelled rows, which are all kept, so a draw of "
+            f"{most_rows:,} rows has no room for others; allow more rows"
         )
     cap = _cap(list(counts.values()), most_rows - kept)
     if cap < min(max(counts.values()), FEWEST_ROWS):
         raise SettingsError(
-            f"most_rows={most_rows} leaves {cap} of the rows of a site, and there are "
-            f"{len(counts)} sites; give at least {kept + FEWEST_ROWS * len(counts)}"
+            f"a draw of {most_rows:,} rows leaves {cap} of each of {len(counts):,} sites; allow at "
+            f"least {kept + FEWEST_ROWS * len(counts):,} rows"
         )
     task = partial(_taken, site=site, labels=labels)
     taken = parts.map(task, columns, _plans(counted, cap, random_state))

@@ -106,15 +106,15 @@ def worth_in_words(worth: pd.DataFrame, target: str) -> str:
     ...     {"risk": [0.5, 0.4, 0.38], "half_width": [0.2, 0.15, 0.1]}, index=[0, 10, 30]
     ... )
     >>> worth_in_words(worth, "A")
-    'Labels of 10 / 30 random rows of A are expected to lower the loss there from 0.5 to about
-    0.4 / 0.38, and half the width of the 95 % interval from 0.2 to about 0.15 / 0.1'
+    'Labels of 10 / 30 random rows of A are expected to lower the loss there by about 20 / 24 %, and
+    the width of its 95 % interval by about 25 / 50 %'
     """
     counts = " / ".join(str(m) for m in worth.index[1:])
     lower = [
-        f"{name} from {_from_to(worth[column])}"
+        f"{name} by about {_lower_by(worth[column])}"
         for name, column in (
             ("the loss there", "risk"),
-            ("half the width of the 95 % interval", "half_width"),
+            ("the width of its 95 % interval", "half_width"),
         )
         if worth[column].iloc[1:].min() < HARDLY_LOWER * worth[column].iloc[0]
     ]
@@ -203,9 +203,9 @@ def _intercept(effect: pd.DataFrame) -> str:
     return f": the odds of {classes[1]} are {times} times those that other sites suggest"
 
 
-def _from_to(figures: pd.Series) -> str:
-    now, *then = (number(float(each), 2) for each in figures)
-    return f"{now} to about {' / '.join(then)}"
+def _lower_by(figures: pd.Series) -> str:
+    now, *then = (float(each) for each in figures)
+    return f"{' / '.join(f'{100 * (1 - each / now):.0f}' for each in then)} %"
 
 
 def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> str:
