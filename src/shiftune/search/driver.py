@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from shiftune.search.records import finished_trials
+from shiftune.search.records import RUNS, finished_trials
 
 if TYPE_CHECKING:
     import optuna
@@ -36,6 +36,9 @@ class Driver(Protocol):
 
     def orphan(self, n_trials: int) -> FrozenTrial | None:
         """Return a trial that nobody runs any more, which is this driver's from now on."""
+
+    def suspects(self, orphan: FrozenTrial) -> bool:
+        """Whether an orphan may have ended its drivers, and should run in another process."""
 
     def ask(
         self, n_trials: int, params: Mapping[str, Any] | None, marks: Mapping[str, Any]
@@ -67,6 +70,7 @@ class OnlyDriver:
         self.study = study
         self._finished = len(finished_trials(study))
         self._under_way = 0
+        self._suspects: set[int] = set()
         self._orphans = deque(study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
 
     @contextmanager
@@ -87,7 +91,16 @@ class OnlyDriver:
         if not self._orphans:
             return None
         self._under_way += 1
-        return self._orphans.popleft()
+        trial = self._orphans.popleft()
+        runs = trial.user_attrs.get(RUNS, 1)
+        if runs > 1:
+            self._suspects.add(trial.number)
+        self.study._storage.set_trial_user_attr(trial._trial_id, RUNS, runs + 1)
+        return trial
+
+    def suspects(self, orphan: FrozenTrial) -> bool:
+        """Whether two drivers have left it: the first was most probably stopped."""
+        return orphan.number in self._suspects
 
     def ask(
         self, n_trials: int, params: Mapping[str, Any] | None, marks: Mapping[str, Any]

@@ -111,6 +111,10 @@ class JoinedDriver:
             return trial
         return None
 
+    def suspects(self, orphan: FrozenTrial) -> bool:
+        """Whether it may have ended its driver: always, as that of others has died."""
+        return True
+
     def ask(
         self, n_trials: int, params: Mapping[str, Any] | None, marks: Mapping[str, Any]
     ) -> Trial | None:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.samplers import BaseSampler
-from optuna.search_space import intersection_search_space
 from optuna.trial import Trial, TrialState
 
 from shiftune import interrupts
@@ -20,9 +18,8 @@ from shiftune.errors import NoWorkersError, ProblemError, StorageError
 from shiftune.models.space import check_names
 from shiftune.search import race
 from shiftune.search.answer_store import candidates
-from shiftune.search.budget import first_trials, next_family
-from shiftune.search.families import Families, Family, family_of
-from shiftune.search.gp import VARIANCE_KEY, GPLCBSampler
+from shiftune.search.families import Families, Family
+from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import (
     ANSWERS_BYTES,
     BAR,
@@ -36,9 +33,9 @@ from shiftune.search.records import (
     RISK,
     SECONDS,
     finished_trials,
-    was_interrupted,
 )
 from shiftune.search.trial import CATCH, Candidate, Outcome, reason
+from shiftune.search.turns import Turn, Turns
 from shiftune.workers import OutOfTime, WorkerDied
 
 if TYPE_CHECKING:
@@ -60,13 +57,6 @@ class Proposed(NamedTuple):
     trial: Trial
     candidate: Candidate
     rejected: str = ""
-
-
-class Turn(NamedTuple):
-    """The family of a trial, and whether the trial has its defaults."""
-
-    family: Family
-    defaults: bool
 
 
 class Loop:
@@ -122,12 +112,11 @@ class Loop:
         self.workers = workers
         self.answers = answers
         self.driver = driver
-        self.weights = weights
         self.timeout = timeout
         self.races = races
         self.callbacks = callbacks
         self.catch = catch
-        self.sampler = study.sampler
+        self.turns = Turns(study, families, weights)
         self.stopped = False
         self.under_way: deque[Proposed] = deque()
 
@@ -164,8 +153,8 @@ class Loop:
             if orphan is None:
                 proposed = self._ask(n_trials)
             else:
-                if self.workers.n_workers > 1 or self.driver.number is not None:
-                    self.workers.start()  # it may have ended the driver that ran it
+                if self.workers.n_workers > 1 or self.driver.suspects(orphan):
+                    self.workers.start()
                 proposed = self._adopt(orphan)
             if proposed is None:
                 return
@@ -199,7 +188,7 @@ class Loop:
     def _ask(self, n_trials: int) -> Proposed | None:
         turn = self._next_turn()
         marks = {MODEL: turn.family.name} if turn.family.name else {}
-        self.study.sampler = self._sampler(turn)
+        self.study.sampler = self.turns.sampler(turn)
         if turn.defaults:
             trial = self.driver.ask(n_trials, turn.family.first_params(), marks | {DEFAULTS: True})
         else:
@@ -207,42 +196,14 @@ class Loop:
         return None if trial is None else self._proposed(trial, turn.family)
 
     def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
-        turn = self._next_turn()
-        if MODEL in orphan.user_attrs:
-            turn = Turn(family_of(self.families, orphan), DEFAULTS in orphan.user_attrs)
-        self.study.sampler = self._sampler(turn)
+        turn = self.turns.of(orphan) or self._next_turn()
+        self.study.sampler = self.turns.sampler(turn)
         return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
 
     def _next_turn(self) -> Turn:
-        proposed = dict.fromkeys(self.families, 0)
-        seconds: dict[str, list[float]] = {name: [] for name in self.families}
-        for trial in self.study.get_trials(deepcopy=False):
-            name = trial.user_attrs.get(MODEL, "")
-            if name in proposed and not was_interrupted(trial):
-                proposed[name] += 1
-                if trial.state.is_finished():
-                    seconds[name].append(trial.user_attrs.get(SECONDS, 0.0))
-        if len(proposed) > 1:
-            time = None if self.timeout is None else self.timeout * self.workers.n_workers
-            name = next_family(proposed, self.weights, first_trials(seconds, time))
-        else:
-            name = next(iter(proposed))
-        family = self.families[name]
-        return Turn(family, proposed[name] == 0)
-
-    def _sampler(self, turn: Turn) -> BaseSampler:
-        """Return a sampler that models the family's own parameters."""
-        family, sampler = turn.family, self.sampler
-        if not isinstance(sampler, GPLCBSampler):
-            return sampler
-        if turn.defaults:
-            return sampler.for_space({})
-        own = [
-            trial
-            for trial in self.study.get_trials(deepcopy=False)
-            if trial.user_attrs.get(MODEL, "") == family.name and DEFAULTS not in trial.user_attrs
-        ]
-        return sampler.for_space(family.distributions or intersection_search_space(own))
+        return self.turns.next(
+            None if self.timeout is None else self.timeout * self.workers.n_workers
+        )
 
     def _proposed(self, trial: Trial, family: Family) -> Proposed:
         """Get the parameters; a combination that a user's function rejects is a failed trial."""
