@@ -17,7 +17,7 @@ if __name__ == "__main__":
     space = spaces.hist_gradient_boosting()
     del space["max_iter"]
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         search = ShiftSearch(model, space, n_trials=6, executor=client.get_executor)

@@ -30,6 +30,8 @@ COUNTS = {
     "faulty_model": 25,
     "several_drivers": 20,
     "damaged_journal": 500,
+    "storage_fault": 60,
+    "damaged_file": 48,
 }
 
 

@@ -16,6 +16,7 @@ import psutil
 from faults.damage import DAMAGES
 from faults.driver import N_TRIALS, Driver
 from faults.started import Started, orphans, temporary_folders
+from faults.storage import disk_for, possible
 from shiftune.errors import ProblemError
 
 AFTER_THE_END = "after its end"
@@ -78,9 +79,7 @@ class Cases:
         record = Record(f"driver stopped by {name}", f"{driver.name}, after {moment:.2f} s")
         folder = self._new(driver)
         started = Started(driver, folder)
-        end = started.since + moment
-        while time.monotonic() < end and not started.has_ended():
-            time.sleep(0.002)
+        started.wait_until(moment)
         record.phase = AFTER_THE_END if started.has_ended() else _phase(driver, folder)
         at = time.monotonic()
         started.send(getattr(signal, name))
@@ -171,6 +170,67 @@ class Cases:
         self._keep_or_remove(record, folder)
         return record
 
+    def storage_fault(self, rng: random.Random, number: int) -> Record:
+        """Fill the disk or take the folder away from a command, and run it again afterwards."""
+        faults = possible()
+        fault = faults[number % len(faults)]
+        driver = Driver("command", jobs=rng.choice([1, 2]))
+        moment = rng.random() * self.reference(driver).seconds
+        record = Record(f"{fault.name}, at a command", f"{driver.name}, after {moment:.2f} s")
+        folder = self._name()
+        with disk_for(fault, folder):
+            driver.prepare(folder)
+            started = Started(driver, folder)
+            started.wait_until(moment)
+            ended = started.has_ended()
+            record.phase = AFTER_THE_END if ended else _phase(driver, folder)
+            kept = driver.finished(folder) if fault.keeps else {}
+            with fault.done(folder / "out"):
+                at = time.monotonic()
+                record.hangs += not started.wait()
+                record.seconds = time.monotonic() - at
+                record.orphans = orphans(folder)
+                record.temporary += temporary_folders(folder)
+            self._check_code(record, started)
+            again = Started(driver, folder)
+            record.hangs += not again.wait()
+            self._compare(record, driver, folder, again, kept)
+        with suppress(OSError):  # where a disk was
+            folder.rmdir()
+        return record
+
+    def damaged_file(self, rng: random.Random, number: int) -> Record:
+        """Repeat a command whose result has a damaged file, then with the file as it was."""
+        name = ["settings.json", "best.json"][number % 2]
+        damage = DAMAGES[number // 2 % len(DAMAGES)]
+        driver = Driver("command")
+        record = Record(f"{name} damaged", f"{damage.__name__.replace('_', ' ')}, {driver.name}")
+        self.reference(driver)
+        folder = self._new(driver)
+        record.hangs += not Started(driver, folder).wait()
+        kept = driver.finished(folder)
+        path = folder / "out" / name
+        content = path.read_bytes()
+        path.write_bytes(damage(content, rng.randrange(1 << 30)))
+        started = Started(driver, folder)
+        at = time.monotonic()
+        record.hangs += not started.wait()
+        record.seconds = time.monotonic() - at
+        self._check_code(record, started)
+        if started.code == 2:
+            path.write_bytes(content)
+        again = Started(driver, folder)
+        record.hangs += not again.wait()
+        self._compare(record, driver, folder, again, kept)
+        return record
+
+    @staticmethod
+    def _check_code(record: Record, started: Started) -> None:
+        """A fault that a command meets is a sentence and exit code 2."""
+        record.tracebacks += started.has_traceback or started.code not in (0, 2)
+        if started.code:
+            record.notes.append(started.last_line)
+
     def damaged_journal(self, rng: random.Random, number: int) -> Record:
         """Continue with a journal that was damaged between two runs."""
         driver = Driver()
@@ -212,11 +272,14 @@ class Cases:
             if like == Driver():
                 self._journal = (folder / "study.journal").read_bytes()
             self._references[like] = Reference(result, seconds)
-            shutil.rmtree(folder)
+            _remove(folder)
         return self._references[like]
 
+    def _name(self) -> Path:
+        return self.folder / f"case-{time.monotonic_ns()}"
+
     def _new(self, driver: Driver) -> Path:
-        folder = self.folder / f"case-{time.monotonic_ns()}"
+        folder = self._name()
         driver.prepare(folder)
         return folder
 
@@ -237,9 +300,15 @@ class Cases:
 
     def _keep_or_remove(self, record: Record, folder: Path) -> None:
         if is_good(record):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         else:
             record.notes.append(f"see {folder.name}")
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in folder.parent.glob(f"{folder.name}-errors-*"):
+        path.unlink()
 
 
 def is_good(record: Record) -> bool:

@@ -25,7 +25,8 @@ class Started:
 
     def __init__(self, driver: Driver, folder: Path) -> None:
         self.folder = folder
-        self.errors = folder / f"errors-{time.monotonic_ns()}.txt"
+        # Beside the folder, whose disk may be full.
+        self.errors = folder.with_name(f"{folder.name}-errors-{time.monotonic_ns()}.txt")
         self.since = time.monotonic()
         self.code: int | None = None
         self._command: subprocess.Popen[bytes] | None = None
@@ -94,6 +95,12 @@ class Started:
             time.sleep(0.005)
         return True
 
+    def wait_until(self, moment: float) -> None:
+        """Wait for a moment after its start, or its end."""
+        end = self.since + moment
+        while time.monotonic() < end and not self.has_ended():
+            time.sleep(0.002)
+
     def send(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if not self.has_ended():
@@ -113,6 +120,12 @@ class Started:
     def has_traceback(self) -> bool:
         """Whether it has printed one."""
         return self.errors.exists() and "Traceback (most recent" in self.errors.read_text()
+
+    @property
+    def last_line(self) -> str:
+        """Last line of what it has printed as an error."""
+        lines = self.errors.read_text().splitlines() if self.errors.exists() else []
+        return lines[-1] if lines else ""
 
 
 def orphans(folder: Path) -> int:

@@ -29,6 +29,8 @@ def cases(tmp_path_factory):
         ("faulty_model", 5),
         ("several_drivers", 2),
         ("damaged_journal", 12),
+        ("storage_fault", 6),
+        ("damaged_file", 4),
     ],
 )
 def test_faults_do_no_harm(cases, name, count):

@@ -28,6 +28,12 @@ def df(rng) -> pd.DataFrame:
     )
 
 
+def doubled(name):
+    """Return a table that has a column twice."""
+    table = pd.DataFrame({"site": ["A", "B"], "y": [0.0, 1.0], "x": [2.0, 3.0]})
+    return pd.concat([table, table[[name]]], axis=1)
+
+
 class Lazy:
     """As much of a polars lazy frame as is used."""
 
@@ -170,6 +176,8 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
         ({"data": "no/such/folder"}, "there is no file or folder no/such/folder"),
         ({"data": pd.DataFrame({"site": ["B", None], "y": 0})}, "is empty in 1 row"),
         ({"data": pd.DataFrame({"site": [], "y": []})}, "no rows"),
+        ({"data": doubled("y")}, r"column names \['y'\] occur more than once; rename them"),
+        ({"data": doubled("site")}, r"column names \['site'\] occur more than once"),
         ({"group": "z", "most_rows": 9}, "a draw of 9 of 900 rows would divide groups of .* 'z'"),
         ({"target": "B"}, "site 'A': the label 'y' is missing in 100 of 100 rows"),
         ({"label": "yy", "most_rows": 300}, "no column 'yy'"),

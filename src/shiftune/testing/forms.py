@@ -63,9 +63,9 @@ def _hidden(table: Table, few: int) -> pd.DataFrame:
     """Everything in one table, with as many labels of the target."""
     frame = table.frame()
     hidden = np.flatnonzero(table.own)[few:]
-    y = frame[LABEL]
+    y = frame.iloc[:, 1]  # another column may have its name
     mask = np.isin(np.arange(len(frame)), hidden)
-    frame[LABEL] = y.mask(mask) if y.dtype.kind != "b" else y.astype(object).mask(mask)
+    frame.isetitem(1, y.mask(mask) if y.dtype.kind != "b" else y.astype(object).mask(mask))
     return frame
 
 
@@ -90,7 +90,7 @@ def _in_frame(table: Table, few: int, draw: st.DrawFn) -> tuple[str, dict[str, A
 def _target_apart(table: Table, few: int, draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     how, arguments = _in_frame(table, few, draw)
     df = arguments["df"]
-    own = (df[SITE] == table.sites[0]).to_numpy()
+    own = (df.iloc[:, 0] == table.sites[0]).to_numpy()
     more = draw(st.sampled_from(["same", "without label", "a column less", "a column more"]))
     target = df[own].drop(columns=[SITE])
     if more == "without label":

@@ -1,0 +1,119 @@
+"""Faults of the folder that a run writes to, real ones, and their repair."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+DISK_BYTES = 64_000_000
+
+
+@contextmanager
+def full(out: Path) -> Iterator[None]:
+    """Leave no room on the disk, which is one of the case's own."""
+    filler = out.parent / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with suppress(OSError), filler.open("ab", buffering=0) as file:
+        while True:
+            file.write(b"0")
+    yield
+    filler.unlink()
+
+
+@contextmanager
+def read_only(out: Path) -> Iterator[None]:
+    """Forbid to change the folder and its files, also to root."""
+    out.mkdir(exist_ok=True)
+    root = os.geteuid() == 0
+    _run("chattr -R +i" if root else "chmod -R a-w", out)
+    try:
+        yield
+    finally:
+        _run("chattr -R -i" if root else "chmod -R u+w", out)
+
+
+@contextmanager
+def moved(out: Path) -> Iterator[None]:
+    """Move the folder away, and back over what was written meanwhile."""
+    elsewhere = out.with_name("elsewhere")
+    with suppress(FileNotFoundError):
+        out.rename(elsewhere)
+    yield
+    if elsewhere.exists():
+        shutil.rmtree(out, ignore_errors=True)
+        elsewhere.rename(out)
+
+
+@contextmanager
+def removed(out: Path) -> Iterator[None]:
+    """Remove the folder."""
+    shutil.rmtree(out, ignore_errors=True)
+    yield
+
+
+@contextmanager
+def without_journal(out: Path) -> Iterator[None]:
+    """Remove the journal."""
+    (out / "study.journal").unlink(missing_ok=True)
+    yield
+
+
+@contextmanager
+def half_of_the_journal(out: Path) -> Iterator[None]:
+    """Cut the journal in the middle."""
+    journal = out / "study.journal"
+    with suppress(FileNotFoundError):
+        os.truncate(journal, journal.stat().st_size // 2)
+    yield
+
+
+@dataclass(frozen=True)
+class StorageFault:
+    """A fault, its name in the table, and whether trials survive it."""
+
+    name: str
+    done: Callable[[Path], AbstractContextManager[None]]
+    keeps: bool = True
+
+
+FAULTS = [
+    StorageFault("disk full", full),
+    StorageFault("folder read-only", read_only),
+    StorageFault("folder moved away", moved),
+    StorageFault("folder removed", removed, keeps=False),
+    StorageFault("journal removed", without_journal, keeps=False),
+    StorageFault("journal cut", half_of_the_journal, keeps=False),
+]
+
+
+def possible() -> list[StorageFault]:
+    """Return the faults that can be done here: a disk of one's own is root's."""
+    root = os.geteuid() == 0
+    needs = {full: root and shutil.which("mount"), read_only: not root or shutil.which("chattr")}
+    return [fault for fault in FAULTS if needs.get(fault.done, True)]
+
+
+def disk_for(fault: StorageFault, folder: Path) -> AbstractContextManager[None]:
+    """Give a folder a small disk of its own, for the fault that fills it."""
+    return _small_disk(folder) if fault.done is full else nullcontext()
+
+
+@contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    _run(f"mount -t tmpfs -o size={DISK_BYTES} tmpfs", folder)
+    try:
+        yield
+    finally:
+        _run("umount", folder)
+
+
+def _run(command: str, folder: Path) -> None:
+    subprocess.run([*command.split(), str(folder)], check=True)
