@@ -65,7 +65,8 @@ def _hidden(table: Table, few: int) -> pd.DataFrame:
     hidden = np.flatnonzero(table.own)[few:]
     y = frame.iloc[:, 1]  # another column may have its name
     mask = np.isin(np.arange(len(frame)), hidden)
-    frame.isetitem(1, y.mask(mask) if y.dtype.kind != "b" else y.astype(object).mask(mask))
+    shown: Any = y.mask(mask) if y.dtype.kind != "b" else y.astype(object).mask(mask)
+    frame.isetitem(1, shown)
     return frame
 
 
