@@ -128,9 +128,9 @@ class Started:
         return lines[-1] if lines else ""
 
 
-def orphans(folder: Path) -> int:
-    """Count and end processes of a case that are still there, a while after its driver."""
-    end = time.monotonic() + ORPHAN_SECONDS
+def orphans(folder: Path, seconds: float = ORPHAN_SECONDS) -> int:
+    """Count and end processes of a case that are still there so long after its driver."""
+    end = time.monotonic() + seconds
     while True:
         left = [each for each in psutil.process_iter() if _is_of(each, folder)]
         if not left:

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
+from faults.started import HANG_SECONDS, MARK, orphans
 
 from shiftune.cli.folder import ResultFolder
 
@@ -33,31 +34,23 @@ def table(visits, folder):
 
 def interrupted(moment, *arguments, how="once"):
     """Run a command that is interrupted; return what it printed to stderr."""
-    process = subprocess.Popen(
-        [sys.executable, str(CHILD), moment, how, *map(str, arguments)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    _, printed = process.communicate()
-    assert process.returncode == 130, printed
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, str(CHILD), moment, how, *map(str, arguments)],
+            env={**os.environ, MARK: str(Path.cwd())},
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        code = process.wait()
+        left = orphans(Path.cwd(), HANG_SECONDS)
+        errors.seek(0)
+        printed = errors.read()
+    assert code == 130, printed
     assert "Traceback" not in printed
     assert "KeyboardInterrupt" not in printed
-    psutil.wait_procs(session_of(process.pid))
+    assert left == 0
     return printed
-
-
-def session_of(leader):
-    """Processes that the leader of a session has left; each ends when it misses the leader."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) == leader:
-                found.append(process)
-        except ProcessLookupError:
-            continue
-    return found
 
 
 # Each costs the start of a process; sweep_interrupts.py tries many more.
