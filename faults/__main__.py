@@ -26,6 +26,7 @@ from faults.table import phases, rows, table
 
 COUNTS = {
     "driver_stopped": 200,
+    "stopped_in_hang": 10,
     "workers_signalled": 60,
     "faulty_model": 25,
     "several_drivers": 20,

@@ -14,12 +14,14 @@ from pathlib import Path
 import psutil
 
 from faults.damage import DAMAGES
-from faults.driver import N_TRIALS, Driver
+from faults.driver import HANGING, N_TRIALS, Driver
 from faults.started import Started, orphans, temporary_folders
 from faults.storage import disk_for, possible
 from shiftune.errors import ProblemError
 
 AFTER_THE_END = "after its end"
+# Exit code of a command that has met a fault and said so.
+SENTENCE = 2
 SIGNALS = {"SIGKILL": -9, "SIGTERM": 143, "SIGINT": 130}
 
 
@@ -80,15 +82,34 @@ class Cases:
         folder = self._new(driver)
         started = Started(driver, folder)
         started.wait_until(moment)
+        self._stop(record, driver, started, name)
+        return record
+
+    def stopped_in_hang(self, rng: random.Random, number: int) -> Record:
+        """Send a signal to a driver whose workers hang in compiled code, and start it again."""
+        name = list(SIGNALS)[number % 3]
+        driver = Driver(jobs=2, fault="hang")
+        after = 3 * rng.random()
+        what = f"{driver.name}, {after:.2f} s after both hang"
+        record = Record(f"driver stopped by {name} while trials hang in C", what)
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        while len(list(folder.glob(f"{HANGING}-*"))) < driver.jobs and not started.has_ended():
+            time.sleep(0.01)
+        started.wait_until(time.monotonic() - started.since + after)
+        self._stop(record, driver, started, name)
+        return record
+
+    def _stop(self, record: Record, driver: Driver, started: Started, name: str) -> None:
+        """Send a signal to a driver, see what it leaves, and start it again."""
+        folder = started.folder
         record.phase = AFTER_THE_END if started.has_ended() else _phase(driver, folder)
         at = time.monotonic()
         started.send(getattr(signal, name))
         record.hangs += not started.wait()
         record.seconds = time.monotonic() - at
-        if started.code not in (0, SIGNALS[name], -getattr(signal, name)):
-            record.notes.append(f"exit code {started.code}")
+        self._check_code(record, started, 0, SIGNALS[name], -getattr(signal, name))
         record.orphans = orphans(folder)
-        record.tracebacks += started.has_traceback
         # A script has no handler of ours for SIGTERM; its folders go at the next start.
         if name == "SIGINT" or (name == "SIGTERM" and driver.way != "script"):
             record.temporary += temporary_folders(folder)
@@ -96,7 +117,6 @@ class Cases:
         again = Started(driver, folder)
         record.hangs += not again.wait()
         self._compare(record, driver, folder, again, kept)
-        return record
 
     def _any_driver(self, rng: random.Random) -> Driver:
         way = rng.choice(["cold command"] + 3 * ["command"] + 5 * ["script"])
@@ -191,7 +211,7 @@ class Cases:
                 record.seconds = time.monotonic() - at
                 record.orphans = orphans(folder)
                 record.temporary += temporary_folders(folder)
-            self._check_code(record, started)
+            self._check_code(record, started, 0, SENTENCE)
             again = Started(driver, folder)
             record.hangs += not again.wait()
             self._compare(record, driver, folder, again, kept)
@@ -216,8 +236,8 @@ class Cases:
         at = time.monotonic()
         record.hangs += not started.wait()
         record.seconds = time.monotonic() - at
-        self._check_code(record, started)
-        if started.code == 2:
+        self._check_code(record, started, 0, SENTENCE)
+        if started.code == SENTENCE:
             path.write_bytes(content)
         again = Started(driver, folder)
         record.hangs += not again.wait()
@@ -225,11 +245,11 @@ class Cases:
         return record
 
     @staticmethod
-    def _check_code(record: Record, started: Started) -> None:
-        """A fault that a command meets is a sentence and exit code 2."""
-        record.tracebacks += started.has_traceback or started.code not in (0, 2)
+    def _check_code(record: Record, started: Started, *expected: int) -> None:
+        """Count an exit code that was not expected as a traceback."""
+        record.tracebacks += started.has_traceback or started.code not in expected
         if started.code:
-            record.notes.append(started.last_line)
+            record.notes.append(f"exit code {started.code}: {started.last_line}")
 
     def damaged_journal(self, rng: random.Random, number: int) -> Record:
         """Continue with a journal that was damaged between two runs."""

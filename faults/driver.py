@@ -30,6 +30,8 @@ N_TRIALS = 8
 LIMIT = 20.0
 RESULT = "result.txt"
 STOPS = {signal.SIGINT, signal.SIGTERM}
+# Name of the file that tells that a process is about to hang.
+HANGING = "hanging"
 DRIVER = "SHIFTUNE_FAULTS_DRIVER"
 
 
@@ -53,6 +55,7 @@ def do_fault(fault: str) -> None:
     if fault == "raise":
         raise RuntimeError("a fault")
     if fault == "hang":
+        Path(f"{HANGING}-{os.getpid()}").touch()
         ctypes.PyDLL(None).sleep(3600)  # without letting any other thread run
     if fault == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)

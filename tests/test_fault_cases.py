@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+from types import SimpleNamespace
 
 import pytest
-from faults.cases import Cases, Record, is_good
+from faults import driver
+from faults.cases import SIGNALS, Cases, Record, is_good
+from faults.driver import Driver
 from faults.table import phases, table
 
 pytestmark = [
@@ -21,21 +25,38 @@ def cases(tmp_path_factory):
     return Cases(tmp_path_factory.mktemp("faults"), cluster="")
 
 
+COUNTS = {
+    "driver_stopped": 6,
+    "workers_signalled": 2,
+    "faulty_model": 5,
+    "several_drivers": 2,
+    "damaged_journal": 12,
+    "storage_fault": 6,
+    "damaged_file": 4,
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        ("driver_stopped", 6),
-        ("workers_signalled", 2),
-        ("faulty_model", 5),
-        ("several_drivers", 2),
-        ("damaged_journal", 12),
-        ("storage_fault", 6),
-        ("damaged_file", 4),
-    ],
+    ("name", "number"), [(name, number) for name in COUNTS for number in range(COUNTS[name])]
 )
-def test_faults_do_no_harm(cases, name, count):
-    records = [getattr(cases, name)(random.Random(n), n) for n in range(count)]
-    assert [record for record in records if not is_good(record)] == []
+def test_faults_do_no_harm(cases, name, number):
+    record = getattr(cases, name)(random.Random(number), number)
+    assert is_good(record), record
+
+
+def test_a_driver_that_fails_when_it_is_stopped_did_harm(cases, monkeypatch):
+    """The process of the driver is forked from this one."""
+
+    def hear(hear_signals=driver.hear_signals):
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(1))
+        hear_signals()
+
+    monkeypatch.setattr(driver, "hear_signals", hear)
+    monkeypatch.setattr(cases, "_any_driver", lambda rng: Driver())
+    at_once = SimpleNamespace(random=lambda: 0.0)  # it hears the signal when it can hear any
+    record = cases.driver_stopped(at_once, list(SIGNALS).index("SIGTERM"))
+    assert (record.tracebacks, record.same) == (1, True)
+    assert not is_good(record)
 
 
 def test_the_table_counts_harm():
