@@ -40,6 +40,8 @@ pytestmark = [
 
 # So long that it only decides where items run: in a process of their own.
 NO_LIMIT = 1e6
+# So long that no item reaches it by itself.
+LIMIT = 1200.0
 
 
 def spawned():
@@ -408,12 +410,12 @@ def test_a_killer_on_dask(allowed_failures, notes):
         ("loky", "catches twice"),
     ],
 )
-def test_the_time_limit_is_raised_in_the_task(name, item, caplog, monkeypatch):
+def test_the_time_limit_is_raised_in_the_task(name, item, notes, caplog, monkeypatch):
     monkeypatch.setattr("shiftune.workers.pools.GRACE_SECONDS", NO_LIMIT)  # nothing is killed
     limit = {} if name == "loky" else {"executor": spawned}
     if name == "threads":
         limit = {"executor": lambda: ThreadPoolExecutor(1)}
-    with Workers(tasks.dawdle, None, **limit, time_limit=1.0) as workers:
+    with Workers(tasks.dawdle, Diary(notes), **limit, time_limit=1.0) as workers:
         workers.submit(0, item)
         with pytest.raises(OutOfTime, match="longer than"):
             workers.result(0)
@@ -422,53 +424,81 @@ def test_the_time_limit_is_raised_in_the_task(name, item, caplog, monkeypatch):
     assert "killing" not in caplog.text
 
 
+@pytest.fixture
+def end_of_time(monkeypatch):
+    """Function after which the time of all items that have begun is over, and of no other ever."""
+
+    def call():
+        now = time.monotonic() + 1.5 * LIMIT  # half of the limit is grace
+        monkeypatch.setattr("shiftune.workers.pools.time", SimpleNamespace(monotonic=lambda: now))
+
+    return call
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs pthread_sigmask")
-def test_a_task_that_hears_nothing_is_killed(caplog, monkeypatch):
-    monkeypatch.setattr("shiftune.workers.pools.GRACE_SECONDS", 1.0)
-    with Workers(tasks.dawdle, None, n_jobs=2, time_limit=1.0) as workers:
-        began = time.monotonic()
+def test_a_task_that_hears_nothing_is_killed(notes, caplog, end_of_time):
+    diary = Diary(notes)
+    with Workers(tasks.dawdle, diary, n_jobs=2, time_limit=LIMIT) as workers:
         for key, item in enumerate(["quick 0", "deaf", "quick 2", "quick 3", "quick 4"]):
             workers.submit(key, item)
         got = [workers.result(key) for key in (0, 2, 3, 4)]
         assert [text.rsplit(" ", 1)[0] for text in got] == [f"quick {key}" for key in (0, 2, 3, 4)]
+        diary.wait_for("deaf")
+        end_of_time()
         with pytest.raises(OutOfTime, match=r"item 1 .* was killed"):
             workers.result(1)
-        assert time.monotonic() - began > 2.0  # not before the limit and the grace are over
         workers.submit(5, "quick")
         assert workers.result(5).startswith("quick")
     assert "killing a worker: item 1" in caplog.text
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("item", ["deaf", "holds the GIL"])
-def test_the_time_limit_on_dask(item, caplog, monkeypatch):
-    monkeypatch.setattr("shiftune.workers.pools.GRACE_SECONDS", 1.5)
+def test_the_time_limit_is_raised_on_dask(notes, caplog, monkeypatch):
+    monkeypatch.setattr("shiftune.workers.pools.GRACE_SECONDS", NO_LIMIT)  # nothing is killed
     with (
         dask_client() as client,
-        Workers(tasks.dawdle, None, executor=client.get_executor, time_limit=0.5) as workers,
+        Workers(
+            tasks.dawdle, Diary(notes), executor=client.get_executor, time_limit=0.5
+        ) as workers,
     ):
-        for key, each in enumerate(["catches once", item, "quick 2", "quick 3", "slow"]):
-            workers.submit(key, each)
-        for key in (0, 4):  # raised in their threads
+        for key, item in enumerate(["catches once", "slow", "catches twice"]):
+            workers.submit(key, item)
+        for key in range(3):
             with pytest.raises(OutOfTime, match=r"longer than 0\.5 s"):
                 workers.result(key)
+    assert "killing" not in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("item", ["deaf", "holds the GIL"])
+def test_workers_that_hear_nothing_are_restarted_on_dask(item, notes, caplog, end_of_time):
+    """Items that wait for such a worker run when it is back."""
+    diary = Diary(notes)
+    with (
+        dask_client() as client,
+        Workers(tasks.dawdle, diary, executor=client.get_executor, time_limit=LIMIT) as workers,
+    ):
+        for key, each in enumerate([item, item, "quick 2", "quick 3"]):
+            workers.submit(key, each)
+        diary.wait_for(item, 2)
+        while len(workers._pool._begun) < 2:  # the notices are under way
+            time.sleep(0.01)
+        end_of_time()
+        with pytest.raises(OutOfTime, match=r"item 0 .* was killed"):
+            workers.result(0)
         with pytest.raises(OutOfTime, match=r"item 1 .* was killed"):
             workers.result(1)
         assert [workers.result(key).rsplit(" ", 1)[0] for key in (2, 3)] == ["quick 2", "quick 3"]
-        assert caplog.text.count("killing a worker") == 1
+    assert caplog.text.count("killing a worker") == 2
 
 
-def test_waiting_is_not_running(notes, caplog, monkeypatch):
-    """The driver's clock is an hour ahead until item 1 begins, so it has waited for an hour."""
+def test_waiting_is_not_running(notes, caplog, end_of_time):
     diary = Diary(notes)
-
-    def clock():
-        return time.monotonic() + (0 if diary.pids("began1") else 3600)
-
-    monkeypatch.setattr("shiftune.workers.pools.time", SimpleNamespace(monotonic=clock))
-    with Workers(tasks.act, diary, time_limit=1200) as workers:
+    with Workers(tasks.act, diary, time_limit=LIMIT) as workers:
         workers.submit(0, Job(0, until=NEVER))
-        workers.submit(1, Job(1))
+        workers.submit(1, Job(1))  # begins when its time would be over if it counted from here
+        diary.wait_for("began0")
+        end_of_time()
         with pytest.raises(OutOfTime, match=r"item 0 .* was killed"):
             workers.result(0)
         assert workers.result(1) == 10
@@ -480,7 +510,6 @@ def test_waiting_is_not_running(notes, caplog, monkeypatch):
 
 DRIVER = """
 import sys
-import textwrap
 import worker_tasks as tasks
 from shiftune.workers import Workers
 
@@ -491,6 +520,7 @@ def main():
         workers.result(0)
 
 if __name__ == "__main__":
+    tasks.end_with_parent()
     main()
 """
 
@@ -508,9 +538,10 @@ def test_nothing_survives_the_driver(how, notes, temporary, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    Diary(notes).wait_for("began*", 2)
-    family = psutil.Process(driver.pid).children(recursive=True)
+    family = []
     try:
+        Diary(notes).wait_for("began*", 2)
+        family = psutil.Process(driver.pid).children(recursive=True)
         assert len(family) >= 2
         if how == "group":
             os.killpg(driver.pid, signal.SIGINT)
@@ -531,7 +562,6 @@ def test_nothing_survives_the_driver(how, notes, temporary, tmp_path):
 
 PATIENT_DRIVER = """
 import sys
-import textwrap
 import worker_tasks as tasks
 from shiftune.workers import Workers
 
@@ -548,6 +578,7 @@ def main():
             print("wait", workers.result(0), workers.result(1))
 
 if __name__ == "__main__":
+    tasks.end_with_parent()
     main()
 """
 
@@ -563,10 +594,14 @@ def test_a_driver_may_go_on_after_an_interrupt(notes, tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert driver.stdout.readline() == "submitted\n"
-    Diary(notes).wait_for("began*", 2)
-    os.killpg(driver.pid, signal.SIGINT)
-    assert driver.communicate()[0] == "wait 0 10\n"
+    try:
+        assert driver.stdout.readline() == "submitted\n"
+        Diary(notes).wait_for("began*", 2)
+        os.killpg(driver.pid, signal.SIGINT)
+        assert driver.communicate()[0] == "wait 0 10\n"
+    finally:
+        driver.kill()  # its workers end with it
+        driver.wait()
     assert len(list(notes.glob("began*"))) == 2  # none was begun again
 
 

@@ -160,7 +160,7 @@ def lightgbm_threads(context: Any, item: int | None) -> int:
     return int(psutil.Process().num_threads() - before)
 
 
-def dawdle(context: Any, item: str) -> str:
+def dawdle(diary: Diary, item: str) -> str:
     """Run for ever or not at all, with or without heeding the time limit."""
     if item == "slow":
         sleep_for_ever()
@@ -178,8 +178,11 @@ def dawdle(context: Any, item: str) -> str:
         sleep_for_ever()
     if item == "deaf":
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        signal.raise_signal(signal.SIGALRM)  # as when the time is over
+        diary.note(item)
         time.sleep(3600)  # in one call, between whose parts no handler can run
     if item == "holds the GIL":
+        diary.note(item)
         ctypes.PyDLL(None).sleep(3600)
     return f"{item} {os.getpid()}"
 
@@ -188,6 +191,16 @@ def sleep_for_ever() -> None:
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(1.0)
+
+
+def end_with_parent() -> None:
+    """End this process, a driver that may wait for ever, when the test has ended."""
+
+    def watch() -> None:
+        sleep_for_ever()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def divide(context: float, item: float) -> float:
