@@ -170,18 +170,19 @@ def test_a_journal_goes_on_as_if_nothing_had_been(toy, monkeypatch, tmp_path):
 
 
 class Calling(Ridge):
-    """In a worker: sends Ctrl-C, once, to the process that waits, when some trials are finished."""
+    """In a worker: sends Ctrl-C, once, to the driver, when some trials are finished."""
 
-    def __init__(self, folder="", alpha=1.0):
+    def __init__(self, folder="", driver=0, alpha=1.0):
         super().__init__(alpha=alpha)
         self.folder = folder
+        self.driver = driver
 
     def fit(self, *args, **options):
         descriptor, _ = tempfile.mkstemp(dir=self.folder)
         os.close(descriptor)
         if len(os.listdir(self.folder)) >= 5 * FITS:
             with suppress(FileExistsError), open(os.path.join(self.folder, "sent"), "x"):
-                os.kill(os.getppid(), signal.SIGINT)
+                os.kill(self.driver, signal.SIGINT)
         return super().fit(*args, **options)
 
 
@@ -193,7 +194,7 @@ def test_with_worker_processes(toy, tmp_path, kept):
     calls.mkdir()
     storage = tmp_path / "study.journal" if kept else None
     settings = {"n_jobs": 2, "trial_timeout": 1e6, "storage": storage, "n_trials": 100}
-    search = stopped(make(Calling(str(calls)), **settings), toy.problem)
+    search = stopped(make(Calling(str(calls), os.getpid()), **settings), toy.problem)
     under_way = [t for t in search.study_.trials if t.state is optuna.trial.TrialState.RUNNING]
     assert kept == bool(under_way)
     judged = len(search.trials_)
@@ -201,7 +202,7 @@ def test_with_worker_processes(toy, tmp_path, kept):
     if kept:
         whole = make(Ridge(), executor=lambda: ThreadPoolExecutor(2)).fit(toy.problem)
         settings["n_trials"] = max(6, judged)
-        search = make(Calling(str(calls)), **settings).fit(toy.problem)
+        search = make(Calling(str(calls), os.getpid()), **settings).fit(toy.problem)
         params = search.trials_["param_alpha"][:6]
         np.testing.assert_array_equal(params, whole.trials_["param_alpha"][: len(params)])
 

@@ -670,7 +670,7 @@ class TestStorage:
 
 DRIVER = textwrap.dedent(
     """
-    import os, sys, time
+    import os, sys, threading, time
     from pathlib import Path
     from optuna.distributions import FloatDistribution
     from sklearn.linear_model import Ridge
@@ -687,7 +687,13 @@ DRIVER = textwrap.dedent(
                 time.sleep(0.01)
             return super().fit(*args, **options)
 
+    def end_with(parent):
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
     if __name__ == "__main__":
+        threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
         search = ShiftSearch(
             Slow(), {"alpha": FloatDistribution(1e-3, 1e3, log=True)}, n_trials=9,
             risk="variance_reduced", ratio="ulsif", storage=sys.argv[1], n_jobs=int(sys.argv[2]),
@@ -717,11 +723,13 @@ class TestKilled:
         command, journal = self.start(tmp_path, jobs)
         monkeypatch.setenv("GATE", str(tmp_path))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while self.finished(journal) < 5:
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            while self.finished(journal) < 5:
+                assert process.poll() is None
+                time.sleep(0.05)
+        finally:
+            process.kill()
+            process.wait()
         kept = self.finished(journal)
         assert 5 <= kept <= 6 + jobs
         (tmp_path / "open").touch()

@@ -28,6 +28,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
+# Longer than a test may take.
+MANY_SECONDS = 600
+
 
 class Cluster:
     """A scheduler and two workers, as somebody starts them by hand."""
@@ -36,14 +39,16 @@ class Cluster:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.file = folder / "scheduler.json"
         self.port = "0"
-        self.start()
-        self.client = distributed.Client(scheduler_file=str(self.file), timeout=10)
+
+    def connect(self) -> None:
+        self.client = distributed.Client(scheduler_file=str(self.file), timeout=MANY_SECONDS)
         self.port = self.client.scheduler.address.rpartition(":")[2]
         self.client.wait_for_workers(2)
 
     def start(self) -> None:
         here = ["--host", "127.0.0.1", "--no-dashboard"]
-        self.scheduler = self._run("scheduler", "--port", self.port, *here)
+        idle = ["--idle-timeout", str(MANY_SECONDS)]  # should the test have been killed
+        self.scheduler = self._run("scheduler", "--port", self.port, *here, *idle)
         file = ["--scheduler-file", str(self.file)]
         self.workers = [self._run("worker", *here, "--nthreads", "1", *file) for _ in range(2)]
 
@@ -80,8 +85,12 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path):
     started = Cluster(tmp_path)
-    yield started
-    started.end()
+    try:
+        started.start()
+        started.connect()
+        yield started
+    finally:
+        started.end()
 
 
 @pytest.fixture
@@ -109,6 +118,7 @@ def test_a_cluster_that_is_started_again(cluster, workers, notes):
 
 
 def test_a_scheduler_that_is_gone(cluster, workers):
+    cluster.client._timeout = 1  # for how long it looks for another one
     cluster.kill([cluster.scheduler])
     with pytest.raises(NoWorkersError, match="run the same again"):
         workers.result(2)
