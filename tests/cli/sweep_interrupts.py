@@ -1,6 +1,6 @@
 """Ctrl-C at many moments of `shiftune tune`, evenly over its Python calls; takes minutes.
 
-usage: python tests/cli/sweep_interrupts.py [MOMENTS [JOBS]]
+usage: python -m tests.cli.sweep_interrupts [MOMENTS [JOBS]]
 
 After each the same command is run again; the result must be that of an uninterrupted run.
 """
@@ -17,22 +17,13 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
+from faults.started import MARK, orphans
 
 from shiftune.datasets import hospitals
 
 CHILD = Path(__file__).with_name("interrupted_command.py")
 PLAIN = [sys.executable, "-m", "shiftune"]
-MARK = "SHIFTUNE_SIGNAL_FILE"  # where the child writes the time of its signal
-
-
-def session_is_empty(leader):
-    """Wait for the processes that a command has left; return whether all have ended."""
-    for _ in range(100):
-        left = subprocess.run(["ps", "-s", str(leader), "-o", "pid="], capture_output=True)
-        if not left.stdout.split():
-            return True
-        time.sleep(0.1)
-    return False
+SIGNAL_FILE = "SHIFTUNE_SIGNAL_FILE"  # where the child writes the time of its signal
 
 
 def problem_with(folder, whole, moment, arguments, seconds):
@@ -46,7 +37,7 @@ def problem_with(folder, whole, moment, arguments, seconds):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, MARK: str(mark)},
+        env={**os.environ, SIGNAL_FILE: str(mark), MARK: out[1]},
     )
     _, printed = process.communicate()
     if not mark.exists():
@@ -56,7 +47,7 @@ def problem_with(folder, whole, moment, arguments, seconds):
         return f"exit code {process.returncode}: {printed[-300:]}"
     if "Traceback" in printed or "KeyboardInterrupt" in printed or "stopped" not in printed:
         return f"printed {printed[-500:]}"
-    if not session_is_empty(process.pid):
+    if orphans(Path(out[1])):
         return "a process is left"
     again = subprocess.run([*PLAIN, *arguments, *out], capture_output=True, text=True)
     if again.returncode:
