@@ -1,6 +1,7 @@
 """Beginning and end of a command line: Ctrl-C ends it with 130 within seconds, whatever it does.
 
-SIGTERM ends it at once with 143, after temporary folders are removed.
+SIGTERM and SIGHUP end it at once, with 143 and 129, after temporary folders are removed. Only
+compiled code that keeps Python's lock is waited for.
 
 This module imports next to nothing, so that it also handles interrupts during all other imports.
 """
@@ -20,7 +21,9 @@ from shiftune import interrupts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STOPPED, TERMINATED = 130, 143
+STOPPED = 130
+# Exit codes after signals that are not waited with; Windows has no SIGHUP.
+ENDED = {getattr(signal, name, None): code for name, code in (("SIGTERM", 143), ("SIGHUP", 129))}
 # Seconds from Ctrl-C to the end of a process that reaches no safe point, because it is in a long
 # computation of compiled code. Nothing is lost: records and files are written as a whole.
 GRACE = 3.0
@@ -30,6 +33,11 @@ GRACE = 3.0
 temporary_folders: set[str] = set()
 temporary_folders_lock = threading.Lock()
 LOCK_SECONDS = 2.0
+# Workers with what they have started, each a group of processes: a worker ends by itself when its
+# driver has ended, but not while compiled code keeps its lock.
+process_groups: set[int] = set()
+# File that marks such a folder, by which the folder of a process that was killed is known.
+IN_USE = "in-use"
 
 _message = "stopped"
 _loaded = False
@@ -44,7 +52,8 @@ def run(load: Callable[[], Callable[[], object]]) -> None:
         Imports and returns the application, which ends with SystemExit or returns.
     """
     global _loaded
-    if interrupts.defer_from_now_on():
+    interrupts.defer_from_now_on()
+    if threading.current_thread() is threading.main_thread():
         _watch()
     try:
         application = load()
@@ -81,14 +90,17 @@ def _watch() -> None:
     announced, announce = os.pipe()
     os.set_blocking(announce, False)
     signal.set_wakeup_fd(announce, warn_on_full_buffer=False)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda *_: None)  # announced, like any signal with a handler
+    heard = [number for number in ENDED if number and signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, lambda *_: None)  # announced, like any signal with a handler
+    if hasattr(os, "register_at_fork"):
+        _let_children_be(heard)
 
     def wait() -> None:
         later = None
         while byte := os.read(announced, 1):
-            if byte[0] == signal.SIGTERM:
-                _end(TERMINATED)
+            if byte[0] in ENDED:
+                _end(ENDED[byte[0]])
             if byte[0] != signal.SIGINT:
                 continue
             if later is not None or not _loaded:
@@ -100,14 +112,51 @@ def _watch() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def _let_children_be(heard: list[signal.Signals]) -> None:
+    """Give processes that a model forks the usual handlers: their signals are none to this one."""
+    mask = threading.local()
+
+    def before() -> None:
+        mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, {*heard, signal.SIGINT})
+
+    def after() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask.before)
+
+    def after_in_child() -> None:
+        signal.set_wakeup_fd(-1)
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
+        interrupts.defer_no_more()
+        temporary_folders.clear()
+        process_groups.clear()
+        after()
+
+    os.register_at_fork(before=before, after_in_parent=after, after_in_child=after_in_child)
+
+
 def _end(code: int) -> None:
     # Not through sys.stderr, which the main thread may hold.
     with suppress(OSError):
         os.write(2, f"{_message}\n".encode())
+    for group in tuple(process_groups):
+        with suppress(OSError, AttributeError):  # it has ended; Windows has no groups
+            os.killpg(group, signal.SIGKILL)
     temporary_folders_lock.acquire(timeout=LOCK_SECONDS)  # for good: no other folder is made
     for folder in tuple(temporary_folders):
         with suppress(OSError):  # under another name, workers cannot write to it any more
             os.rename(folder, f"{folder}-ending")
             folder = f"{folder}-ending"
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     os._exit(code)
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a temporary folder, its mark last: if this is cut short, the rest is still known."""
+    with suppress(OSError):
+        for each in os.scandir(folder):
+            if each.is_dir(follow_symlinks=False):
+                shutil.rmtree(each.path, ignore_errors=True)
+            elif each.name != IN_USE:
+                with suppress(OSError):
+                    os.unlink(each.path)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -78,6 +78,14 @@ def defer_from_now_on() -> bool:
     return True
 
 
+def defer_no_more() -> None:
+    """Interrupt as Python does from now on, in a process that was forked."""
+    global _noted
+    if signal.getsignal(signal.SIGINT) is _note:
+        signal.signal(signal.SIGINT, _python_handler)
+    _noted = 0
+
+
 def check() -> None:
     """Raise KeyboardInterrupt if an interrupt was noted: a safe point."""
     if noted() and threading.current_thread() is threading.main_thread():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from shiftune import entry
+from shiftune.entry import IN_USE, remove_folder
 from shiftune.errors import StorageError
 
 try:
@@ -18,8 +18,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "shiftune-"
-# File in a folder that its process has locked: the lock ends with the process, however it ends.
-IN_USE = "in-use"
 
 _locks: dict[str, BinaryIO] = {}
 
@@ -43,7 +41,7 @@ def make_temporary_folder() -> str:
             "another place in the environment variable TMPDIR"
         ) from error
     if fcntl is not None:
-        # Under its name the file is locked from the beginning.
+        # Under its name the file is locked from the beginning, until the process ends, however.
         new = Path(folder, f"{IN_USE}-soon")
         with suppress(OSError):  # no locks there: it is not known as a leftover later
             _locks[folder] = file = new.open("ab")
@@ -54,7 +52,7 @@ def make_temporary_folder() -> str:
 
 def remove_temporary_folder(folder: str) -> None:
     """Remove a folder."""
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     entry.temporary_folders.discard(folder)
     if file := _locks.pop(folder, None):
         file.close()
@@ -70,4 +68,4 @@ def _remove_leftovers(place: Path) -> None:
                 continue
             with (folder / IN_USE).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(str(folder))

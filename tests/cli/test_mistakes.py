@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from shiftune.cli.folder import ResultFolder
+from shiftune.errors import NoWorkersError
 from shiftune.models import storing
 from shiftune.search.journal_lock import only_search
 
@@ -214,6 +215,16 @@ def test_a_first_run_that_failed_is_discarded(table):
         path.touch()
     ResultFolder(table / "run").discard()
     assert not (table / "run").exists()
+
+
+def test_finished_trials_outlive_an_error(table, tune, monkeypatch):
+    def no_workers(self):
+        raise NoWorkersError("workers cannot be started; what is finished is kept")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shiftune.search.ShiftSearch.refit", no_workers)
+        assert "is kept" in flat(tune("visits.csv", "--out", "run", code=2))
+    assert ResultFolder(table / "run").finished() == 2
 
 
 def test_all_trials_of_a_space_fail(table, tune):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -118,11 +119,28 @@ def test_a_process_that_cannot_be_started_ends_the_run(monkeypatch):
     def no_process(self):
         raise OSError(11, "Resource temporarily unavailable")
 
+    monkeypatch.setattr(processes, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(processes._Worker, "_start", no_process)
     with Workers(tasks.act, None, n_jobs=2) as workers:
         workers.submit(0, Job(0))
         with pytest.raises(NoWorkersError, match="the last with Resource temporarily unavailable"):
             workers.result(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="groups of processes")
+def test_a_worker_that_died_idle_is_replaced_and_not_killed(monkeypatch):
+    """Another process may have its number since."""
+    killed = []
+    monkeypatch.setattr(os, "killpg", lambda pid, _: killed.append(pid))
+    with Workers(tasks.leak, [], time_limit=1e6) as workers:
+        workers.submit(0, 1)
+        first = workers.result(0)
+        os.kill(first, signal.SIGKILL)
+        wait_until_gone([first])
+        workers.submit(1, 1)
+        second = workers.result(1)
+        assert second != first
+    assert killed == [second]
 
 
 @linux

@@ -137,6 +137,14 @@ def test_an_item_after_another(name, notes):
             workers.result("second")
 
 
+def test_an_item_after_one_that_fails_has_no_result():
+    with Workers(tasks.divide, 1.0, time_limit=NO_LIMIT) as workers:
+        workers.submit("first", 0.0)
+        workers.submit("second", 1.0, after="first")
+        with pytest.raises(KeyError, match="second"):
+            workers.result("second")
+
+
 def test_cheap_items_run_here(monkeypatch):
     monkeypatch.setattr("shiftune.workers.here.START_SECONDS", 1e9)
     with Workers(tasks.environment, None, n_jobs=2, n_items=20) as workers:
@@ -606,12 +614,14 @@ def test_a_driver_may_go_on_after_an_interrupt(notes, tmp_path):
 
 
 def test_a_program_may_end_without_close(temporary):
+    """With items that run and wait, which nobody wants any more."""
     code = (
-        "import operator\n"
+        "import time\n"
         "from shiftune.workers import Workers\n"
-        "workers = Workers(operator.mul, 10, n_jobs=2)\n"
-        "workers.submit(0, 4)\n"
-        "assert workers.result(0) == 40\n"
+        "workers = Workers(lambda context, item: time.sleep(item), None, time_limit=1e6)\n"
+        "for key, seconds in enumerate([0, 3600, 3600]):\n"
+        "    workers.submit(key, seconds)\n"
+        "workers.result(0)\n"
     )
     env = {**environment(), "TMPDIR": str(temporary)}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)

@@ -32,7 +32,7 @@ from shiftune.cli.settings_file import settings_text
 from shiftune.cli.states import MODEL, Updates
 from shiftune.cli.stored_model import table_model
 from shiftune.cli.update_record import effect_record
-from shiftune.errors import StorageError
+from shiftune.errors import ProblemError, StorageError
 from shiftune.models import save_model
 from shiftune.provenance import made_with, versions_in_words
 from shiftune.report.brief import brief
@@ -172,8 +172,10 @@ class ResultFolder:
         )
 
     def discard(self) -> None:
-        """Remove the files of a first run that failed."""
-        with suppress(OSError):
+        """Remove the files of a first run that failed before any trial had a result."""
+        with suppress(OSError, ProblemError):
+            if any(trial.value is not None for trial in trials_in(self.journal)):
+                return
             shutil.rmtree(self.path / f"{JOURNAL}{ANSWERS}", ignore_errors=True)
             for path in self.path.iterdir():
                 path.unlink()

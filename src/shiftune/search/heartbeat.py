@@ -24,6 +24,8 @@ logger = logging.getLogger("shiftune")
 
 INTERVAL = 10.0
 LOOKS = 6
+# A storage that does not answer keeps a driver from ending for so long.
+END_SECONDS = 5.0
 
 
 class Beats(Protocol):
@@ -146,9 +148,10 @@ class Heartbeat:
             yield self
         finally:
             self._ended.set()
-            thread.join()
+            thread.join(END_SECONDS)
             with suppress(Exception):  # nothing that keeps a search from ending
-                self.beats.end()
+                if not thread.is_alive():
+                    self.beats.end()
 
     def alive(self, numbers: Collection[int]) -> set[int]:
         """Return which of some drivers are alive."""

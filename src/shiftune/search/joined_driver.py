@@ -7,10 +7,11 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Self
 
 import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from shiftune import interrupts
@@ -95,21 +96,25 @@ class JoinedDriver:
             if claimed.value != self.number:
                 continue
             before = trials[: trials.index(trial)]
-            if any(_same_defaults(each, trial.user_attrs) for each in before):
-                self._withdraw(trial._trial_id)  # what its driver had no time for
-                continue
-            if owner.deaths >= MAX_DEATHS - 1:
-                self._give_up(trial._trial_id)
-                continue
             if self._state(trial).is_finished():  # its driver was only late
                 continue
-            if owner.driver != NOBODY:
-                logger.info("trial %d is taken over from driver %d", trial.number, owner.driver)
-            if trial.state is TrialState.WAITING:
-                self.study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
-            self._running.add(trial.number)
-            return trial
+            with suppress(UpdateFinishedTrialError):  # just now
+                if any(_same_defaults(each, trial.user_attrs) for each in before):
+                    self._withdraw(trial._trial_id)  # what its driver had no time for
+                    continue
+                if owner.deaths >= MAX_DEATHS - 1:
+                    self._give_up(trial._trial_id)
+                    continue
+                return self._taken(trial, owner)
         return None
+
+    def _taken(self, trial: FrozenTrial, owner: Owner) -> FrozenTrial:
+        if owner.driver != NOBODY:
+            logger.info("trial %d is taken over from driver %d", trial.number, owner.driver)
+        if trial.state is TrialState.WAITING:
+            self.study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
+        self._running.add(trial.number)
+        return trial
 
     def suspects(self, orphan: FrozenTrial) -> bool:
         """Whether it may have ended its driver: always, as that of others has died."""

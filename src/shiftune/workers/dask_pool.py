@@ -188,8 +188,9 @@ class DaskPool(Pool):
                 self._client.cancel([remote], force=True)
         if begun is not None:
             # Its other items begin anew.
-            for other in [n for n, each in self._begun.items() if each.worker == begun.worker]:
-                self._begun.pop(other, None)
+            for other, each in list(self._begun.items()):  # Dask's thread adds to it
+                if each.worker == begun.worker:
+                    self._begun.pop(other, None)
             # In a thread: it waits until the worker is back.
             threading.Thread(target=self._restart, args=(begun.worker,), daemon=True).start()
 

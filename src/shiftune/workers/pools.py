@@ -132,7 +132,7 @@ class ExecutorPool(Pool):
     context
         Any picklable object.
     time_limit
-        Seconds an item may run. Kept only where tasks run in the main thread of a process.
+        Seconds an item may run.
     """
 
     deaths = (BrokenExecutor,)

@@ -7,8 +7,9 @@ import signal
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
@@ -18,9 +19,10 @@ from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
 
-from shiftune import interrupts
+from shiftune import entry, interrupts
 from shiftune.workers import in_worker, memory
 from shiftune.workers.cores import share_of_cores
+from shiftune.workers.daemons import DaemonThreads
 from shiftune.workers.deaths import Death, WorkerLost, judge
 from shiftune.workers.in_worker import read_notice
 from shiftune.workers.pools import MAX_FAILED_STARTS, ContextFile, Pool, is_over, no_start
@@ -28,6 +30,9 @@ from shiftune.workers.pools import MAX_FAILED_STARTS, ContextFile, Pool, is_over
 LOOK_SECONDS = 0.5
 # A worker that somebody has paused for so long is killed, and its item runs elsewhere.
 STOPPED_SECONDS = 60.0
+# Before a worker that could not be started is tried again; longer each time. Memory and processes
+# are often short for a moment only.
+PAUSE_SECONDS = 0.5
 # An idle worker that does not end by itself within this time is killed.
 END_SECONDS = 5.0
 
@@ -60,7 +65,7 @@ class ProcessPool(Pool):
         # From the right: the one that was used last has read the context, those that died have to
         # be started.
         self._idle = deque(self._workers)
-        self._threads = ThreadPoolExecutor(n_workers, initializer=_block_interrupts)
+        self._threads = DaemonThreads[bytes](n_workers, first=_block_interrupts)
         # A program that ends without close() waits for its children, and they for it.
         Finalize(self, _close_all, args=(self._workers,), exitpriority=10)
 
@@ -72,7 +77,7 @@ class ProcessPool(Pool):
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item, in a process that is started if need be."""
         with interrupts.deferred():
-            return self._threads.submit(self._run, name, payload)
+            return self._threads.submit(partial(self._run, name, payload))
 
     def _run(self, name: str, payload: bytes) -> bytes:
         worker = self._idle.pop()
@@ -101,7 +106,7 @@ class ProcessPool(Pool):
         try:
             if kill:
                 _close_all(self._workers)
-            self._threads.shutdown(wait=True, cancel_futures=True)
+            self._threads.close()
             for worker in self._workers:
                 worker.close(kill=False)
         finally:
@@ -122,14 +127,18 @@ class _Worker:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._item: str | None = None
-        self._closed = False
+        self._closing = threading.Event()
         self._failed_starts = 0
 
     def run(self, name: str, payload: bytes) -> bytes:
         """Run an item and return its outcome, or raise `WorkerLost`."""
+        if self._failed_starts:
+            self._closing.wait(PAUSE_SECONDS * 2**self._failed_starts)
         with self._lock:
-            if self._closed:
+            if self._closing.is_set():
                 raise WorkerLost(Death("outside", "when the pool was closed"))
+            if self._process is not None and not self._process.is_alive():  # it died idle
+                self._end(group=False)
             if self._process is None:
                 try:
                     self._start()
@@ -149,7 +158,7 @@ class _Worker:
                     break
                 look.again()
                 if look.stopped_for > STOPPED_SECONDS:
-                    kill_process_tree(process)
+                    _kill(process)
             if pipe.poll():  # the outcome of a worker that has died since is good
                 outcome, retire = pipe.recv()
         except (EOFError, OSError):  # it died
@@ -185,37 +194,53 @@ class _Worker:
         with _starting:
             process.start()
         theirs.close()
+        entry.process_groups.add(process.pid)
         self._process, self._pipe = process, ours
 
     def kill(self, name: str) -> None:
         """Kill the process if it runs this item."""
         with self._lock:
             if self._item == name and self._process is not None:
-                kill_process_tree(self._process)
+                _kill(self._process)
 
     def close(self, *, kill: bool) -> None:
         """End the process for good; an item that it runs is lost."""
+        self._closing.set()
         with self._lock:
-            self._closed = True
             if self._process is None:
                 return
             if self._item is None:
-                self._end(END_SECONDS if not kill else 0.0)
+                seconds = END_SECONDS if not kill else 0.0
+                self._end(seconds, group=self._process.is_alive())
             else:  # its thread sees it die
-                kill_process_tree(self._process)
+                _kill(self._process)
 
-    def _end(self, seconds: float = 0.0) -> None:
-        """Free a process that is idle or dead, after so many seconds to end by itself."""
+    def _end(self, seconds: float = 0.0, *, group: bool = True) -> None:
+        """Free a process that is idle or dead, after so many seconds to end by itself.
+
+        What its items have left behind ends with it, unless it has been dead for so long that
+        another process may have its number.
+        """
         process, self._process = self._process, None
         assert self._pipe is not None
         self._pipe.close()
         process.join(seconds)
-        pid = process.pid
-        kill_process_tree(process)
-        if hasattr(os, "killpg"):
-            with suppress(OSError):  # those that its items have left behind
-                os.killpg(pid, signal.SIGKILL)
+        if group:
+            _kill(process)
+        entry.process_groups.discard(process.pid)
         process.join()
+
+
+def _kill(process: Any) -> None:
+    """Kill a worker and what its items have started."""
+    if not hasattr(os, "killpg"):
+        kill_process_tree(process)
+        return
+    with suppress(OSError):  # it has just been started, and has no group yet
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.exitcode is None:
+        with suppress(OSError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 _starting = threading.Lock()

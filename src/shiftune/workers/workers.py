@@ -177,6 +177,8 @@ class Workers:
             return self._run_here(item)
         self._hand_over(self._pool)  # an earlier call may have been interrupted before it did
         while item.outcome is None:
+            if item.dropped:
+                raise KeyError(key)
             interrupts.check()
             self._wait(self._pool)
             self._hand_over(self._pool)
@@ -307,7 +309,7 @@ class Workers:
         lost = self._items.take_back(self._items.flying.values())
         died = pool.rebuild([item.name for item in lost])
         for item in lost:
-            if item.name in died:
+            if item.name in died and not item.dropped:
                 self._count(item, died[item.name])
 
     def _count(self, item: Item, death: Death) -> None:

@@ -1,0 +1,103 @@
+"""Signals to a command line, whoever else has a say in them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+
+WAIT = """
+    print("ready", flush=True)
+    time.sleep(3600)
+"""
+WORKER = """
+    import subprocess
+    worker = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    entry.process_groups.add(worker.pid)
+    print(worker.pid, flush=True)
+    time.sleep(3600)
+"""
+FORK = """
+    import multiprocessing
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
+    child.start()
+    child.terminate()
+    child.join()
+    print("ended by", child.exitcode, flush=True)
+"""
+
+
+def start(what, **options):
+    """Start a command line that makes a temporary folder, and then does something."""
+    script = f"""
+import time
+from shiftune import entry
+from shiftune.temporary_folder import make_temporary_folder
+
+def application():
+    folder = make_temporary_folder()
+    open(f"{{folder}}/context.joblib", "w").close()
+{what}
+
+entry.run(lambda: application)
+"""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_signals_leave_nothing(tmp_path, name, code, ignored):
+    """Also in the background of a script, whose shell makes commands ignore Ctrl-C."""
+
+    def ignore():
+        signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    process = start(WAIT, env={**os.environ, "TMPDIR": str(tmp_path)}, preexec_fn=ignore)
+    assert process.stdout.readline() == "ready\n"
+    assert len(list(tmp_path.glob("shiftune-*"))) == 1
+    process.send_signal(getattr(signal, name))
+    _, printed = process.communicate()
+    assert (process.returncode, printed) == (code, "stopped\n")
+    assert list(tmp_path.glob("shiftune-*")) == []
+
+
+def test_nohup_is_heeded():
+    """SIGHUP that was ignored from the beginning ends nothing."""
+
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    process = start(WAIT, preexec_fn=ignore)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 143
+
+
+def test_workers_end_with_the_command():
+    """At once, whatever they do; by themselves they only end between two steps of Python."""
+    process = start(WORKER)
+    worker = psutil.Process(int(process.stdout.readline()))
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    worker.wait()
+
+
+def test_the_end_of_a_forked_child_is_its_own(tmp_path):
+    process = start(FORK, env={**os.environ, "TMPDIR": str(tmp_path)})
+    printed, errors = process.communicate()
+    assert (process.returncode, printed, errors) == (0, "ended by -15\n", "")
