@@ -177,6 +177,7 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
         ({"data": pd.DataFrame({"site": ["B", None], "y": 0})}, "is empty in 1 row"),
         ({"data": pd.DataFrame({"site": [], "y": []})}, "no rows"),
         ({"data": doubled("y")}, r"column names \['y'\] occur more than once; rename them"),
+        ({"data": doubled("y").set_axis(["site", "y", "x", "x\0"], axis=1)}, "a NUL character"),
         ({"data": doubled("site")}, r"column names \['site'\] occur more than once"),
         ({"group": "z", "most_rows": 9}, "a draw of 9 of 900 rows would divide groups of .* 'z'"),
         ({"target": "B"}, "site 'A': the label 'y' is missing in 100 of 100 rows"),

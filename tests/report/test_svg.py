@@ -43,6 +43,15 @@ def test_points_lie_where_the_ticks_say():
     assert root.get("aria-label") == 'a "chart"'
 
 
+@pytest.mark.parametrize("value", [12.0, 3e17, 0.0])
+def test_points_that_are_all_the_same(value):
+    figure = canvas(200)
+    figure.add_scatter(x=[value, value], y=[1, 2], mode="markers", marker={"size": 6})
+    (x, other) = [float(each.get("cx")) for each in drawn(figure).iter(f"{SVG}circle")]
+    assert x == other
+    assert len(words(drawn(figure))) >= 4
+
+
 @pytest.mark.parametrize("width", [820, 350])
 def test_names_are_cut_where_there_is_no_room(width):
     figure = canvas(120)

@@ -185,6 +185,16 @@ def test_odd_labels(search, target):
         found.update(X, y[::-1])
 
 
+def test_labels_in_half_precision(target):
+    """The ends of their range, and as much again beyond, are no numbers of that kind."""
+    X, y = sites()
+    given = [(x, (300 * v).clip(-6e4, 6e4).astype("float16")) for x, v in zip(X, y, strict=True)]
+    given[0][1][:2] = [-6e4, 6e4]
+    found = ShiftSearch(Ridge(), SPACE, n_trials=2, progress=False)
+    found.fit(ShiftProblem.from_sites(given[:-1], target[0]))
+    found.update(target[0][:5], given[-1][1][:5])
+
+
 def test_wrong_rows(search, target):
     with pytest.raises(DataError, match="3 columns"):
         search.update(np.zeros((2, 3)), [0.0, 1.0])

@@ -232,6 +232,7 @@ CASES = [
     file("spaces in names", WHOLE.replace("age", " age ", 1).replace("ill", "ill ", 1)),
     file("lines of Windows", WHOLE.replace("\n", "\r\n")),
     file("lines of old Macs", WHOLE.replace("\n", "\r")),
+    file("a long text", WHOLE.replace(",", f",{'x' * 140_000}", 1).replace("\n", ",\n")),
     file("blank lines", WHOLE.replace("\n", "\n\n")),
     file("commas at the ends", WHOLE.replace("\n", ",\n")),
     file("quotes around all", wards().to_csv(index=False, quoting=1)),
@@ -355,6 +356,18 @@ def test_several_files(tmp_path):
         read_file(tmp_path / "*.csv")
     with pytest.raises(ProblemError, match="no file matches"):
         read_file(tmp_path / "*.parquet")
+
+
+def test_an_index_that_says_nothing(tmp_path):
+    """Parquet keeps the index of a frame of pandas, in which rows may have the same number."""
+    pytest.importorskip("pyarrow")
+    df = wards(age=["1", "x", "2"] * (N // 3)).set_axis(np.ones(N, dtype=int))
+    df.to_parquet(tmp_path / "t.parquet")
+    found = read_file(tmp_path / "t.parquet")
+    assert found.index.to_list() == list(range(N))
+    numbered = df.reset_index(drop=True)
+    one, other = (site_table(each, site="ward", target="A", label="ill") for each in (df, numbered))
+    pd.testing.assert_frame_equal(one.columns, other.columns)
 
 
 def test_json_lines_and_excel(tmp_path):

@@ -42,8 +42,13 @@ class Scale:
         return np.asarray(np.clip(values, low + unit * resolution, high - unit * resolution))
 
     def interval(self, low: float, high: float) -> tuple[float, float]:
-        """Return the ends of an interval as values of the metric."""
-        ends = sorted((float(self.back(low)), float(self.back(high))))
+        """Return the ends of an interval as values of the metric, which may be infinite.
+
+        >>> SCALES["log"].interval(0.0, 1000.0)
+        (1.0, inf)
+        """
+        with np.errstate(over="ignore"):
+            ends = sorted((float(self.back(low)), float(self.back(high))))
         return ends[0], ends[1]
 
 

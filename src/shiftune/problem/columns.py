@@ -97,7 +97,7 @@ def rows_like(X: Any, known: Features) -> Any:
     """
     X = dense(as_pandas(X), "the rows")
     if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
-        check_unique(X.columns, "the rows")
+        check_columns(X.columns, "the rows")
         for name in known.columns:
             if name not in X.columns:
                 near = alike(str(name), map(str, X.columns))
@@ -149,10 +149,12 @@ def as_features(X: Any, site: str) -> Features:
     return _checked_frame(frame, site)
 
 
-def check_unique(columns: pd.Index, where: str) -> None:
-    """Refuse column names that occur more than once."""
+def check_columns(columns: pd.Index, where: str) -> None:
+    """Refuse column names that occur more than once, or that end for others before their end."""
     if doubled := columns[columns.duplicated()].unique().to_list():
         raise DataError(f"{where}: the column names {doubled} occur more than once; rename them")
+    if cut := [name for name in columns if isinstance(name, str) and "\0" in name]:
+        raise DataError(f"{where}: the column names {cut} have a NUL character; rename them")
 
 
 def dense(X: Any, where: str) -> Any:
@@ -255,7 +257,7 @@ def _check_any(columns: int, site: str) -> None:
 
 
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
-    check_unique(X.columns, f"site {site!r}")
+    check_columns(X.columns, f"site {site!r}")
     _check_any(X.shape[1], site)
     frame = lazy_copy(X.infer_objects())
     plain = plain_numbers(frame)

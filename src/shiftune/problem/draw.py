@@ -13,7 +13,7 @@ import pandas as pd
 
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
 from shiftune.problem.chunks import CHANGED, Parts, parts_of
-from shiftune.problem.columns import check_unique
+from shiftune.problem.columns import check_columns
 from shiftune.problem.row_counts import Counted, LabelRules, Mask, count_parts, marks_of
 from shiftune.problem.stacked import about_unlabelled
 
@@ -138,7 +138,7 @@ def read_sampled(
     if not isinstance(most_rows, int | np.integer) or most_rows < 1:
         raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
     parts = parts_of(data)
-    check_unique(pd.Index(parts.names, tupleize_cols=False), "the table")
+    check_columns(pd.Index(parts.names, tupleize_cols=False), "the table")
     counted = count_parts(parts, site, labels)
     if counted.rows <= most_rows:
         tables = parts.map(_as_it_is, columns)

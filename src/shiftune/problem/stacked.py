@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
-from shiftune.problem.columns import as_pandas, check_unique, dense
+from shiftune.problem.columns import as_pandas, check_columns, dense
 from shiftune.problem.reading import GivenSite, check_ends
 from shiftune.problem.site import frozen, rows_of
 from shiftune.spelling import check_choice
@@ -114,7 +114,7 @@ def split_frame(
         site_names(df[site], f"the site column {site!r}"),
     )
     if isinstance(target, pd.DataFrame):
-        check_unique(target.columns, "the target's table")
+        check_columns(target.columns, "the target's table")
         for name in chosen:
             check_choice(name, target.columns, "column of the target", DataError)
         inside = np.zeros(len(df), dtype=bool)
@@ -189,7 +189,7 @@ def check_roles(
     sample_weight: Hashable | None = None,
 ) -> None:
     """Check that the columns exist, each once, and that no column has two roles."""
-    check_unique(df.columns, "the table")
+    check_columns(df.columns, "the table")
     roles = {"site": site, "label": label, "group": group, "sample_weight": sample_weight}
     given = {role: name for role, name in roles.items() if name is not None}
     for name in (*given.values(), *others):

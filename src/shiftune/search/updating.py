@@ -308,12 +308,15 @@ def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
     labels = np.concatenate([site.labels for site in problem.sources])
     words = ""
     if problem.task == "regression":
-        low, high, most = labels.min(), labels.max(), np.ptp(labels)
-        if few.labels.min() < low - most or few.labels.max() > high + most:
+        # In half precision their differences may be infinite.
+        low, high, first, last = map(
+            float, (labels.min(), labels.max(), few.labels.min(), few.labels.max())
+        )
+        most = high - low
+        if first < low - most or last > high + most:
             words = (
-                f"labels of {few.name!r} run from {number(few.labels.min())} to "
-                f"{number(few.labels.max())}, those of the sources from {number(low)} to "
-                f"{number(high)}; have they the same unit?"
+                f"labels of {few.name!r} run from {number(first)} to {number(last)}, those of the "
+                f"sources from {number(low)} to {number(high)}; have they the same unit?"
             )
     elif len(few) > 1 and len(np.unique(few.labels)) == 1:
         words = (

@@ -79,7 +79,14 @@ def check_header(path: Path, form: CsvForm) -> None:
     found = _lines(path, form.encoding, skip_blank_lines=False, **options)
     lines = list(map(str, found[0]))
     separator = max(SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
-    refuse_title(path, [next(csv.reader([line], delimiter=separator), []) for line in lines])
+    refuse_title(path, [_cells(line, separator) for line in lines])
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:  # a cell of more characters than it reads
+        return line.split(separator)
 
 
 def refuse_title(path: Path, rows: Sequence[Sequence[str]]) -> None:

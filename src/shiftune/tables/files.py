@@ -317,7 +317,7 @@ def _typed(path: Path) -> pd.DataFrame:
     with _opened(path):
         table = reader(path)
     named = [name for name in table.index.names if name is not None]
-    return table.reset_index(named).rename(columns=plain_name)
+    return table.reset_index(named).reset_index(drop=True).rename(columns=plain_name)
 
 
 def _csv(path: Path) -> pd.DataFrame:

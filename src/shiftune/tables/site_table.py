@@ -137,6 +137,8 @@ def site_table(
     --use-target-labels'
     """
     df = df.rename(columns=str)
+    if not df.index.is_unique:
+        df = df.reset_index(drop=True)
     others = {"group": group, "sample_weight": sample_weight}
     check_roles(df, site, label, *keep, *drop, *identifiers, **others)
     _check_options({"site": site, "label": label, **others}, keep, drop, identifiers)

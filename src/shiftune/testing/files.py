@@ -59,6 +59,7 @@ def _arrow(writer: str) -> Callable[[pd.DataFrame], bytes]:
             getattr(frame, writer)(out)
         except Exception:  # kinds that have no place in such a file: as text
             out = io.BytesIO()
+            frame = frame.astype(object)  # sparse columns
             names = [f"{name}" if i < 3 else f"{i} {name}" for i, name in enumerate(frame.columns)]
             getattr(frame.set_axis(names, axis=1).map(str), writer)(out)
         return out.getvalue()

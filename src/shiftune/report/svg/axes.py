@@ -100,7 +100,7 @@ def _ends(layout: Any, values: Iterable[ArrayLike], log: bool) -> tuple[float, f
     low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
     if layout.rangemode == "tozero" and low >= 0:
         low = 0.0
-    free = PADDING * (high - low) or 0.5
+    free = PADDING * (high - low) or max(0.5, 1e-3 * abs(high))
     return low if layout.rangemode == "tozero" and low == 0 else low - free, high + free
 
 
