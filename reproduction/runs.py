@@ -15,7 +15,6 @@ from tqdm.auto import tqdm
 from reproduction.record import RUNS, Run, append_run, note, read_runs
 from reproduction.settings import SETTINGS
 from shiftune import interrupts
-from shiftune.atomic_write import drop_torn_line
 from shiftune.errors import StorageError
 from shiftune.search.trial import reason
 from shiftune.workers import Workers
@@ -66,7 +65,7 @@ def run_all(
     note(folder, experiment.options, command)
     path = folder / RUNS
     if path.exists():
-        drop_torn_line(path)
+        _drop_torn_line(path)
     earlier = read_runs(path)
     strangers = set(earlier["experiment"]) - {experiment.name}
     if strangers:
@@ -154,3 +153,18 @@ def _key(setting: str, method: str, c: float, seed: int) -> tuple[Any, ...]:
 
 def _keys(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
     return [_key(*row) for row in runs[["setting", "method", "c", "seed"]].to_numpy()]
+
+
+def _drop_torn_line(path: Path) -> None:
+    r"""Cut off a last line that was not written to its end, by a process that was killed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "runs.csv"
+    ...     _ = path.write_text("a,b\n1,2\n3,")
+    ...     _drop_torn_line(path)
+    ...     path.read_text()
+    'a,b\n1,2\n'
+    """
+    with path.open("rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)

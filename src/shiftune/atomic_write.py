@@ -38,23 +38,3 @@ def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def drop_torn_line(path: Path) -> bool:
-    r"""Cut off a last line that was not written to its end; return whether there was one.
-
-    For files that grow line by line: a process that is killed may leave half a line.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> from pathlib import Path
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "runs.csv"
-    ...     _ = path.write_text("a,b\n1,2\n3,")
-    ...     drop_torn_line(path), path.read_text()
-    (True, 'a,b\n1,2\n')
-    """
-    with path.open("rb+") as file:
-        content = file.read()
-        complete = content.rfind(b"\n") + 1
-        file.truncate(complete)
-    return complete < len(content)
