@@ -158,6 +158,7 @@ def _keys(runs: pd.DataFrame) -> list[tuple[Any, ...]]:
 def _drop_torn_line(path: Path) -> None:
     r"""Cut off a last line that was not written to its end, by a process that was killed.
 
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "runs.csv"
