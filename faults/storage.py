@@ -112,7 +112,7 @@ def _small_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _run("umount", folder)
+        _run("umount --lazy", folder)  # a process that is about to end may still be there
 
 
 def _run(command: str, folder: Path) -> None:
