@@ -136,7 +136,7 @@ def test_a_worker_that_died_idle_is_replaced_and_not_killed(monkeypatch):
         workers.submit(0, 1)
         first = workers.result(0)
         os.kill(first, signal.SIGKILL)
-        wait_until_gone([first])
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)  # all its threads have ended
         workers.submit(1, 1)
         second = workers.result(1)
         assert second != first

@@ -20,20 +20,17 @@ class DaemonThreads(Generic[Value]):
     Parameters
     ----------
     n_threads : int
-    first : function
-        Called in every thread before anything else.
 
     Examples
     --------
-    >>> threads = DaemonThreads(2, first=lambda: None)
+    >>> threads = DaemonThreads(2)
     >>> threads.submit(lambda: 2 + 3).result()
     5
     >>> threads.close()
     """
 
-    def __init__(self, n_threads: int, *, first: Callable[[], object]) -> None:
+    def __init__(self, n_threads: int) -> None:
         self._n_threads = n_threads
-        self._first = first
         self._threads: list[threading.Thread] = []
         self._calls: SimpleQueue[tuple[Future[Value], Callable[[], Value]] | None] = SimpleQueue()
         self._futures: set[Future[Value]] = set()
@@ -51,7 +48,6 @@ class DaemonThreads(Generic[Value]):
         return future
 
     def _run(self) -> None:
-        self._first()
         while (next_ := self._calls.get()) is not None:
             future, call = next_
             if not future.set_running_or_notify_cancel():

@@ -65,7 +65,7 @@ class ProcessPool(Pool):
         # From the right: the one that was used last has read the context, those that died have to
         # be started.
         self._idle = deque(self._workers)
-        self._threads = DaemonThreads[bytes](n_workers, first=_block_interrupts)
+        self._threads = DaemonThreads[bytes](n_workers)
         # A program that ends without close() waits for its children, and they for it.
         Finalize(self, _close_all, args=(self._workers,), exitpriority=10)
 
@@ -185,6 +185,7 @@ class _Worker:
         return no_start(how)
 
     def _start(self) -> None:
+        _block_interrupts()
         ours, theirs = Pipe()
         process = get_context("loky").Process(
             target=in_worker.serve,
