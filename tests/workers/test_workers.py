@@ -488,9 +488,10 @@ def test_workers_that_hear_nothing_are_restarted_on_dask(item, notes, caplog, en
     ):
         for key, each in enumerate([item, item, "quick 2", "quick 3"]):
             workers.submit(key, each)
-        diary.wait_for(item, 2)
-        while len(workers._pool._begun) < 2:  # the notices are under way
+        while len(workers._pool._begun) < 2:
             time.sleep(0.01)
+        diary.note("known to have begun")
+        diary.wait_for(item, 2)
         end_of_time()
         with pytest.raises(OutOfTime, match=r"item 0 .* was killed"):
             workers.result(0)
