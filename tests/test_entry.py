@@ -8,20 +8,12 @@ import subprocess
 import sys
 import textwrap
 
-import psutil
 import pytest
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 WAIT = """
     print("ready", flush=True)
-    time.sleep(3600)
-"""
-WORKER = """
-    import subprocess
-    worker = subprocess.Popen(["sleep", "3600"], start_new_session=True)
-    entry.process_groups.add(worker.pid)
-    print(worker.pid, flush=True)
     time.sleep(3600)
 """
 FORK = """
@@ -86,15 +78,6 @@ def test_nohup_is_heeded():
     process.send_signal(signal.SIGTERM)
     process.communicate()
     assert process.returncode == 143
-
-
-def test_workers_end_with_the_command():
-    """At once, whatever they do; by themselves they only end between two steps of Python."""
-    process = start(WORKER)
-    worker = psutil.Process(int(process.stdout.readline()))
-    process.send_signal(signal.SIGTERM)
-    process.communicate()
-    worker.wait()
 
 
 def test_the_end_of_a_forked_child_is_its_own(tmp_path):

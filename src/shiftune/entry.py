@@ -33,9 +33,6 @@ GRACE = 3.0
 temporary_folders: set[str] = set()
 temporary_folders_lock = threading.Lock()
 LOCK_SECONDS = 2.0
-# Workers with what they have started, each a group of processes: a worker ends by itself when its
-# driver has ended, but not while compiled code keeps its lock.
-process_groups: set[int] = set()
 # File that marks such a folder, by which the folder of a process that was killed is known.
 IN_USE = "in-use"
 
@@ -128,7 +125,6 @@ def _let_children_be(heard: list[signal.Signals]) -> None:
             signal.signal(number, signal.SIG_DFL)
         interrupts.defer_no_more()
         temporary_folders.clear()
-        process_groups.clear()
         after()
 
     os.register_at_fork(before=before, after_in_parent=after, after_in_child=after_in_child)
@@ -138,9 +134,6 @@ def _end(code: int) -> None:
     # Not through sys.stderr, which the main thread may hold.
     with suppress(OSError):
         os.write(2, f"{_message}\n".encode())
-    for group in tuple(process_groups):
-        with suppress(OSError, AttributeError):  # it has ended; Windows has no groups
-            os.killpg(group, signal.SIGKILL)
     temporary_folders_lock.acquire(timeout=LOCK_SECONDS)  # for good: no other folder is made
     for folder in tuple(temporary_folders):
         with suppress(OSError):  # under another name, workers cannot write to it any more

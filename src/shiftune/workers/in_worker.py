@@ -214,12 +214,12 @@ def _pack_error(error: BaseException) -> bytes:
     return packed
 
 
-def serve(pipe: Connection, driver: int, folder: str, time_limit: float | None) -> None:
-    """Run items from a pipe, in a process of its own, until the driver closes it.
+def serve(pipe: Connection, folder: str, time_limit: float | None) -> None:
+    """Run items from a pipe, in a process of its own, until the driver closes it, or ends.
 
     Each outcome comes with whether the process has grown so much that it should be replaced.
     """
-    _begin(driver)
+    _begin()
     first = None
     with suppress(EOFError, OSError):
         while True:
@@ -240,20 +240,11 @@ def _has_grown(first: int | None) -> bool:
     return True
 
 
-def _begin(driver: int) -> None:
-    """Prepare a worker process: it ignores Ctrl-C, and ends when the driver does."""
+def _begin() -> None:
+    """Prepare a worker process: it ignores Ctrl-C, and has a group of its own."""
     with suppress(RuntimeError, ValueError, OSError):  # no stderr
         faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.name == "posix":
         os.setsid()  # so that what its items start can be ended with it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked while it started
-        threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
-
-
-def _end_with(driver: int) -> None:
-    # A driver killed by the system (it holds the most memory) cannot clean up. A worker that runs
-    # an item, and what the item has started, would go on for nobody.
-    while os.getppid() == driver:
-        time.sleep(1.0)
-    os.killpg(0, signal.SIGKILL)

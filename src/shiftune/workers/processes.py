@@ -19,13 +19,14 @@ from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
 
-from shiftune import entry, interrupts
+from shiftune import interrupts
 from shiftune.workers import in_worker, memory
 from shiftune.workers.cores import share_of_cores
 from shiftune.workers.daemons import DaemonThreads
 from shiftune.workers.deaths import Death, WorkerLost, judge
 from shiftune.workers.in_worker import read_notice
 from shiftune.workers.pools import MAX_FAILED_STARTS, ContextFile, Pool, is_over, no_start
+from shiftune.workers.watchdog import Watchdog
 
 LOOK_SECONDS = 0.5
 # A worker that somebody has paused for so long is killed, and its item runs elsewhere.
@@ -58,8 +59,9 @@ class ProcessPool(Pool):
         self._file = ContextFile(context)
         self._time_limit = time_limit
         self._n_workers = n_workers
+        self._watchdog = Watchdog()
         self._workers = [
-            _Worker(self._file.folder, time_limit, share_of_cores(n_workers))
+            _Worker(self._file.folder, time_limit, share_of_cores(n_workers), self._watchdog)
             for _ in range(n_workers)
         ]
         # From the right: the one that was used last has read the context, those that died have to
@@ -67,7 +69,7 @@ class ProcessPool(Pool):
         self._idle = deque(self._workers)
         self._threads = DaemonThreads[bytes](n_workers)
         # A program that ends without close() waits for its children, and they for it.
-        Finalize(self, _close_all, args=(self._workers,), exitpriority=10)
+        Finalize(self, _end_all, args=(self._workers, self._watchdog), exitpriority=10)
 
     @property
     def n_workers(self) -> int:
@@ -105,11 +107,13 @@ class ProcessPool(Pool):
         """End the processes and remove the file."""
         try:
             if kill:
-                _close_all(self._workers)
+                for worker in self._workers:
+                    worker.close(kill=True)
             self._threads.close()
             for worker in self._workers:
                 worker.close(kill=False)
         finally:
+            self._watchdog.close()
             self._file.remove()
 
 
@@ -119,8 +123,11 @@ class _Worker:
     `run` is called by one thread at a time; `kill` and `close` by any.
     """
 
-    def __init__(self, folder: str, time_limit: float | None, env: dict[str, str]) -> None:
+    def __init__(
+        self, folder: str, time_limit: float | None, env: dict[str, str], watchdog: Watchdog
+    ) -> None:
         self._folder = folder
+        self._watchdog = watchdog
         self._time_limit = time_limit
         self._env = env
         self._lock = threading.Lock()
@@ -189,13 +196,13 @@ class _Worker:
         ours, theirs = Pipe()
         process = get_context("loky").Process(
             target=in_worker.serve,
-            args=(theirs, os.getpid(), self._folder, self._time_limit),
+            args=(theirs, self._folder, self._time_limit),
             env=self._env,
         )
         with _starting:
             process.start()
         theirs.close()
-        entry.process_groups.add(process.pid)
+        self._watchdog.add(process.pid)
         self._process, self._pipe = process, ours
 
     def kill(self, name: str) -> None:
@@ -228,7 +235,7 @@ class _Worker:
         process.join(seconds)
         if group:
             _kill(process)
-        entry.process_groups.discard(process.pid)
+        self._watchdog.discard(process.pid)
         process.join()
 
 
@@ -247,9 +254,10 @@ def _kill(process: Any) -> None:
 _starting = threading.Lock()
 
 
-def _close_all(workers: list[_Worker]) -> None:
+def _end_all(workers: list[_Worker], watchdog: Watchdog) -> None:
     for worker in workers:
         worker.close(kill=True)
+    watchdog.close()
 
 
 class _Look:
