@@ -27,6 +27,7 @@ def cases(tmp_path_factory):
 
 COUNTS = {
     "driver_stopped": 6,
+    "stopped_in_hang": 3,
     "workers_signalled": 2,
     "faulty_model": 5,
     "several_drivers": 2,

@@ -26,8 +26,9 @@ SECONDS_FOR_A_WORKER = 300
 SECONDS_FOR_AN_ANSWER = 60
 # The number of workers is asked for no more often than this.
 SIZE_SECONDS = 1.0
-# For the notice that an item has begun to leave the worker, before compiled code may block it.
-NOTICE_SECONDS = 0.02
+# For the notice that an item has begun to leave the worker, before compiled code may block it: at
+# least, to be written; at most, where the worker is too busy to send anything.
+NOTICE_SECONDS, MAX_NOTICE_SECONDS = 0.02, 10.0
 
 
 class _Begun(NamedTuple):
@@ -229,5 +230,16 @@ def run_on_worker(
     worker = get_worker()
     worker.log_event(topic, {"item": name, "worker": worker.address})
     if time_limit is not None:
-        time.sleep(NOTICE_SECONDS)
+        _wait_until_sent(worker)
     return in_worker.run(context, payload, time_limit)
+
+
+def _wait_until_sent(worker: Any) -> None:
+    """Wait until what was logged has left a Dask worker, whose event loop sends it."""
+    end = time.monotonic() + MAX_NOTICE_SECONDS
+    taken = threading.Event()
+    worker.loop.add_callback(taken.set)  # after that of the log
+    taken.wait(MAX_NOTICE_SECONDS)
+    while worker.batched_stream.buffer and time.monotonic() < end:
+        time.sleep(NOTICE_SECONDS)
+    time.sleep(NOTICE_SECONDS)
