@@ -268,6 +268,11 @@ BAD = {
         {},
         "mixes int and str",
     ),
+    "labels that end early": (
+        lambda df: df.assign(readmitted=df.readmitted.mask(df.index == 70, "no\0")),
+        {},
+        "has values with a NUL character; replace them",
+    ),
     "text as regression": (lambda df: df, {"task": "regression"}, "is text"),
     "two sites of one name": (
         lambda df: df.assign(hospital=df.hospital.replace({"B": 1, "C": "1"}).astype(object)),
