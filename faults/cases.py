@@ -192,7 +192,7 @@ class Cases:
 
     def storage_fault(self, rng: random.Random, number: int) -> Record:
         """Fill the disk or take the folder away from a command, and run it again afterwards."""
-        faults = possible()
+        faults = possible(self.folder)
         fault = faults[number % len(faults)]
         driver = Driver("command", jobs=rng.choice([1, 2]))
         moment = rng.random() * self.reference(driver).seconds

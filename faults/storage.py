@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 DISK_BYTES = 64_000_000
@@ -93,11 +94,22 @@ FAULTS = [
 ]
 
 
-def possible() -> list[StorageFault]:
-    """Return the faults that can be done here: a disk of one's own is root's."""
-    root = os.geteuid() == 0
-    needs = {full: root and shutil.which("mount"), read_only: not root or shutil.which("chattr")}
-    return [fault for fault in FAULTS if needs.get(fault.done, True)]
+@cache
+def possible(place: Path) -> list[StorageFault]:
+    """Return the faults that can be done in a folder; a disk of its own may need rights."""
+    return [fault for fault in FAULTS if _is_possible(fault, place / "possible")]
+
+
+def _is_possible(fault: StorageFault, folder: Path) -> bool:
+    try:
+        with disk_for(fault, folder):
+            (folder / "out").mkdir(parents=True)
+            with fault.done(folder / "out"):
+                return True
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def disk_for(fault: StorageFault, folder: Path) -> AbstractContextManager[None]:
@@ -116,4 +128,4 @@ def _small_disk(folder: Path) -> Iterator[None]:
 
 
 def _run(command: str, folder: Path) -> None:
-    subprocess.run([*command.split(), str(folder)], check=True)
+    subprocess.run([*command.split(), str(folder)], check=True, capture_output=True)
