@@ -26,8 +26,17 @@ FORK = """
 """
 
 
-def start(what, **options):
-    """Start a command line that makes a temporary folder, and then does something."""
+def start(what, ignored=(), **options):
+    """Start a command line that makes a temporary folder, and then does something.
+
+    It ignores some signals from the beginning, and no other, whatever this process was told to.
+    """
+
+    def handle():
+        for name in ("SIGINT", "SIGHUP", "SIGTERM"):
+            handler = signal.SIG_IGN if name in ignored else signal.SIG_DFL
+            signal.signal(getattr(signal, name), handler)
+
     script = f"""
 import time
 from shiftune import entry
@@ -45,19 +54,16 @@ entry.run(lambda: application)
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=handle,
         **options,
     )
 
 
-@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("ignored", [(), ("SIGINT",)])
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_signals_leave_nothing(tmp_path, name, code, ignored):
     """Also in the background of a script, whose shell makes commands ignore Ctrl-C."""
-
-    def ignore():
-        signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL)
-
-    process = start(WAIT, env={**os.environ, "TMPDIR": str(tmp_path)}, preexec_fn=ignore)
+    process = start(WAIT, ignored, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert process.stdout.readline() == "ready\n"
     assert len(list(tmp_path.glob("shiftune-*"))) == 1
     process.send_signal(getattr(signal, name))
@@ -68,11 +74,7 @@ def test_signals_leave_nothing(tmp_path, name, code, ignored):
 
 def test_nohup_is_heeded():
     """SIGHUP that was ignored from the beginning ends nothing."""
-
-    def ignore():
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    process = start(WAIT, preexec_fn=ignore)
+    process = start(WAIT, ["SIGHUP"])
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
