@@ -68,7 +68,7 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
             f"site {site!r}: the label {label!r} mixes {' and '.join(kinds)}; "
             "convert it to one type, for example with y.astype(str)"
         )
-    if values.dtype.kind == "O" and any("\0" in value for value in pd.unique(values)):
+    if values.dtype.kind == "O" and any("\0" in value for value in set(values)):
         raise DataError(
             f"site {site!r}: the label {label!r} has values with a NUL character; replace them"
         )
