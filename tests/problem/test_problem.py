@@ -11,8 +11,9 @@ from pandas.testing import assert_frame_equal
 from scipy import sparse
 
 from shiftune import ShiftProblem
-from shiftune.errors import DataWarning, ProblemError
+from shiftune.errors import DataError, DataWarning, ProblemError
 from shiftune.problem import pooled
+from shiftune.problem.labels import as_labels
 
 
 def read(df: pd.DataFrame, **options) -> ShiftProblem:
@@ -268,11 +269,6 @@ BAD = {
         {},
         "mixes int and str",
     ),
-    "labels that end early": (
-        lambda df: df.assign(readmitted=df.readmitted.mask(df.index == 70, "no\0")),
-        {},
-        "has values with a NUL character; replace them",
-    ),
     "text as regression": (lambda df: df, {"task": "regression"}, "is text"),
     "two sites of one name": (
         lambda df: df.assign(hospital=df.hospital.replace({"B": 1, "C": "1"}).astype(object)),
@@ -283,6 +279,11 @@ BAD = {
     "no frame": (lambda df: df.to_numpy(), {}, "needs a pandas DataFrame"),
     "bad option": (lambda df: df, {"target_labels": "peek"}, "target_labels must be"),
 }
+
+
+def test_labels_that_end_early():
+    with pytest.raises(DataError, match="site 'B': the label 'y' has values with a NUL character"):
+        as_labels(np.array(["no", "no\0"], dtype=object), "B")
 
 
 @pytest.mark.parametrize("case", BAD)
