@@ -168,6 +168,7 @@ def test_what_an_item_has_started_ends_with_its_worker(notes):
 
 def test_workers_that_never_begin_end_the_run(monkeypatch):
     monkeypatch.setattr("shiftune.workers.processes.MAX_FAILED_STARTS", 2)
+    monkeypatch.setattr("shiftune.workers.processes.PAUSE_SECONDS", 0.0)
     with Workers(tasks.act, tasks.CannotBeRead(), n_jobs=2) as workers:
         workers.submit(0, Job(0))
         with pytest.raises(NoWorkersError, match=r"cannot be started: .* with exit code 4"):

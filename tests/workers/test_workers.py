@@ -337,6 +337,7 @@ def test_a_killed_worker_costs_only_what_was_running(name, notes, caplog):
         assert "item 4 is run again" in caplog.text
 
 
+@pytest.mark.slow
 def test_dask_scatters_again_what_was_lost(notes, caplog):
     diary = Noted(notes)
     with (
@@ -373,6 +374,7 @@ def test_a_killer_is_given_up_and_its_neighbours_are_not(name, notes, caplog):
     assert "with exit code 3; item 1 is given up" in caplog.text
 
 
+@pytest.mark.slow
 def test_two_killers_and_items_submitted_in_between(notes):
     diary = Diary(notes)
     kills = {1: 99, 4: 99, 5: 1, 8: 1}
@@ -415,7 +417,7 @@ def test_a_killer_on_dask(allowed_failures, notes):
         ("threads", "slow"),
         ("loky", "slow"),
         ("loky", "catches once"),
-        ("loky", "catches twice"),
+        pytest.param("loky", "catches twice", marks=pytest.mark.slow),
     ],
 )
 def test_the_time_limit_is_raised_in_the_task(name, item, notes, caplog, monkeypatch):
