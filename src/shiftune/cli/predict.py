@@ -92,15 +92,16 @@ def predict(
 
     checked_ending(out)
     with notes_for_warnings(), _as_file(table) as path:
-        rows = write_predictions(_predict(folder, path, interval, strict), out, safe=safe_csv)
+        rows, parts = _predict(folder, path, interval, strict)
+        write_predictions(parts, out, safe=safe_csv)
     if out != PIPE:
         typer.echo(printable(f"{count(rows, 'row')} predicted: {out}"), err=True)
 
 
 def _predict(
     folder: Path, table: Path, level: float | None, strict: bool
-) -> Iterator[pd.DataFrame]:
-    """Note how a table differs from training; return its predictions in parts."""
+) -> tuple[int, Iterator[pd.DataFrame]]:
+    """Note how a table differs from training; return how many rows it has, and predictions."""
     from shiftune.cli.reopening import model_in_use
     from shiftune.tables import TableFile
     from shiftune.tables.new_rows import NewRows
@@ -121,7 +122,7 @@ def _predict(
     if rows.rows:
         for about in model.about_drift(rows.read(sample)):
             _note(about)
-    return _predicted(model, rows, source, q)
+    return rows.rows, _predicted(model, rows, source, q)
 
 
 def _note(text: str) -> None:

@@ -25,10 +25,8 @@ MOST_EXCEL_ROWS = 1_048_576
 Parts = Iterator[pd.DataFrame]
 
 
-def write_predictions(parts: Parts, out: Path, *, safe: bool) -> int:
+def write_predictions(parts: Parts, out: Path, *, safe: bool) -> None:
     """Write predictions; the ending of the file decides its kind, standard output has CSV.
-
-    Returns how many rows were predicted.
 
     Parameters
     ----------
@@ -40,8 +38,7 @@ def write_predictions(parts: Parts, out: Path, *, safe: bool) -> int:
     """
     ending = checked_ending(out)
     first = next(parts)  # errors of the model come before the file
-    rows: list[int] = []
-    parts = _noting_rows(chain([first], parts), rows)
+    parts = chain([first], parts)
     if safe and ending in FOR_SPREADSHEETS:
         parts = map(safe_for_spreadsheets, parts)
     if out == PIPE:
@@ -50,16 +47,9 @@ def write_predictions(parts: Parts, out: Path, *, safe: bool) -> int:
             sys.stdout.flush()
         except BrokenPipeError:  # of shiftune predict ... | head
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for the flush at the end
-        return sum(rows)
+        return
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
         WRITERS[ending](parts, part)
-    return sum(rows)
-
-
-def _noting_rows(parts: Parts, rows: list[int]) -> Parts:
-    for part in parts:
-        rows.append(len(part))
-        yield part
 
 
 def checked_ending(out: Path) -> str:
