@@ -114,13 +114,14 @@ def _is_possible(fault: StorageFault, folder: Path) -> bool:
 
 def disk_for(fault: StorageFault, folder: Path) -> AbstractContextManager[None]:
     """Give a folder a small disk of its own, for the fault that fills it."""
-    return _small_disk(folder) if fault.done is full else nullcontext()
+    return small_disk(folder, DISK_BYTES) if fault.done is full else nullcontext()
 
 
 @contextmanager
-def _small_disk(folder: Path) -> Iterator[None]:
-    folder.mkdir()
-    _run(f"mount -t tmpfs -o size={DISK_BYTES} tmpfs", folder)
+def small_disk(folder: Path, nbytes: int) -> Iterator[None]:
+    """Mount a file system of so many bytes on a folder, which root may do."""
+    folder.mkdir(exist_ok=True)
+    _run(f"mount -t tmpfs -o size={nbytes} tmpfs", folder)
     try:
         yield
     finally:

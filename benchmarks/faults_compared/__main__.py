@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.faults_compared.faults import FAULTS, Run, small_disk
+from benchmarks.faults_compared.faults import FAULTS, Run, new_folder
 from benchmarks.faults_compared.page import page
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,10 @@ def records(system: str, python: str, seed: int, faults: list[str]) -> list[dict
             if fault in ("two drivers", "disk full") and system == "dask":
                 continue  # it keeps nothing on disk that they could share or lose
             name = "shiftune-join" if (fault, system) == ("two drivers", "shiftune") else system
-            with tempfile.TemporaryDirectory() as notes, small_disk(fault == "disk full") as folder:
+            with (
+                tempfile.TemporaryDirectory() as notes,
+                new_folder(small=fault == "disk full") as folder,
+            ):
                 run = Run(name, python, folder, Path(notes) / "evaluations")
                 began = time.monotonic()
                 try:

@@ -11,10 +11,12 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from faults.storage import small_disk
 
 HERE = Path(__file__).parent
 TRIALS, SECONDS = 12, 0.5
@@ -211,13 +213,9 @@ FAULTS = {
 
 
 @contextmanager
-def small_disk(wanted: bool) -> Iterator[Path]:
-    """Yield a folder, on a file system of 8 MB if wanted (root may mount one)."""
-    with tempfile.TemporaryDirectory() as folder:
-        if wanted:
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=True)
-        try:
-            yield Path(folder)
-        finally:
-            if wanted:
-                subprocess.run(["umount", "-l", folder], check=False)
+def new_folder(*, small: bool) -> Iterator[Path]:
+    """Yield a folder, on a disk of 8 MB if it shall be small."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with small_disk(folder, 8_000_000) if small else nullcontext():
+            yield folder
