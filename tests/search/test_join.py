@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import optuna
 import pytest
@@ -223,8 +224,43 @@ class TestOwners:
             dead.ask(3, None, {})
         assert [driver.orphan(2) and 1 for _ in range(3)] == [1, 1, None]
 
+    def test_an_owner_that_wakes_up_is_first(self, team, monkeypatch):
+        """It finishes its trial while another driver is about to give the trial up."""
+        owner, other = team.driver(alive=False), team.driver()
+        trial = owner.ask(1, None, {})
+        state = other._state
+
+        def late(of):
+            found = state(of)
+            team.study.tell(trial, 1.0)
+            return found
+
+        monkeypatch.setattr(other, "_state", late)
+        monkeypatch.setattr("shiftune.search.joined_driver.MAX_DEATHS", 1)
+        assert other.orphan(1) is None
+        assert team.study.trials[0].value == 1.0
+
 
 class TestHeartbeat:
+    def test_a_storage_that_does_not_answer_keeps_nobody(self, monkeypatch):
+        blocked, asked = threading.Event(), threading.Event()
+
+        class Silent:
+            def start(self, number):
+                pass
+
+            def beat(self, count):
+                asked.set()
+                blocked.wait()
+
+        monkeypatch.setattr("shiftune.search.heartbeat.INTERVAL", 0.0)
+        monkeypatch.setattr("shiftune.search.heartbeat.END_SECONDS", 0.0)
+        try:
+            with Heartbeat(Silent()).of(1):
+                asked.wait()
+        finally:
+            blocked.set()
+
     @pytest.fixture(params=["study", "files"])
     def beats(self, request, tmp_path):
         study = optuna.create_study()

@@ -117,7 +117,7 @@ class JoinedDriver:
         return trial
 
     def suspects(self, orphan: FrozenTrial) -> bool:
-        """Whether it may have ended its driver: always, as that of others has died."""
+        """Return True: the driver that ran it has died, perhaps of it."""
         return True
 
     def ask(
