@@ -1,4 +1,4 @@
-"""Signals to a command line, whoever else has a say in them."""
+"""Signals to a command line, in batch scripts and with forked children too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORK = """
 def start(what, ignored=(), **options):
     """Start a command line that makes a temporary folder, and then does something.
 
-    It ignores some signals from the beginning, and no other, whatever this process was told to.
+    It ignores some signals from the beginning, and no other, whatever this process ignores.
     """
 
     def handle():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STOPPED = 130
-# Exit codes after signals that are not waited with; Windows has no SIGHUP.
+# Signals that end a command at once, and its exit codes; Windows has no SIGHUP.
 ENDED = {getattr(signal, name, None): code for name, code in (("SIGTERM", 143), ("SIGHUP", 129))}
 # Seconds from Ctrl-C to the end of a process that reaches no safe point, because it is in a long
 # computation of compiled code. Nothing is lost: records and files are written as a whole.

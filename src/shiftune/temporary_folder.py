@@ -41,7 +41,7 @@ def make_temporary_folder() -> str:
             "another place in the environment variable TMPDIR"
         ) from error
     if fcntl is not None:
-        # Under its name the file is locked from the beginning, until the process ends, however.
+        # Under its name the file is locked from the beginning; the lock ends with the process.
         new = Path(folder, f"{IN_USE}-soon")
         with suppress(OSError):  # no locks there: it is not known as a leftover later
             _locks[folder] = file = new.open("ab")
