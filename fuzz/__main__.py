@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from fuzz import api, command_line
-from shiftune.testing import random_files, random_problems
+from fuzz.files import random_files
+from fuzz.problems import random_problems
 
 BLOCK = 100
 Ends = Counter[tuple[str, str]]

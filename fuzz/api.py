@@ -19,12 +19,12 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from fuzz.problems import RandomProblem
 from shiftune import LeaveSourcesOut, PooledFit, ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError
 from shiftune.names import LOSSES_OF
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import ESTIMATORS, RiskEstimate
-from shiftune.testing import RandomProblem
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from fuzz.files import RandomFile
 from shiftune.cli import app
-from shiftune.testing import RandomFile
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

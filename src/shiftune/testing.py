@@ -1,8 +1,9 @@
 """Conformance checks for density ratios and risk estimators, yours and this package's.
 
-from shiftune.testing import check_density_ratio, check_risk_estimator
-check_density_ratio(MyRatio())
-check_risk_estimator(my_risk)
+They raise an AssertionError that names the promise::
+
+    check_density_ratio(MyRatio())
+    check_risk_estimator(my_risk)
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from shiftune.datasets import gaussian_sites
 from shiftune.errors import SettingsError
 from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimate, RiskEstimator, risk_named
+
+__all__ = ["check_density_ratio", "check_risk_estimator"]
 
 Arrays = list[NDArray[np.float64]]
 

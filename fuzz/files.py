@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 from hypothesis import strategies as st
 
-from shiftune.testing.forms import GROUP, LABEL, SITE, WEIGHT
-from shiftune.testing.problems import random_problems
+from fuzz.problems import GROUP, LABEL, SITE, WEIGHT, random_problems
 
 
 @dataclass(frozen=True)
