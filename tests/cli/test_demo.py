@@ -6,8 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shiftune.report
-from shiftune import demo
-from shiftune.cli import app
+from shiftune.cli import app, demo
 
 
 def test_the_demonstration(tmp_path, monkeypatch):

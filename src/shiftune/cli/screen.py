@@ -31,7 +31,6 @@ from shiftune.wording import (
 
 if TYPE_CHECKING:
     from shiftune.cli.options import TuneOptions
-    from shiftune.demo import Answer
 
 # Longer lists are cut off.
 MOST_COLUMNS = 25
@@ -187,41 +186,6 @@ def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
     """Show that the folder has all trials already."""
     console.print(
         f"\n{folder} already has {count(best['trials'], 'trial')}; a larger --trials adds more."
-    )
-
-
-def show_answers(console: Console, answers: Sequence[Answer], target: str) -> None:
-    """Show the estimates of several risk estimators beside the truth."""
-    from shiftune.demo import OVER_SEEDS
-
-    grid = grid_of(
-        ("estimator", "left"),
-        ("estimate", "right"),
-        ("95 % interval", "right"),
-        (f"truth at {target}", "right"),
-        ("covered", "left"),
-    )
-    for answer in answers:
-        risk = answer.search.risk_
-        low, high = risk.interval()
-        grid.add_row(
-            answer.method,
-            f"{risk.value:.3f}",
-            f"{low:.3f} to {high:.3f}",
-            f"{answer.truth:.3f}",
-            Text("yes", style="green") if low <= answer.truth <= high else Text("no", style="red"),
-        )
-    console.print()
-    console.print(grid)
-    console.print(
-        Text(
-            f"\nLog loss; less is better. Truth: the chosen model on 20,000 other patients of "
-            f"{target}. naive: plain validation, the mean over the sources; unbiased and "
-            "variance_reduced: the paper's estimators; adjusted: the default, which averages its "
-            f"best trials; oracle: tuned with the hidden labels of {target}, "
-            f"which also judge it, so its estimate is too low. {OVER_SEEDS}",
-            style="dim",
-        )
     )
 
 
