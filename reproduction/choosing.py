@@ -6,9 +6,9 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from reproduction.baselines import DistBO, LearnedInitialisation
 from reproduction.settings import all_rows
 from reproduction.training import VarianceReducedFit
-from shiftune.baselines import DistBO, LearnedInitialisation
 from shiftune.errors import DataWarning, OverlapWarning
 from shiftune.problem import PAPER_SHARES
 from shiftune.search import ShiftSearch
@@ -70,7 +70,6 @@ def choose(
             loss=learner.loss,
             n_trials=budget,
             sampler=setting.sampler,
-            progress=False,
             random_state=seed,
         ).fit(problem)
         return Choice(found.best_params_, None)

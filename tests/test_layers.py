@@ -42,15 +42,13 @@ ORDER = [
     "effects",
     "metrics",
     "search",
-    "baselines",
     "checks",
     "report",
 ]
 BESIDE = {
     "datasets": ["errors", "level", "wording", "spelling", "problem", "rows", "ratio"],
     "testing": [*ORDER, "datasets"],
-    "demo": [*ORDER, "datasets"],
-    "cli": [*ORDER, "demo"],
+    "cli": [*ORDER, "datasets"],
 }
 # problem.diagnose(), search.plot_*(), search.checks(), search.report() and notebooks look down the
 # picture, when the user calls them.

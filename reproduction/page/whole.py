@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from reproduction.baselines import DistBO
 from reproduction.example import worked_example
 from reproduction.page.parts import paragraph, percent
 from reproduction.page.patients import patients_section
@@ -13,7 +14,6 @@ from reproduction.page.regret import regret_section
 from reproduction.page.toy import toy_section
 from reproduction.record import RUNS, noted_in
 from reproduction.settings import SETTINGS, TRAIN_SHARE
-from shiftune.baselines import DistBO
 from shiftune.errors import StorageError
 from shiftune.ratio import ULSIF
 

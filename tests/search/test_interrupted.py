@@ -16,7 +16,6 @@ from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
 from shiftune import interrupts
-from shiftune.baselines import LearnedInitialisation
 from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
 from shiftune.predictor import Candidates, choice
@@ -221,13 +220,6 @@ def test_where_interrupts_are_ignored(toy, monkeypatch):
         assert len(make(at(3, monkeypatch)).fit(toy.problem).trials_) == 6
     finally:
         assert signal.signal(signal.SIGINT, signal.default_int_handler) is signal.SIG_IGN
-
-
-def test_a_baseline_stops_as_well(toy, monkeypatch):
-    with pytest.raises(KeyboardInterrupt):
-        LearnedInitialisation(at(3, monkeypatch), ALPHA, n_trials=6, progress=False).fit(
-            toy.problem
-        )
 
 
 def test_an_interrupt_while_members_are_chosen(toy, monkeypatch):

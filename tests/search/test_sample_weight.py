@@ -14,7 +14,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.baselines import LearnedInitialisation
 from shiftune.errors import DataWarning, SettingsError
 from shiftune.evaluate.fitting import fit, weight_argument
 from shiftune.metrics import metric_named
@@ -144,8 +143,6 @@ def test_models_without_weights_are_named(searches):
         ShiftSearch(KNeighborsRegressor(), {"n_neighbors": [5]}).fit(problem)
     with pytest.raises(SettingsError, match=r"rows with sample_weight need risk='adjusted'"):
         ShiftSearch(Ridge(), SPACE, risk="variance_reduced").fit(problem)
-    with pytest.raises(SettingsError, match="LearnedInitialisation counts every row once"):
-        LearnedInitialisation(Ridge(), {"alpha": (1.0, 2.0)}).fit(problem)
     with pytest.raises(SettingsError, match="cannot update this predictor: rows have weights"):
         searches[0].update(problem.target.X, np.zeros(50))
 

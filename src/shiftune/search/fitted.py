@@ -46,7 +46,7 @@ class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N8
 
 
 def _has(method: str) -> Callable[[Any], bool]:
-    def check(search: RefittedModel) -> bool:
+    def check(search: FittedSearch) -> bool:
         model = getattr(search, "predictor_", search.estimator)
         if is_model(model):  # models by name are known once the task is
             getattr(model, method)  # raises an AttributeError where it is missing
@@ -55,13 +55,18 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class RefittedModel:
-    """Predictions of what a search hands over."""
+class FittedSearch:
+    """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
+
+    Reports and figures belong to lower layers, so they are imported when they are called. The
+    figures need Plotly (the extra ``report``).
+    """
 
     estimator: Any
     predictor_: Any
     problem_: ShiftProblem
     trials_: pd.DataFrame
+    result_: SearchResult
 
     def _check_fitted(self) -> None:
         known = vars(self)
@@ -95,16 +100,6 @@ class RefittedModel:
         self._check_fitted()
         rows = rows_like(X, self.problem_.target.X)
         return prediction_of(self.predictor_, rows, "predict_proba")
-
-
-class FittedSearch(RefittedModel):
-    """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
-
-    Reports and figures belong to lower layers, so they are imported when they are called. The
-    figures need Plotly (the extra ``report``).
-    """
-
-    result_: SearchResult
 
     def _result(self) -> SearchResult:
         self._check_fitted()

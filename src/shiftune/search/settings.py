@@ -56,7 +56,7 @@ OPTIONS = (
 
 
 def coerce_problem(
-    X: Any, y: Any, groups: Any, X_target: Any, models: Sequence[Any], sample_weight: Any = None
+    X: Any, y: Any, groups: Any, X_target: Any, models: Sequence[Any], sample_weight: Any
 ) -> ShiftProblem:
     """Return the problem as given, or one made from arrays, for the models given."""
     if isinstance(X, ShiftProblem):
@@ -131,7 +131,7 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     models = [family.estimator for family in families.values()]
     loss = loss_for(models, search.loss, problem)
     settings = EvaluationSettings.of(search)
-    check_numbers(search)
+    _check_numbers(search)
     _check_times(search)
     _check_like_optuna(search)
     _check_choices(search, settings)
@@ -231,7 +231,7 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
     )
 
 
-def check_numbers(search: Any) -> None:
+def _check_numbers(search: ShiftSearch) -> None:
     """Check the numbers of trials and processes, and the seed."""
     if not isinstance(search.n_trials, int | np.integer) or search.n_trials <= 0:
         raise SettingsError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")

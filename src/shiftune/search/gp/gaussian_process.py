@@ -178,11 +178,6 @@ class Posterior:
     hyperparameters
         See `fit`.
     pending : (q, C), optional
-    between : (n, n), optional
-        Kernel of something else that the rows differ in, for example the data sets they were
-        observed on; multiplies that of the rows.
-    toward : (n,), optional
-        The same kernel between each row and the object of the predictions.
 
     References
     ----------
@@ -207,9 +202,6 @@ class Posterior:
         groups: Groups,
         hyperparameters: Hyperparameters,
         pending: Array | None = None,
-        *,
-        between: Array | None = None,
-        toward: Array | None = None,
     ) -> None:
         n = len(rows)
         known = rows if pending is None else np.vstack([rows, pending])
@@ -217,11 +209,7 @@ class Posterior:
         self._signal = hyperparameters.signal
         self._inverse_scales = 1.0 / hyperparameters.length_scales[groups]
         self._known = known * self._inverse_scales
-        self._toward: Array | float = 1.0
         K = self._kernel(self._known)
-        if between is not None and toward is not None:
-            K[:n, :n] *= between
-            self._toward = toward
         K.flat[:: len(K) + 1] += hyperparameters.noise
         K.flat[: n * len(K) : len(K) + 1] += variances
         L, failed = lapack.dpotrf(K, lower=1, clean=1)
@@ -234,7 +222,7 @@ class Posterior:
         """Kernel (m, n + q) of rows already divided by the length-scales."""
         squares = np.square(scaled).sum(axis=1)[:, None] + np.square(self._known).sum(axis=1)
         r2 = np.maximum(squares - 2.0 * (scaled @ self._known.T), 0.0)
-        return self._signal * self._toward * matern52(r2)[0]
+        return self._signal * matern52(r2)[0]
 
     def predict(self, rows: Array) -> tuple[Array, Array]:
         """Mean (m,) and standard deviation (m,) of the noise-free value at rows (m, C)."""
@@ -242,13 +230,6 @@ class Posterior:
         white = k @ self._whiten.T
         variance = self._signal - np.square(white).sum(axis=1)
         return k[:, : self._n] @ self._weights, np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
-
-    def mean_gradient(self, rows: Array) -> tuple[Array, Array]:
-        """Mean (m,) at rows (m, C), and its gradient (m, C)."""
-        offset = (rows * self._inverse_scales)[:, None, :] - self._known[: self._n]
-        k, slope = matern52(np.square(offset).sum(axis=2))
-        w = self._signal * self._weights * self._toward
-        return k @ w, 2.0 * self._inverse_scales * np.einsum("mn,mnc->mc", slope * w, offset)
 
     def lower_bound(self, rows: Array, beta: float) -> Array:
         """``mean - beta sd`` (m,) at rows (m, C): beta counts standard deviations."""
@@ -259,8 +240,8 @@ class Posterior:
         """``mean - beta sd`` at one row (C,), and its gradient (C,)."""
         offset = row * self._inverse_scales - self._known
         k, slope = matern52(np.square(offset).sum(axis=1))
-        k *= self._signal * self._toward
-        slope *= self._signal * self._toward
+        k *= self._signal
+        slope *= self._signal
         white = self._whiten @ k
         sd = np.sqrt(np.maximum(self._signal - white @ white, SMALLEST_VARIANCE))
         by_kernel = (beta / sd) * (white @ self._whiten)

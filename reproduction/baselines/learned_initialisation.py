@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from shiftune.baselines.base import SourceTransfer, check_counts
-from shiftune.baselines.source_trials import SourceTrials
+from reproduction.baselines.source_transfer import SourceTransfer, SourceTrials, check_counts
 from shiftune.errors import SettingsError
 from shiftune.problem import ShiftProblem
-from shiftune.search.gp.gaussian_process import Posterior
+from shiftune.search.gp.gaussian_process import Posterior, matern52
 from shiftune.search.gp.gaussian_process import fit as fit_process
 from shiftune.search.gp.trial_history import standardise
 
@@ -41,7 +40,7 @@ class LearnedInitialisation(SourceTransfer):
         :math:`\eta` and the number of steps; 1e-3 and 1000 in the paper.
     n_starts : int
         Number of tried configurations from which the descent starts.
-    estimator, space, loss, n_trials, sampler, n_jobs, progress, random_state
+    estimator, space, loss, n_trials, sampler, random_state
         See `SourceTransfer`.
 
     References
@@ -81,18 +80,29 @@ class LearnedInitialisation(SourceTransfer):
             return np.asarray(ends[np.argmin(meta(ends)[0])])
 
 
+class Surrogate(Posterior):
+    """Posterior of a source's loss, with the gradient of its mean."""
+
+    def mean_gradient(self, rows: Array) -> tuple[Array, Array]:
+        """Mean (m,) at rows (m, C), and its gradient (m, C)."""
+        offset = (rows * self._inverse_scales)[:, None, :] - self._known
+        k, slope = matern52(np.square(offset).sum(axis=2))
+        w = self._signal * self._weights
+        return k @ w, 2.0 * self._inverse_scales * np.einsum("mn,mnc->mc", slope * w, offset)
+
+
 class MetaLoss:
     """Sum of the sources' surrogate losses in units of all trials' spread, with its gradient."""
 
     def __init__(self, trials: SourceTrials) -> None:
         spread = float(trials.values.std()) or 1.0
-        self._surrogates: list[tuple[Posterior, float, float]] = []
+        self._surrogates: list[tuple[Surrogate, float, float]] = []
         for j in np.unique(trials.site):
             rows, values = trials.rows[trials.site == j], trials.values[trials.site == j]
             zeros = np.zeros(len(rows))
             y, _, location, unit = standardise(values, zeros)
             found = fit_process(rows, y, zeros, trials.cube.groups)
-            process = Posterior(rows, y, zeros, trials.cube.groups, found)
+            process = Surrogate(rows, y, zeros, trials.cube.groups, found)
             self._surrogates.append((process, location / spread, unit / spread))
 
     def __call__(self, rows: Array) -> tuple[Array, Array]:

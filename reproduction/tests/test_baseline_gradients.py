@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduction.baselines.distbo import (
+    Network,
+    Rows,
+    TransferPosterior,
+    backward,
+    embed,
+    fit_jointly,
+    log_marginal_likelihood,
+)
+from reproduction.baselines.learned_initialisation import MetaLoss, Surrogate
+from reproduction.baselines.source_transfer import SourceTrials
 from scipy.optimize import approx_fprime
 
-from shiftune.baselines.embedding import Network, Rows, backward, embed
-from shiftune.baselines.joint_process import fit_jointly, log_marginal_likelihood
-from shiftune.baselines.learned_initialisation import MetaLoss
-from shiftune.baselines.source_trials import SourceTrials
 from shiftune.search.gp.gaussian_process import (
     Hyperparameters,
-    Posterior,
     matern52,
     squared_distances,
 )
@@ -132,7 +138,7 @@ class TestPosteriorForATask:
         likeness = matern52(((L := rng.normal(0, 0.6, (4, 2)))[:, None] - L[None]) ** 2)[0].prod(2)
         h = Hyperparameters(np.array([0.4, 0.8]), 1.3, 0.01)
         between, toward = likeness[1:, 1:][np.ix_(table, table)], likeness[0, 1:][table]
-        posterior = Posterior(
+        posterior = TransferPosterior(
             configurations, y, np.zeros(9), groups, h, between=between, toward=toward
         )
         scales = h.length_scales[groups]
@@ -150,10 +156,17 @@ class TestPosteriorForATask:
         slope = posterior.lower_bound_gradient(x[0], -2.0)[1]
         near = approx_fprime(x[0], lambda r: posterior.lower_bound(r[None], -2.0)[0], 1e-6)
         np.testing.assert_allclose(slope, near, atol=1e-4)
-        means, slopes = posterior.mean_gradient(x)
-        np.testing.assert_allclose(means, mean)
-        near = approx_fprime(x[1], lambda r: posterior.predict(r[None])[0][0], 1e-6)
-        np.testing.assert_allclose(slopes[1], near, atol=1e-4)
+
+
+def test_the_gradient_of_a_surrogates_mean(rng, trials):
+    configurations, groups, y, _ = trials
+    h = Hyperparameters(np.array([0.4, 0.8]), 1.3, 0.01)
+    surrogate = Surrogate(configurations, y, np.zeros(9), groups, h)
+    x = rng.random((5, 3))
+    means, slopes = surrogate.mean_gradient(x)
+    np.testing.assert_allclose(means, surrogate.predict(x)[0])
+    near = approx_fprime(x[1], lambda r: surrogate.predict(r[None])[0][0], 1e-6)
+    np.testing.assert_allclose(slopes[1], near, atol=1e-4)
 
 
 def test_meta_loss_is_the_sum_of_the_surrogates_and_its_gradient(rng):
