@@ -37,9 +37,6 @@ FOUND = ("seconds", "cpu_seconds", "loss")
 SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
     "naive lightgbm": lambda **options: ShiftSearch("lightgbm", risk="naive", **options),
     "lightgbm": lambda **options: ShiftSearch("lightgbm", **options),
-    "lightgbm, early stopping": lambda **options: ShiftSearch(
-        "lightgbm", early_stopping=True, **options
-    ),
     "auto": lambda **options: ShiftSearch("auto", **options),
     "lightgbm, race": lambda **options: ShiftSearch("lightgbm", plan=RACE, **options),
     "auto, race": lambda **options: ShiftSearch("auto", plan=RACE, **options),

@@ -43,7 +43,6 @@ OTHERS = {
     "calibrate": "auto",
     "metric": ["auc", "brier"],
     "fast": True,
-    "early_stopping": True,
     "safe_csv": False,
     "seed": 3,
 }

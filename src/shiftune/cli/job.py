@@ -72,7 +72,6 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         loss=options.loss,
         risk=options.risk,
         ratio=options.ratio,
-        early_stopping=options.early_stopping,
         final=options.final,
         calibrate=options.calibrate,
         metrics=options.metric or None,

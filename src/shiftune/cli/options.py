@@ -293,16 +293,6 @@ class TuneOptions(TableOptions):
             rich_help_panel=SEARCHING,
         ),
     ] = False
-    early_stopping: Annotated[
-        bool,
-        typer.Option(
-            "--early-stopping",
-            metavar="",
-            help="Choose the number of boosted trees in every trial on unseen sites, instead of "
-            "tuning it.",
-            rich_help_panel=SEARCHING,
-        ),
-    ] = False
     safe_csv: Annotated[SafeCsv, Role.RESULT] = True
     seed: Seed = 0
     jobs: Jobs = 1

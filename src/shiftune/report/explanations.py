@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.evaluate.early_stopping import EarlyStopping
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.provenance import versions_in_words
 from shiftune.wording import count, lower_by, number, percent, written_like
@@ -27,8 +26,6 @@ def how_estimated(result: SearchResult) -> str:
     """Describe where the estimated risk comes from."""
     risk, problem, target = result.risk, result.problem, result.target
     estimator, plan = result.settings.risk, result.settings.plan
-    if isinstance(plan, EarlyStopping):
-        plan = plan.plan
     if estimator.uses_target_labels:
         return f"The estimate uses the labels of {target} itself, as experiments can."
     sentences = []

@@ -127,7 +127,7 @@ class FittedSearch(RefittedModel):
         (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
         family = family_of(self.result_.families, trial)
         model = seeded(family.estimator, self.result_.settings.random_state)
-        return model.set_params(**family.model_params(trial))
+        return model.set_params(**family.candidate(trial).params)
 
     def _fitted(self, model: Any) -> Any:
         """Fit a model on all labelled rows."""

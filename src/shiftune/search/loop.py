@@ -28,7 +28,6 @@ from shiftune.search.records import (
     MEAN_LOSS,
     MODEL,
     OUT_OF_TIME,
-    PARAMS,
     REJECTED,
     RISK,
     SECONDS,
@@ -277,8 +276,6 @@ class Loop:
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
         trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
         trial.set_user_attr(SECONDS, outcome.seconds)
-        if outcome.params:
-            trial.set_user_attr(PARAMS, dict(outcome.params))
         answers = outcome.answers
         trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
         if answers is not None:  # before the trial is finished: then they are never missing

@@ -28,7 +28,6 @@ MODEL = "model"  # name of the family; none in a search of one estimator
 DEFAULTS = "defaults"  # only of trials that have the default parameters
 RUNS = "runs"  # how many drivers have run the trial, if the first has left it without a result
 DRIVER = "driver"  # number of the driver that has begun the trial, where several have joined
-PARAMS = "params"  # only of trials whose plan has chosen parameters, in the estimator's names
 ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 
 # Columns that a table has even without trials.

@@ -118,10 +118,6 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
         ``LeaveSourcesOut(races=True)`` stops trials whose first model is poor after it.
-    early_stopping : bool
-        Choose the number of rounds of boosted trees in every trial on sites that its models have
-        not seen, instead of tuning it; see `shiftune.evaluate.EarlyStopping`. The upper end of
-        its range in `space`, or the model's own number, is the largest.
     final : "ensemble" or "best", optional
         What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
         the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
@@ -225,7 +221,6 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
     training_weights: str | None = None
     plan: FitPlan | None = None
-    early_stopping: bool = False
     final: str | None = None
     calibrate: str = "none"
     metrics: Any = None

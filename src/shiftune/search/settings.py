@@ -17,7 +17,6 @@ from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsErro
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
 from shiftune.evaluate.plan import FitPlan
-from shiftune.evaluate.rounds import rounds_parameter
 from shiftune.evaluate.unseen_sites import leaves_sites_out
 from shiftune.loss_names import ROOTS
 from shiftune.metrics import metrics_for
@@ -126,8 +125,6 @@ class Checked(NamedTuple):
 def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     """Return the settings with defaults filled in, or raise a SettingsError."""
     families = resolve(search.estimator, search.space, problem)
-    if search.early_stopping:
-        families = _stopping_early(families, problem)
     models = [family.estimator for family in families.values()]
     loss = loss_for(models, search.loss, problem)
     settings = EvaluationSettings.of(search)
@@ -158,19 +155,6 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     metrics_for(search.metrics, loss, classes)
     _check_calibrate(search.calibrate, loss, classes, settings.plan)
     return Checked(families, loss, settings)
-
-
-def _stopping_early(families: dict[str, Family], problem: ShiftProblem) -> dict[str, Family]:
-    """Return the families without numbers of boosting rounds in their spaces."""
-    models = [family.estimator for family in families.values()]
-    if not any(map(rounds_parameter, models)):
-        raise SettingsError(
-            "early_stopping is for boosted trees (LightGBM, XGBoost, CatBoost, scikit-learn's), "
-            f"and there are none among {listed([type(model).__name__ for model in models])}"
-        )
-    if len(problem.sources) < 2:
-        raise SettingsError("early_stopping needs at least two sources, to have unseen ones")
-    return {name: family.stopping_early() for name, family in families.items()}
 
 
 def final_for(search: ShiftSearch) -> str:

@@ -84,8 +84,7 @@ class Outcome:
 
     `value` is what is minimised: the risk, or what compares trials of several families;
     `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
-    predictions on the validation rows, where the plan keeps them; `params` are parameters that the
-    plan has chosen, for the refit.
+    predictions on the validation rows, where the plan keeps them.
     """
 
     risk: RiskEstimate | None
@@ -94,7 +93,6 @@ class Outcome:
     value: float = np.nan
     mean_loss: float = np.nan
     answers: Answers | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Piece(NamedTuple):
@@ -191,7 +189,7 @@ def _judged(context: TrialContext, losses: TrialLosses, start: float) -> Outcome
         raise ValueError(f"the estimated risk is {risk.value}")
     value = context.compared_by(risk, losses.by_source)
     seconds = time.perf_counter() - start
-    return Outcome(risk, "", seconds, value, losses.naive, losses.answers, losses.params)
+    return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
 
 
 def reason(error: BaseException) -> str:
