@@ -178,7 +178,7 @@ def _search(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
     model, space = _models(problem, draw)
     risks = ["adjusted", "naive"] if weighted else [n for n in ESTIMATORS if n != "oracle"]
     risk = draw(st.sampled_from(["adjusted"] * len(risks) + risks))
-    plans = [None, None, PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(races=True)]
+    plans = [None, None, PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(2)]
     maps = ["none", "none", "auto", "isotonic", "platt", "intercept"] if classes else ["none"]
     search = ShiftSearch(
         model,

@@ -42,7 +42,6 @@ OTHERS = {
     "final": "best",
     "calibrate": "auto",
     "metric": ["auc", "brier"],
-    "fast": True,
     "safe_csv": False,
     "seed": 3,
 }

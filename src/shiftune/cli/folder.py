@@ -219,7 +219,6 @@ class ResultFolder:
             "model": search.best_model_,
             "task": done.table.problem.task,
             "loss": search.loss_.name,
-            "fast": done.options.fast,
             **done.options.of_result(),
             "trials": len(finished_trials(search.study_)),
             "failed_trials": int((search.trials_["failure"] != "").sum()),

@@ -284,15 +284,6 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = field(default_factory=list)
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast",
-            metavar="",
-            help="Stop trials whose first model is poor: half of the time, slightly worse.",
-            rich_help_panel=SEARCHING,
-        ),
-    ] = False
     safe_csv: Annotated[SafeCsv, Role.RESULT] = True
     seed: Seed = 0
     jobs: Jobs = 1

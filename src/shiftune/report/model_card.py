@@ -140,11 +140,9 @@ def _model(result: SearchResult) -> list[str]:
     ]
     how = "The weighted mean of these models" if len(rows) > 1 else "This model"
     completed = count(len(result.risks), "completed trial")
-    stopped = int((result.trials["state"] == "PRUNED").sum())
-    also = f"; {stopped} more were stopped after a poor first model" if stopped else ""
     return [
         "## Model",
-        f"{how}, fitted on all labelled rows, of {completed}{also}.",
+        f"{how}, fitted on all labelled rows, of {completed}.",
         _table(("trial", "model", "weight", "parameters"), rows),
         *([_plain(calibration_in_words(calibration, loss))] if calibration else []),
     ]

@@ -139,7 +139,6 @@ def _asked(result: SearchResult) -> dict[str, Any]:
         "loss": loss_in_words(result.loss.name),
         "completed_count": len(result.risks),
         "completed_trials": count(len(result.risks), "trial"),
-        "stopped_trials": int((result.trials["state"] == "PRUNED").sum()),
         "failed_trials": int((result.trials["state"] == "FAIL").sum()),
         "notes": (*result.problem.notes, *result.notes),
     }

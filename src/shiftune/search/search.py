@@ -117,7 +117,6 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     plan : FitPlan, optional
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
-        ``LeaveSourcesOut(races=True)`` stops trials whose first model is poor after it.
     final : "ensemble" or "best", optional
         What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
         the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
