@@ -40,7 +40,6 @@ OTHERS = {
     "risk": "naive",
     "ratio": "auto",
     "final": "best",
-    "calibrate": "auto",
     "metric": ["auc", "brier"],
     "safe_csv": False,
     "seed": 3,

@@ -72,7 +72,6 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         risk=options.risk,
         ratio=options.ratio,
         final=options.final,
-        calibrate=options.calibrate,
         metrics=options.metric or None,
         n_trials=options.trials,
         timeout=options.timeout,

@@ -260,18 +260,6 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = None
-    calibrate: Annotated[
-        str,
-        _name(
-            "calibration",
-            names.CALIBRATIONS,
-            "Map of probabilities, learned on unseen sites: intercept, platt or isotonic; auto "
-            "takes one where the loss falls by more than its standard error.",
-            SEARCHING,
-            True,
-        ),
-        Role.RESULT,
-    ] = "none"
     metric: Annotated[
         list[str],
         typer.Option(

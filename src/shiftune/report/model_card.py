@@ -12,7 +12,6 @@ from shiftune.level import Level
 from shiftune.report.brief import Brief, brief
 from shiftune.report.explanations import (
     assumptions,
-    calibration_in_words,
     how_estimated,
     how_to_repeat,
 )
@@ -132,8 +131,7 @@ def _limits(result: SearchResult, checks: Sequence[Check]) -> list[str]:
 
 
 def _model(result: SearchResult) -> list[str]:
-    members, calibration = result.members, result.choice.calibration
-    loss = loss_in_words(result.loss.name)
+    members = result.members
     rows = [
         (str(trial), str(row["model"]), percent(row["weight"]), in_words(row["params"]))
         for trial, row in zip(members.index, members.to_dict("records"), strict=True)
@@ -144,7 +142,6 @@ def _model(result: SearchResult) -> list[str]:
         "## Model",
         f"{how}, fitted on all labelled rows, of {completed}.",
         _table(("trial", "model", "weight", "parameters"), rows),
-        *([_plain(calibration_in_words(calibration, loss))] if calibration else []),
     ]
 
 

@@ -20,7 +20,6 @@ from shiftune.evaluate.fitting import fit, seeded
 from shiftune.metrics.curves import calibration_curve, check_two_classes, decision_curve
 from shiftune.metrics.thresholds import ChosenThreshold, threshold_for
 from shiftune.names import Task
-from shiftune.predictor.calibration import recalibrated, without_calibration
 from shiftune.predictor.conformal import class_sets, interval_around
 from shiftune.predictor.ensemble import ensemble_of
 from shiftune.predictor.table_model import prediction_of
@@ -118,9 +117,7 @@ class FittedSearch(RefittedModel):
         values = self.result_.context.data.classes is None
         task: Task = "regression" if values else "classification"
         vote = self.result_.loss.needs == "predict"
-        model = ensemble_of(models, list(weights.values()), task, vote=vote)
-        calibration = self.result_.choice.calibration
-        return recalibrated(model, None if calibration is None else calibration.map)
+        return ensemble_of(models, list(weights.values()), task, vote=vote)
 
     def _model(self, number: int) -> Any:
         """Return the model of a trial, not fitted yet."""
@@ -142,7 +139,7 @@ class FittedSearch(RefittedModel):
         """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
         chosen = self._result().chosen
         if list(self.result_.choice.weights) == [chosen]:
-            return without_calibration(without_effect(self.predictor_))
+            return without_effect(self.predictor_)
         return self._fitted(self._model(chosen))
 
     # ---------------------------------------------------------------- figures as data
