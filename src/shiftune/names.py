@@ -38,7 +38,6 @@ RiskName = Literal[
     "unbiased",
     "variance_reduced",
     "self_normalised",
-    "random_effects",
     "oracle",
 ]
 

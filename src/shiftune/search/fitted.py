@@ -25,7 +25,6 @@ from shiftune.predictor.ensemble import ensemble_of
 from shiftune.predictor.table_model import prediction_of
 from shiftune.problem import ShiftProblem, pooled
 from shiftune.problem.columns import rows_like
-from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.families import family_of, is_model
@@ -205,16 +204,12 @@ class FittedSearch(RefittedModel):
         Any other estimator is refused.
         """
         result = self._result()
-        risk, given = result.risks[result.chosen], result.settings.risk
-        # A fallback has the method of its substitute. The method that a user's function asked for
-        # is then unknown, and infinity is true of any.
-        named = given.method if isinstance(given, MethodRisk) else None
-        if risk.fallback and (named is None or named in LAMBDA_UNBIASED):
+        risk = result.risks[result.chosen]
+        if risk.fallback:  # its method is that of the substitute; infinity is true of any
             return np.inf
-        method = named or risk.method
-        if method not in LAMBDA_UNBIASED:
+        if risk.method not in LAMBDA_UNBIASED:
             raise SettingsError(
-                f"the regret bound holds for lambda-unbiased estimates; {method!r} is "
+                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
                 "not one: search with risk='unbiased' or risk='variance_reduced'"
             )
         return regret_bound(
