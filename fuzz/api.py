@@ -178,8 +178,7 @@ def _search(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
     model, space = _models(problem, draw)
     risks = ["adjusted", "naive"] if weighted else [n for n in ESTIMATORS if n != "oracle"]
     risk = draw(st.sampled_from(["adjusted"] * len(risks) + risks))
-    plans = [None, None, PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(races=True)]
-    maps = ["none", "none", "auto", "isotonic", "platt", "intercept"] if classes else ["none"]
+    plans = [None, None, PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(2)]
     search = ShiftSearch(
         model,
         space,
@@ -188,7 +187,6 @@ def _search(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
         n_trials=draw(st.sampled_from([1, 2, 3])),
         sampler=draw(st.sampled_from(["random", "gp_lcb"])),
         final=draw(st.sampled_from([None, None, "ensemble", "best"])),
-        calibrate=draw(st.sampled_from(maps)),
         plan=draw(st.sampled_from(plans)),
         progress=False,
         random_state=draw(st.integers(0, 9)),

@@ -58,7 +58,7 @@ def _options(draw: Draw) -> list[str]:
     options = ["--model", draw(st.sampled_from(["linear", "linear", "knn", "logistic", "ridge"]))]
     options += ["--trials", str(draw(st.integers(1, 3)))]
     options += ["--risk", draw(st.sampled_from(["adjusted", "adjusted", "naive", "unbiased"]))]
-    return options + draw(st.sampled_from([[], [], ["--json"], ["--fast"], ["--no-safe-csv"]]))
+    return options + draw(st.sampled_from([[], [], ["--json"], ["--no-safe-csv"]]))
 
 
 def _afterwards(path: Path, out: str, draw: Draw) -> Iterator[tuple[str, str]]:

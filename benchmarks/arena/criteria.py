@@ -18,7 +18,7 @@ MOST_PERCENT_WORSE = 2.0
 LEAST_CLOSED = 0.5
 LEAST_COVERED = 0.8
 MOST_FITS = 4
-# Measured, and not offered: trials that are stopped early keep all of the gain (racing.md).
+# Measured, and not offered.
 WITHOUT_EXTRA_FITS = "adjusted, one model"
 GOAL = 0.5
 MOST_WITH_LABELS = {30: 0.6, 100: 0.4}

@@ -227,19 +227,6 @@ ESTIMATORS = [
     ),
     Estimator("half unseen, sites in agreement", "sites", 4, plain(in_agreement)),
     Estimator("half unseen, similar sites", "sites", 4, plain(similar_sites)),
-    Estimator(
-        "half unseen, random effects",
-        "sites",
-        4,
-        lambda view: judged_by(
-            estimate(
-                view.by_site(row),
-                [np.ones(len(x)) for x in view.judged_X],
-                "random_effects",
-            )
-            for row in view.half
-        ),
-    ),
     Estimator("half unseen, with the crowd", "sites", 4, plain(with_the_crowd)),
     Estimator("doubly robust", "doubly robust", 0, doubly_robust("known", 1.0)),
     Estimator("half unseen, doubly robust", "doubly robust", 4, doubly_robust("half", 1.0)),

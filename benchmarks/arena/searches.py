@@ -27,9 +27,6 @@ from row_file import RowFile
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate import LeaveSourcesOut
-
-RACE = LeaveSourcesOut(races=True)
 
 KEY = ("dataset", "target", "seed", "search", "trials")
 FOUND = ("seconds", "cpu_seconds", "loss")
@@ -37,12 +34,7 @@ FOUND = ("seconds", "cpu_seconds", "loss")
 SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
     "naive lightgbm": lambda **options: ShiftSearch("lightgbm", risk="naive", **options),
     "lightgbm": lambda **options: ShiftSearch("lightgbm", **options),
-    "lightgbm, early stopping": lambda **options: ShiftSearch(
-        "lightgbm", early_stopping=True, **options
-    ),
     "auto": lambda **options: ShiftSearch("auto", **options),
-    "lightgbm, race": lambda **options: ShiftSearch("lightgbm", plan=RACE, **options),
-    "auto, race": lambda **options: ShiftSearch("auto", plan=RACE, **options),
 }
 
 

@@ -33,7 +33,6 @@ BARS = (
     ("overhead", "", "search / its fits alone"),
     ("overhead", "against GridSearchCV", "search / GridSearchCV, same folds"),
     ("peers", "", "search / OptunaSearchCV, same folds"),
-    ("overhead", "--fast against the whole", "search with --fast / without"),
     ("ratios", "", "uLSIF of 30 sources / densratio in a loop"),
     ("proposals", "", "GP-LCB proposal at trial 1,000 / TPE"),
     ("reading", "", "types of 22 columns / reading the CSV file"),

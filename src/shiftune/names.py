@@ -38,12 +38,10 @@ RiskName = Literal[
     "unbiased",
     "variance_reduced",
     "self_normalised",
-    "random_effects",
     "oracle",
 ]
 
 FinalName = Literal["ensemble", "best"]
-MapName = Literal["intercept", "platt", "isotonic"]
 ClassMetricName = Literal[
     "auc",
     "average_precision",
@@ -65,9 +63,6 @@ MetricName = Literal[ClassMetricName, QuantityMetricName]
 
 TASKS: tuple[Task, ...] = get_args(Task)
 FINALS: tuple[FinalName, ...] = get_args(FinalName)
-# Of probabilities; the simplest first.
-MAPS: tuple[MapName, ...] = get_args(MapName)
-CALIBRATIONS = ("none", "auto", *MAPS)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 # Stands for several models.
 AUTO = "auto"

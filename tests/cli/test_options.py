@@ -40,10 +40,7 @@ OTHERS = {
     "risk": "naive",
     "ratio": "auto",
     "final": "best",
-    "calibrate": "auto",
     "metric": ["auc", "brier"],
-    "fast": True,
-    "early_stopping": True,
     "safe_csv": False,
     "seed": 3,
 }

@@ -39,7 +39,6 @@ def best():
         "model": "linear",
         "params": {"alpha": 0.5},
         "members": [{"model": "linear"}, {"model": "linear"}],
-        "calibration": None,
         "risk": {"fallback": ""},
         "label_worth": [{}],
         "update_obstacle": "",

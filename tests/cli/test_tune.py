@@ -331,7 +331,7 @@ def test_no_more_neighbours_than_the_smallest_training_set_has(visits, folder, t
     visits.drop(columns="ill").drop(index=small).to_csv("visits.csv", index=False)
     tune("visits.csv", "--out", "run", model="knn", trials=12)
     trials = pd.read_csv("run/trials.csv")
-    assert set(trials["state"]) <= {"COMPLETE", "PRUNED"}
+    assert set(trials["state"]) == {"COMPLETE"}
     assert trials["param_n_neighbors"].max() <= 9
 
 
@@ -378,15 +378,3 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     assert read(out / "best.json") == mean
     assert (out / "trials.csv").read_bytes() == trials
     assert (out / "study.journal").read_bytes() == journal
-
-
-def test_fast_is_another_question(visits, folder, tune, run):
-    visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    output = " ".join(tune("visits.csv", "--out", "quick", "--fast").output.split())
-    assert "risk adjusted, poor trials stopped early, seed 0" in output
-    assert read(folder / "quick" / "best.json")["fast"] is True
-    run("report", "quick")
-    assert "fast" in tune("visits.csv", "--out", "quick", code=2).output
-    output = tune("visits.csv", "--out", "other", "--fast", "--risk", "naive", code=2).output
-    assert "naive fits one model" in " ".join(output.split())
-    assert not (folder / "other").exists()

@@ -552,10 +552,3 @@ def test_fast_enough_for_every_trial():
         min(cpu(task) for _ in range(50)) for task in (lambda: estimate(losses, weights), moments)
     )
     assert whole < 10 * part
-
-
-def test_random_effects_do_not_leave_all_to_a_small_site_without_an_error():
-    losses = [np.zeros(8), *(np.repeat([0.0, 1.0], [50, 10]) for _ in range(3))]
-    risk = estimate(losses, [np.ones(len(x)) for x in losses], "random_effects", guard=False)
-    assert risk.sources["share"].iloc[0] < 0.3
-    assert risk.interval(0.9)[1] > 0.15

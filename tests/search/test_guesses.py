@@ -133,7 +133,7 @@ WORKS = [
     "make_pipeline(StandardScaler(), Ridge()).fit(X, y) is not None and fitted("
     "make_pipeline(StandardScaler(), Ridge()), {'ridge__alpha': [1.0]}, problem)"
     ".best_params_ == {'ridge__alpha': 1.0}",
-    # Optuna's study, and early stopping
+    # Optuna's study, and searches that are stopped
     "search.study_.trials[0].user_attrs['defaults']",
     "search.study_.best_value == search.trials_['risk'].min()",
     "fit({'alpha': [1.0]}, callbacks=[lambda study, trial: study.stop()]).trials_.shape[0] == 1",
@@ -161,7 +161,6 @@ REFUSED = {
         "site 'B': the weight of row 0 is 0"
     ),
     "clone(search).fit(X, y, groups=sites, X_target=X, sample_weight=[1.0])": "sample_weight",
-    "fit({'alpha': [1.0]}, early_stopping=True)": "is for boosted trees",
     "fit({'alpha': [1.0]}, catch='all')": "catch must be an exception class",
     "fit({'alpha': [1.0]}, callbacks=print)": "callbacks must be a list",
     "fit({'alpha': [1.0]}, sampler='grid')": "gp_lcb",

@@ -27,29 +27,26 @@ def problem(wards):
     return ShiftProblem.from_frame(wards, site="site", label="ill", target="A")
 
 
-def searched(problem, model, space, **options):
-    settings = {"n_trials": 2, "progress": False, "final": "best"}
-    return ShiftSearch(model, space, **settings | options).fit(problem)
+def searched(problem, model, space):
+    return ShiftSearch(model, space, n_trials=2, progress=False, final="best").fit(problem)
 
 
-@pytest.mark.parametrize("early_stopping", [False, True])
-def test_lightgbm_with_a_raw_mixed_frame(problem, wards, early_stopping):
+def test_lightgbm_with_a_raw_mixed_frame(problem, wards):
     lightgbm = pytest.importorskip("lightgbm")
     model = lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbosity=-1)
-    search = searched(problem, model, {"num_leaves": (2, 8)}, early_stopping=early_stopping)
+    search = searched(problem, model, {"num_leaves": (2, 8)})
     shuffled = wards[["ill", "smoker", "site", "ward", "age"]]
     assert search.predict(shuffled).tolist() == search.predict(wards).tolist()
     assert set(search.predict(wards)) <= {"yes", "no"}
 
 
-@pytest.mark.parametrize("early_stopping", [False, True])
-def test_catboost(problem, wards, early_stopping):
+def test_catboost(problem, wards):
     """Its parameters are in get_params only where they were given."""
     catboost = pytest.importorskip("catboost")
     quiet = {"verbose": 0, "thread_count": 1, "allow_writing_files": False}
     model = catboost.CatBoostClassifier(iterations=8, cat_features=("ward",), **quiet)
     space = {"depth": (1, 3), "l2_leaf_reg": (1.0, 9.0)}
-    search = searched(problem, model, space, early_stopping=early_stopping)
+    search = searched(problem, model, space)
     assert set(search.predict(wards)) <= {"yes", "no"}
     assert search.trials_["param_depth"].notna().tolist() == [False, True]
     listed = catboost.CatBoostClassifier(iterations=8, cat_features=["ward"], **quiet)
@@ -57,10 +54,9 @@ def test_catboost(problem, wards, early_stopping):
         searched(problem, listed, space)
 
 
-@pytest.mark.parametrize("early_stopping", [False, True])
-def test_xgboost_with_text_as_classes(problem, wards, early_stopping):
+def test_xgboost_with_text_as_classes(problem, wards):
     xgboost = pytest.importorskip("xgboost")
     model = xgboost.XGBClassifier(n_estimators=8, n_jobs=1, enable_categorical=True)
-    search = searched(problem, model, {"max_depth": (1, 3)}, early_stopping=early_stopping)
+    search = searched(problem, model, {"max_depth": (1, 3)})
     assert search.classes_.tolist() == ["no", "yes"]
     assert set(search.predict(wards)) <= {"yes", "no"}

@@ -243,13 +243,6 @@ class TestResults:
     def test_no_regret_bound_of_a_fallback(self, far_away, risk):
         assert make(risk=risk).fit(far_away).regret_bound() == np.inf
 
-    @pytest.mark.filterwarnings("ignore::shiftune.errors.OverlapWarning")
-    def test_random_effects_are_outside_the_theorem_also_where_they_fell_back(self, far_away):
-        search = make(risk="random_effects").fit(far_away)
-        assert "fell back" in search.risk_.fallback
-        with pytest.raises(SettingsError, match="'random_effects' is not one"):
-            search.regret_bound()
-
 
 class TestTrainingWeights:
     def test_they_reach_the_model_also_in_a_pipeline(self, toy):

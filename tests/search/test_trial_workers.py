@@ -93,18 +93,6 @@ def test_a_failed_later_fit_is_the_failure_of_the_trial(context, tmp_path):
         assert not workers.result(1).failure
 
 
-def test_a_poor_first_fit_stops_the_trial(context, tmp_path):
-    own = context(Noted(str(tmp_path)))
-    for name in os.listdir(tmp_path):
-        (tmp_path / name).unlink()
-    with TrialWorkers(own) as workers:
-        workers.submit(0, Candidate({}, bar=0.0))
-        stopped = workers.result(0)
-    assert (stopped.risk, stopped.failure) == (None, "")
-    assert stopped.mean_loss > 0
-    assert len(fits_of(tmp_path)) == 1
-
-
 def test_the_time_of_a_trial_is_that_of_all_its_fits(context, monkeypatch):
     """The fits that are left when it is over are dropped."""
     own, fetched = context(Ridge()), []

@@ -20,7 +20,6 @@ from shiftune.cli.option_fields import Role, named
 from shiftune.cli.options import TuneOptions
 from shiftune.cli.predictions import PREDICTIONS, predictions
 from shiftune.cli.records import (
-    calibration_record,
     estimate_record,
     records,
     risk_record,
@@ -219,7 +218,6 @@ class ResultFolder:
             "model": search.best_model_,
             "task": done.table.problem.task,
             "loss": search.loss_.name,
-            "fast": done.options.fast,
             **done.options.of_result(),
             "trials": len(finished_trials(search.study_)),
             "failed_trials": int((search.trials_["failure"] != "").sum()),
@@ -227,8 +225,6 @@ class ResultFolder:
             "params": search.best_params_,
             "members": records(search.members_),
             "ensemble_gain": None if gain is None else estimate_record(gain),
-            "calibration": search.calibration_
-            and calibration_record(search.calibration_, search.loss_.name),
             "risk": risk_record(search.risk_),
             "sample": sample_record(search.result_),
             "brief": brief(search.result_, search.checks()).record(),

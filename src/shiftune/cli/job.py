@@ -11,7 +11,6 @@ import pandas as pd
 from shiftune import names
 from shiftune.cli.options import TuneOptions
 from shiftune.errors import SettingsError
-from shiftune.evaluate import LeaveSourcesOut
 from shiftune.models import expand_auto, ready_model, space_entries, space_from_entries
 from shiftune.search import ShiftSearch
 from shiftune.search.families import table_size
@@ -72,9 +71,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         loss=options.loss,
         risk=options.risk,
         ratio=options.ratio,
-        early_stopping=options.early_stopping,
         final=options.final,
-        calibrate=options.calibrate,
         metrics=options.metric or None,
         n_trials=options.trials,
         timeout=options.timeout,
@@ -84,13 +81,6 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         join=options.join,
         random_state=options.seed,
     )
-    if options.fast:
-        if options.risk != "adjusted":
-            raise SettingsError(
-                f"--fast is for the risk estimator adjusted; {options.risk} fits one model per "
-                "trial without it"
-            )
-        search.set_params(plan=LeaveSourcesOut(races=True))
     loss = check_search(search, table.problem).loss
     settled = replace(
         options,

@@ -260,18 +260,6 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = None
-    calibrate: Annotated[
-        str,
-        _name(
-            "calibration",
-            names.CALIBRATIONS,
-            "Map of probabilities, learned on unseen sites: intercept, platt or isotonic; auto "
-            "takes one where the loss falls by more than its standard error.",
-            SEARCHING,
-            True,
-        ),
-        Role.RESULT,
-    ] = "none"
     metric: Annotated[
         list[str],
         typer.Option(
@@ -284,25 +272,6 @@ class TuneOptions(TableOptions):
         ),
         Role.RESULT,
     ] = field(default_factory=list)
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast",
-            metavar="",
-            help="Stop trials whose first model is poor: half of the time, slightly worse.",
-            rich_help_panel=SEARCHING,
-        ),
-    ] = False
-    early_stopping: Annotated[
-        bool,
-        typer.Option(
-            "--early-stopping",
-            metavar="",
-            help="Choose the number of boosted trees in every trial on unseen sites, instead of "
-            "tuning it.",
-            rich_help_panel=SEARCHING,
-        ),
-    ] = False
     safe_csv: Annotated[SafeCsv, Role.RESULT] = True
     seed: Seed = 0
     jobs: Jobs = 1

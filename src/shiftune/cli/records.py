@@ -7,15 +7,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from shiftune.checks import judgement
-from shiftune.predictor.calibration import LogLine
-from shiftune.report.explanations import calibration_in_words
-from shiftune.wording import loss_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from shiftune.checks import Checks
-    from shiftune.predictor.choice import Recalibration
     from shiftune.risk.result import Estimate, RiskEstimate
     from shiftune.search.result import SearchResult
     from shiftune.tables import SiteTable
@@ -64,19 +60,6 @@ def sample_record(result: SearchResult) -> dict[str, Any] | None:
         "rows_drawn": sample.rows_drawn,
         "most_of_a_site": sample.cap,
         "stderr_of_all_rows": result.stderr_of_all_rows,
-    }
-
-
-def calibration_record(calibration: Recalibration, loss: str) -> dict[str, Any]:
-    """Return what came of a recalibration."""
-    gain, line = calibration.gain, calibration.map
-    return {
-        "kind": calibration.kind,
-        "gain": None if gain is None else estimate_record(gain),
-        "gains": {kind: estimate_record(each) for kind, each in calibration.gains.items()},
-        "intercepts": line.intercepts.tolist() if isinstance(line, LogLine) else None,
-        "slope": line.slope if isinstance(line, LogLine) else None,
-        "finding": calibration_in_words(calibration, loss_in_words(loss)),
     }
 
 

@@ -39,7 +39,6 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(
         labelled_facts(
             ("Predicts", _predicts(best)),
-            *([("Calibration", best["calibration"]["finding"])] if best["calibration"] else []),
             *update_facts(best["update"], best["target"]),
             *_next(best, folder),
         )

@@ -174,11 +174,9 @@ def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:
 def show_task(console: Console, options: TuneOptions, earlier: int) -> None:
     """Show the settings of a search that begins or continues."""
     went = f", {earlier} of them done" if earlier else ""
-    fast = ", poor trials stopped early" if options.fast else ""
     console.print(
         f"\nTuning {listed(options.model, quoted=False)}: {count(options.trials, 'trial')}{went}, "
-        f"loss {options.loss}, "
-        f"risk {options.risk}{fast}, seed {options.seed}"
+        f"loss {options.loss}, risk {options.risk}, seed {options.seed}"
     )
 
 

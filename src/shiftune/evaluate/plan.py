@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,14 +29,11 @@ class TrialLosses:
         Mean loss of the trial's first model over the validation rows of the sites it has seen.
     answers : Answers or None
         Predictions on the same rows, end to end; None for a plan that keeps none.
-    params : mapping
-        Parameters of the model that the plan has chosen, for the refit.
     """
 
     by_source: list[NDArray[np.float64]]
     naive: float
     answers: Answers | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class FitPlan(Protocol):

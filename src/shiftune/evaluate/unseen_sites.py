@@ -40,8 +40,6 @@ class LeaveSourcesOut(IndependentFits):
         only their own group has keep the loss of the model that knows it.
     unseen : float
         u, from 0 to 1.
-    races : bool
-        Whether a search stops trials whose first model is poor after it.
 
     Examples
     --------
@@ -50,7 +48,7 @@ class LeaveSourcesOut(IndependentFits):
     [('B',), ('C', 'D')]
     """
 
-    def __init__(self, extra_fits: int = 4, unseen: float = 0.5, *, races: bool = False) -> None:
+    def __init__(self, extra_fits: int = 4, unseen: float = 0.5) -> None:
         if not isinstance(extra_fits, int | np.integer) or extra_fits < 2:
             raise SettingsError(
                 "extra_fits must be a whole number >= 2 (without its only group no source is "
@@ -60,11 +58,9 @@ class LeaveSourcesOut(IndependentFits):
             raise SettingsError(f"unseen must lie between 0 and 1, got {unseen!r}")
         self.extra_fits = int(extra_fits)
         self.unseen = unseen
-        self.races = races
 
     def __repr__(self) -> str:
-        options = f"extra_fits={self.extra_fits}, unseen={self.unseen:g}, races={self.races}"
-        return f"LeaveSourcesOut({options})"
+        return f"LeaveSourcesOut(extra_fits={self.extra_fits}, unseen={self.unseen:g})"
 
     def groups(self, train_sites: NDArray[np.str_]) -> list[tuple[str, ...]]:
         """Assign the sites, the largest first, to groups of about equally many training rows."""

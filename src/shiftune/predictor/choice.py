@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from shiftune.evaluate.answers import Answers
 from shiftune.evaluate.fitting import StudyData
 from shiftune.evaluate.losses import Loss
-from shiftune.predictor.calibration import Map
 from shiftune.predictor.selection import Candidates
 from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.few_labels import shared_alike
@@ -21,36 +20,6 @@ from shiftune.risk.result import Estimate, RiskEstimate
 MOST_COMPARED = 24
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Recalibration:
-    """Recalibration that was asked for, and what came of it.
-
-    Attributes
-    ----------
-    asked : str
-        "auto", or one of `MAPS`.
-    kind : str
-        "none" where "auto" found no clear gain, or there is an obstacle.
-    gain : Estimate or None
-        Risk without it less that with it, paired. The map of a site is learned without it, and
-        with "auto" the losses of the others decide on its kind (their maps have seen the site).
-        None where the kind is "none".
-    gains : dict from kinds to Estimates
-        Of each kind that was tried.
-    map : LogLine, Steps or None
-        Learned on all sources.
-    obstacle : str
-        Reason why nothing was learned; empty otherwise.
-    """
-
-    asked: str
-    kind: str = "none"
-    gain: Estimate | None = None
-    gains: dict[str, Estimate] = field(default_factory=dict)
-    map: Map | None = None
-    obstacle: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,15 +37,12 @@ class Choice:
         sites that had no say. None where no ensemble was tried.
     answers : Answers or None
         On the validation rows, by trials that were chosen without the site.
-    calibration : Recalibration or None
-        None where none was asked for; `risk` and `answers` are those after its map.
     """
 
     weights: dict[int, float]
     risk: RiskEstimate
     gain: Estimate | None = None
     answers: Answers | None = None
-    calibration: Recalibration | None = None
 
 
 def choose(

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from shiftune.evaluate.early_stopping import EarlyStopping
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.provenance import versions_in_words
-from shiftune.wording import count, lower_by, number, percent, written_like
+from shiftune.wording import count, lower_by, number, percent
 
 if TYPE_CHECKING:
-    from shiftune.predictor.choice import Recalibration
     from shiftune.search.result import SearchResult
     from shiftune.search.updating import Updated
 
@@ -27,8 +25,6 @@ def how_estimated(result: SearchResult) -> str:
     """Describe where the estimated risk comes from."""
     risk, problem, target = result.risk, result.problem, result.target
     estimator, plan = result.settings.risk, result.settings.plan
-    if isinstance(plan, EarlyStopping):
-        plan = plan.plan
     if estimator.uses_target_labels:
         return f"The estimate uses the labels of {target} itself, as experiments can."
     sentences = []
@@ -142,36 +138,6 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
         f"{_intercept(updated.effect_)}. Compared with no labels, the {loss} is "
         f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
         "site."
-    )
-
-
-def calibration_in_words(calibration: Recalibration, loss: str) -> str:
-    """Describe what came of a recalibration."""
-    if calibration.obstacle:
-        return f"Not recalibrated: {calibration.obstacle}."
-    if calibration.gain is None:
-        best = max(calibration.gains, key=lambda kind: calibration.gains[kind].value)
-        gain = calibration.gains[best]
-        return (
-            f"Not recalibrated: no map lowers the {loss} at sites that had no say in it by more "
-            f"than a standard error; with the best, {best}, it would be "
-            f"{lower_by(gain.value, gain.interval())}, with a standard error of "
-            f"{written_like(gain.stderr, gain.interval())}."
-        )
-    gain, kind = calibration.gain, calibration.kind
-    judged = "in the map"
-    if calibration.asked == "auto":
-        decided = calibration.gains[kind]
-        by, error = (
-            written_like(each, decided.interval()) for each in (decided.value, decided.stderr)
-        )
-        judged = (
-            f"in the map. {kind.capitalize()} was taken since at all sites "
-            f"together it lowers the {loss} by {by}, more than the standard error of {error}"
-        )
-    return (
-        f"Recalibrated ({kind}) by a map learned at unseen sites: the {loss} is "
-        f"{lower_by(gain.value, gain.interval())}, judged at sites that had no say {judged}."
     )
 
 

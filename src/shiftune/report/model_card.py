@@ -12,7 +12,6 @@ from shiftune.level import Level
 from shiftune.report.brief import Brief, brief
 from shiftune.report.explanations import (
     assumptions,
-    calibration_in_words,
     how_estimated,
     how_to_repeat,
 )
@@ -132,21 +131,17 @@ def _limits(result: SearchResult, checks: Sequence[Check]) -> list[str]:
 
 
 def _model(result: SearchResult) -> list[str]:
-    members, calibration = result.members, result.choice.calibration
-    loss = loss_in_words(result.loss.name)
+    members = result.members
     rows = [
         (str(trial), str(row["model"]), percent(row["weight"]), in_words(row["params"]))
         for trial, row in zip(members.index, members.to_dict("records"), strict=True)
     ]
     how = "The weighted mean of these models" if len(rows) > 1 else "This model"
     completed = count(len(result.risks), "completed trial")
-    stopped = int((result.trials["state"] == "PRUNED").sum())
-    also = f"; {stopped} more were stopped after a poor first model" if stopped else ""
     return [
         "## Model",
-        f"{how}, fitted on all labelled rows, of {completed}{also}.",
+        f"{how}, fitted on all labelled rows, of {completed}.",
         _table(("trial", "model", "weight", "parameters"), rows),
-        *([_plain(calibration_in_words(calibration, loss))] if calibration else []),
     ]
 
 

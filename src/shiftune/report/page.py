@@ -21,7 +21,6 @@ from shiftune.report.brief import brief
 from shiftune.report.charts import charts_of
 from shiftune.report.explanations import (
     assumptions,
-    calibration_in_words,
     how_estimated,
     how_to_repeat,
     update_in_words,
@@ -139,7 +138,6 @@ def _asked(result: SearchResult) -> dict[str, Any]:
         "loss": loss_in_words(result.loss.name),
         "completed_count": len(result.risks),
         "completed_trials": count(len(result.risks), "trial"),
-        "stopped_trials": int((result.trials["state"] == "PRUNED").sum()),
         "failed_trials": int((result.trials["state"] == "FAIL").sum()),
         "notes": (*result.problem.notes, *result.notes),
     }
@@ -148,7 +146,6 @@ def _asked(result: SearchResult) -> dict[str, Any]:
 def _answer(result: SearchResult) -> dict[str, Any]:
     risk, members = result.risk, result.members
     gain, updated = result.choice.gain, result.updated
-    calibration = result.choice.calibration
     return {
         "members": [
             {
@@ -163,8 +160,6 @@ def _answer(result: SearchResult) -> dict[str, Any]:
         "ensemble_gain": None if gain is None else lower_by(gain.value, gain.interval()),
         "update": updated
         and update_in_words(updated, result.target, loss_in_words(result.loss.name)),
-        "calibration": calibration
-        and calibration_in_words(calibration, loss_in_words(result.loss.name)),
         "optimistic": len(result.risks) > 1 and result.choice.risk is result.risks[result.chosen],
         "fallback": risk.fallback,
         "coverage": None if risk.fallback or risk.coverage >= 0.9 else percent(risk.coverage),

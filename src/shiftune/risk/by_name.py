@@ -85,7 +85,6 @@ ESTIMATORS: dict[RiskName, RiskEstimator] = complete(
         "unbiased": MethodRisk("unbiased"),
         "variance_reduced": MethodRisk("variance_reduced"),
         "self_normalised": MethodRisk("self_normalised"),
-        "random_effects": MethodRisk("random_effects"),
         "oracle": OracleRisk(),
     },
 )

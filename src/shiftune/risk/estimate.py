@@ -16,7 +16,7 @@ from shiftune.ratio.verdict import Verdict
 from shiftune.risk import lambdas
 from shiftune.risk.assembly import estimated
 from shiftune.risk.lambdas import Divergence
-from shiftune.risk.normalised import normalised_by_source, random_effects, self_normalised
+from shiftune.risk.normalised import normalised_by_source, self_normalised
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample, laid_out, read_sample
 from shiftune.spelling import check_choice
@@ -27,7 +27,6 @@ Method = Literal[
     "lambda",
     "variance_reduced",
     "self_normalised",
-    "random_effects",
     "oracle",
 ]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -64,9 +63,6 @@ def estimate(
         - "variance_reduced": the paper's estimator, the inverse-variance mean of the sources;
         - "self_normalised": :math:`\sum w L / \sum w` over all rows, for weights whose mean is
           not 1;
-        - "random_effects": the sources' self-normalised means, whose true values may differ by a
-          variance :math:`\tau^2` that is estimated, in proportion to
-          :math:`1 / (v_j + \tau^2)`; the interval is for a new site;
         - "oracle": `losses` are those on labelled target rows (experiments only).
     guard : bool or Guard
         Leave out sources whose weights show that they do not overlap with the target, and shrink
@@ -107,8 +103,6 @@ def estimate(
     if limits is False and not sample.w.any():
         raise DataError("all weights of all sources are 0; the density ratio has failed")
     used = sample if counts.all() else sample.only(counts)
-    if method == "random_effects":
-        return random_effects(sample, counts, reasons)
     if method == "unbiased":
         lam_used = lambdas.unbiased(used)
     elif method == "lambda":

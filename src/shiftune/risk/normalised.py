@@ -6,14 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.errors import DataError
-from shiftune.ratio.guard import Guard, effective_rows
-from shiftune.ratio.verdict import Verdict
+from shiftune.ratio.guard import effective_rows
 from shiftune.risk.assembly import estimated
-from shiftune.risk.lambdas import shrink_divergences
-from shiftune.risk.new_site import NewSiteVariance
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.sample import Sample
-from shiftune.risk.variance import pooled_variance, variance_between
+from shiftune.risk.variance import pooled_variance
 
 Floats = NDArray[np.float64]
 
@@ -54,55 +51,6 @@ def self_normalised(sample: Sample) -> RiskEstimate:
         influence=influence,
         block_counts=sample.n.copy(),
         units=sample.n.astype(float),
-        nonnegative=bool(sample.L.min() >= 0),
-    )
-
-
-def random_effects(
-    sample: Sample, counts: NDArray[np.bool_], reasons: tuple[Verdict | None, ...]
-) -> RiskEstimate:
-    r"""Mean of sources whose true values differ with variance :math:`\tau^2`.
-
-    .. math:: \hat f = \sum_j q_j m_j, \qquad q_j \propto \frac{1}{v_j + \tau^2}
-
-    Parameters
-    ----------
-    sample : Sample
-    counts : array of shape (k,)
-        Which sources are used.
-    reasons : k verdicts
-        Why the others are not; None for those that are.
-    """
-    sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
-    estimates = _means(sample, sums)
-    divergences = _divergences(sample, sums, estimates)
-    between = variance_between(estimates[counts], divergences[counts], sample.n[counts])
-    one = np.ones(int(counts.sum()))
-    shrunk = shrink_divergences(sample.n[counts], divergences[counts], one, one, Guard().prior_rows)
-    precision = np.zeros(len(sample.n))
-    precision[counts] = 1 / (shrunk / sample.n[counts] + between)
-    shares = precision / precision.sum()
-    own = sample.w * (sample.L - sample.rows(estimates)) / sample.rows(np.where(sums > 0, sums, 1))
-    influence = sample.rows(shares) * own
-    site = NewSiteVariance(between, shares, 1.0, own, np.empty(0), 0.0)
-    variance, dof = site.variance(influence, sample.n, sample.n, ess)
-    return RiskEstimate(
-        value=float(shares @ estimates),
-        variance=variance,
-        dof=dof,
-        method="random_effects",
-        names=sample.names,
-        n=sample.n,
-        estimates=estimates,
-        divergences=divergences,
-        lam=shares / sample.n,
-        mean_weights=np.ones(len(sample.n)),
-        ess=ess,
-        left_out=reasons,
-        influence=influence,
-        block_counts=sample.n.copy(),
-        units=sample.n.astype(float),
-        new_site=site,
         nonnegative=bool(sample.L.min() >= 0),
     )
 

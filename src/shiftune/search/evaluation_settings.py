@@ -13,11 +13,9 @@ from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 
 from shiftune.errors import DataWarning, SettingsError
-from shiftune.evaluate.early_stopping import EarlyStopping
 from shiftune.evaluate.fitting import StudyData, relative, seeded
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.plan import FitPlan
-from shiftune.evaluate.unseen_sites import LeaveSourcesOut, leaves_sites_out
 from shiftune.metrics.as_loss import judging_sites
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem.groups import groups_of
@@ -60,13 +58,6 @@ class EvaluationSettings:
         """Read the settings of a search."""
         risk = risk_named(search.risk)
         plan = search.plan or risk.default_plan()
-        if search.early_stopping:
-            if not isinstance(plan, LeaveSourcesOut) or not leaves_sites_out(plan):
-                raise SettingsError(
-                    "early_stopping needs models that have not seen a site: risk='adjusted' and "
-                    "its own plan of fits"
-                )
-            plan = EarlyStopping(plan)
         found = cls(risk, plan, NO_DENSITY_ROWS, search.training_weights, search.random_state)
         default = PAPER_SHARES if found.needs_ratio else NO_DENSITY_ROWS
         return replace(found, shares=search.shares or default)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
 import pandas as pd
-from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial
 from sklearn.base import clone
 
 from shiftune.errors import SettingsError
-from shiftune.evaluate.rounds import rounds_parameter
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
 from shiftune.models.numbered_classes import NumberedClasses, needs_numbers
@@ -23,7 +22,7 @@ from shiftune.models.space import Space, as_space
 from shiftune.names import AUTO
 from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem.columns import column_kinds
-from shiftune.search.records import DEFAULTS, MODEL, PARAMS
+from shiftune.search.records import DEFAULTS, MODEL
 from shiftune.search.trial import Candidate
 from shiftune.spelling import check_different
 from shiftune.tables import Schema
@@ -75,30 +74,7 @@ class Family:
         if DEFAULTS in trial.user_attrs and not params:
             own = self.defaults()
             params = {name: own[name] for name in self.distributions or {} if name in own}
-        plain = {name.removeprefix(self.scope): value for name, value in params.items()}
-        chosen = trial.user_attrs.get(PARAMS, {})
-        return plain | {name.removeprefix(self.prefix): value for name, value in chosen.items()}
-
-    def model_params(self, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the parameters of a trial's model in the estimator's names, for the refit."""
-        return {**self.candidate(trial).params, **trial.user_attrs.get(PARAMS, {})}
-
-    def stopping_early(self) -> Family:
-        """Return the family without its number of boosting rounds, which then is the largest."""
-        name = rounds_parameter(self.estimator)
-        if name is None or callable(self.space):
-            return self
-        own = name.removeprefix(self.prefix)
-        if not isinstance(values := self.space.get(own), IntDistribution):
-            return self
-        space = {key: each for key, each in self.space.items() if key != own}
-        if not space:
-            raise SettingsError(
-                f"early_stopping chooses {own!r}, and the space has no other parameter to tune"
-            )
-        return replace(
-            self, estimator=clone(self.estimator).set_params(**{name: values.high}), space=space
-        )
+        return {name.removeprefix(self.scope): value for name, value in params.items()}
 
     def candidate(self, trial: FrozenTrial) -> Candidate:
         """Return the candidate that a recorded trial has evaluated."""

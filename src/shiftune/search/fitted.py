@@ -20,13 +20,11 @@ from shiftune.evaluate.fitting import fit, seeded
 from shiftune.metrics.curves import calibration_curve, check_two_classes, decision_curve
 from shiftune.metrics.thresholds import ChosenThreshold, threshold_for
 from shiftune.names import Task
-from shiftune.predictor.calibration import recalibrated, without_calibration
 from shiftune.predictor.conformal import class_sets, interval_around
 from shiftune.predictor.ensemble import ensemble_of
 from shiftune.predictor.table_model import prediction_of
 from shiftune.problem import ShiftProblem, pooled
 from shiftune.problem.columns import rows_like
-from shiftune.risk.by_name import MethodRisk
 from shiftune.risk.result import RiskEstimate
 from shiftune.risk.theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search.families import family_of, is_model
@@ -113,16 +111,14 @@ class FittedSearch:
         values = self.result_.context.data.classes is None
         task: Task = "regression" if values else "classification"
         vote = self.result_.loss.needs == "predict"
-        model = ensemble_of(models, list(weights.values()), task, vote=vote)
-        calibration = self.result_.choice.calibration
-        return recalibrated(model, None if calibration is None else calibration.map)
+        return ensemble_of(models, list(weights.values()), task, vote=vote)
 
     def _model(self, number: int) -> Any:
         """Return the model of a trial, not fitted yet."""
         (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
         family = family_of(self.result_.families, trial)
         model = seeded(family.estimator, self.result_.settings.random_state)
-        return model.set_params(**family.model_params(trial))
+        return model.set_params(**family.candidate(trial).params)
 
     def _fitted(self, model: Any) -> Any:
         """Fit a model on all labelled rows."""
@@ -137,7 +133,7 @@ class FittedSearch:
         """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
         chosen = self._result().chosen
         if list(self.result_.choice.weights) == [chosen]:
-            return without_calibration(without_effect(self.predictor_))
+            return without_effect(self.predictor_)
         return self._fitted(self._model(chosen))
 
     # ---------------------------------------------------------------- figures as data
@@ -203,16 +199,12 @@ class FittedSearch:
         Any other estimator is refused.
         """
         result = self._result()
-        risk, given = result.risks[result.chosen], result.settings.risk
-        # A fallback has the method of its substitute. The method that a user's function asked for
-        # is then unknown, and infinity is true of any.
-        named = given.method if isinstance(given, MethodRisk) else None
-        if risk.fallback and (named is None or named in LAMBDA_UNBIASED):
+        risk = result.risks[result.chosen]
+        if risk.fallback:  # its method is that of the substitute; infinity is true of any
             return np.inf
-        method = named or risk.method
-        if method not in LAMBDA_UNBIASED:
+        if risk.method not in LAMBDA_UNBIASED:
             raise SettingsError(
-                f"the regret bound holds for lambda-unbiased estimates; {method!r} is "
+                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
                 "not one: search with risk='unbiased' or risk='variance_reduced'"
             )
         return regret_bound(

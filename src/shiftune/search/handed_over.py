@@ -1,4 +1,4 @@
-"""What a search hands over: the best trial alone, or an ensemble of trials, recalibrated or not."""
+"""What a search hands over: the best trial alone, or an ensemble of trials."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shiftune.errors import ProblemError
-from shiftune.evaluate.answers import Answers
 from shiftune.predictor.choice import Choice, choose
-from shiftune.predictor.recalibration import recalibrate
 from shiftune.predictor.single import best_alone
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.answer_store import candidates
 from shiftune.search.records import best_trial, finished_trials
 from shiftune.search.running import trial_answers
 from shiftune.search.settings import final_for, nothing_to_choose
-from shiftune.search.trial import TrialContext
 
 if TYPE_CHECKING:
     from shiftune.search.search import ShiftSearch
@@ -27,24 +24,9 @@ def choose_among(search: ShiftSearch, risks: Mapping[int, RiskEstimate]) -> Choi
     best = best_trial(trials, risks)
     if best is None:
         raise ProblemError(nothing_to_choose(search.trials_, search.problem_))
-    answers = trial_answers(search, candidates(trials))
-    final = final_for(search)
-    return handed_over(search.context_, best, risks, answers, final, search.calibrate)
-
-
-def handed_over(
-    context: TrialContext,
-    best: int,
-    risks: Mapping[int, RiskEstimate],
-    answers: Mapping[int, Answers],
-    final: str,
-    calibrate: str,
-) -> Choice:
-    """Choose among trials; see `ShiftSearch`, `final` and `calibrate`."""
+    answers, context = trial_answers(search, candidates(trials)), search.context_
     data, loss, estimate = context.data, context.loss, context.estimate
     choice = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
-    if final == "ensemble" and len(answers) > 1:
+    if final_for(search) == "ensemble" and len(answers) > 1:
         choice = choose(choice, answers, data, loss, context.risk, estimate)
-    if calibrate == "none":
-        return choice
-    return recalibrate(choice, calibrate, data, loss, estimate)
+    return choice

@@ -16,19 +16,16 @@ from optuna.trial import Trial, TrialState
 from shiftune import interrupts
 from shiftune.errors import NoWorkersError, ProblemError, StorageError
 from shiftune.models.space import check_names
-from shiftune.search import race
 from shiftune.search.answer_store import candidates
 from shiftune.search.families import Families, Family
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import (
     ANSWERS_BYTES,
-    BAR,
     DEFAULTS,
     FAILURE,
     MEAN_LOSS,
     MODEL,
     OUT_OF_TIME,
-    PARAMS,
     REJECTED,
     RISK,
     SECONDS,
@@ -85,8 +82,6 @@ class Loop:
     timeout : float, optional
         Seconds after which `run` begins no trial; they limit the families' first trials, by the
         times of the recorded ones.
-    races : bool
-        Whether trials whose first model is poor are stopped after it (`shiftune.search.race`).
     callbacks : functions of the study and a finished trial
         Called after every trial, in the order of the trials.
     catch : exception class or tuple of them
@@ -103,7 +98,6 @@ class Loop:
         driver: Driver,
         timeout: float | None = None,
         *,
-        races: bool = False,
         callbacks: Sequence[Callback] = (),
         catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH,
     ) -> None:
@@ -113,7 +107,6 @@ class Loop:
         self.answers = answers
         self.driver = driver
         self.timeout = timeout
-        self.races = races
         self.callbacks = callbacks
         self.catch = catch
         self.turns = Turns(study, families, weights)
@@ -160,7 +153,7 @@ class Loop:
                 return
             self.under_way.append(proposed)
             if not proposed.rejected:
-                self.workers.submit(proposed.trial.number, self._with_bar(proposed))
+                self.workers.submit(proposed.trial.number, proposed.candidate)
 
     def _is_over(self, end: float | None) -> bool:
         return end is not None and time.monotonic() >= end and self.driver.has_begun()
@@ -228,14 +221,6 @@ class Loop:
             raise
         return Proposed(trial, Candidate(params, family.name))
 
-    def _with_bar(self, proposed: Proposed) -> Candidate:
-        """Return the candidate with its bar, which stays the same if the trial is run again."""
-        trial, candidate = proposed.trial, proposed.candidate
-        if self.races and BAR not in trial.user_attrs:
-            recorded = self.study.get_trials(deepcopy=False)
-            trial.set_user_attr(BAR, race.bar(recorded, candidate.family))
-        return candidate._replace(bar=trial.user_attrs.get(BAR))
-
     def _outcome(self, proposed: Proposed) -> Outcome:
         if proposed.rejected:
             return Outcome(None, f"{REJECTED}: {proposed.rejected}", 0.0)
@@ -264,9 +249,6 @@ class Loop:
             self._unless_stopped(partial(callback, self.study, recorded))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
-        if outcome.risk is None and not outcome.failure:
-            self._tell_stopped(trial, outcome)
-            return
         if outcome.risk is None:
             logger.info("trial %d failed: %s", trial.number, outcome.failure)
             trial.set_user_attr(FAILURE, outcome.failure)
@@ -277,8 +259,6 @@ class Loop:
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
         trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
         trial.set_user_attr(SECONDS, outcome.seconds)
-        if outcome.params:
-            trial.set_user_attr(PARAMS, dict(outcome.params))
         answers = outcome.answers
         trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
         if answers is not None:  # before the trial is finished: then they are never missing
@@ -289,17 +269,6 @@ class Loop:
         alone = self.driver.number is None
         among = None if alone else [each.number for each in finished]
         self.answers.keep(candidates(finished), among)
-
-    def _tell_stopped(self, trial: Trial, outcome: Outcome) -> None:
-        """Record a trial that was stopped after its first model, as Optuna records pruned ones."""
-        family = trial.user_attrs.get(MODEL, "")
-        recorded = self.study.get_trials(deepcopy=False)
-        value, variance = race.expected(recorded, family, outcome.mean_loss)
-        trial.set_user_attr(VARIANCE_KEY, variance)
-        trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
-        trial.set_user_attr(SECONDS, outcome.seconds)
-        trial.report(value, 0)
-        self._tell_study(trial, state=TrialState.PRUNED)
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
         # A sampler that has tried everything (a grid) stops the study. The trial is stored by then.

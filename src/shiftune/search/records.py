@@ -14,12 +14,10 @@ from shiftune.risk.estimator import RiskEstimator
 from shiftune.risk.result import RiskEstimate
 from shiftune.search.comparison import tied_with_best
 from shiftune.search.trial import Outcome
-from shiftune.wording import number
 
 # User attributes of a trial.
 RISK = "risk"
 MEAN_LOSS = "mean_loss"
-BAR = "bar"  # mean loss of a first model, above which the trial is stopped; see `race`
 SECONDS = "seconds"
 FAILURE = "failure"
 OUT_OF_TIME = "OutOfTime"  # beginning of the failure of trials that took too long
@@ -28,13 +26,12 @@ MODEL = "model"  # name of the family; none in a search of one estimator
 DEFAULTS = "defaults"  # only of trials that have the default parameters
 RUNS = "runs"  # how many drivers have run the trial, if the first has left it without a result
 DRIVER = "driver"  # number of the driver that has begun the trial, where several have joined
-PARAMS = "params"  # only of trials whose plan has chosen parameters, in the estimator's names
 ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
 
 # Columns that a table has even without trials.
-NO_TRIALS = ["trial", "state", "seconds", "failure", "stopped", "tied_with_best"]
+NO_TRIALS = ["trial", "state", "seconds", "failure", "tied_with_best"]
 
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 def finished_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
@@ -65,7 +62,7 @@ def model_name(estimator: Any) -> str:
 
 
 def risk_of(trial: optuna.trial.FrozenTrial) -> RiskEstimate | None:
-    """Return the estimated risk of a trial; None for one that failed or was stopped.
+    """Return the estimated risk of a trial; None for one that failed.
 
     A trial that was interrupted while it was recorded, and failed when it was run again, has a risk
     that does not count.
@@ -132,7 +129,6 @@ def table(
         if risk is not None:
             row |= {f"risk_{n}": m for n, m in zip(risk.names, risk.estimates, strict=True)}
         row["failure"] = trial.user_attrs.get(FAILURE, "")
-        row["stopped"] = _why_stopped(trial)
         row["tied_with_best"] = tied.get(trial.number)
         rows.append(row)
     columns = sorted(dict.fromkeys(name for row in rows for name in row), key=_place)
@@ -140,20 +136,7 @@ def table(
     return found.astype({"tied_with_best": "boolean"})
 
 
-def _why_stopped(trial: optuna.trial.FrozenTrial) -> str:
-    """Return why a trial was stopped, empty if it was not."""
-    if trial.state is not TrialState.PRUNED:
-        return ""
-    own, bar = (trial.user_attrs.get(name) for name in (MEAN_LOSS, BAR))
-    if own is None or bar is None:
-        return "stopped"
-    return (
-        f"its first model has a mean loss of {number(own)}, above the third lowest of its family, "
-        f"{number(bar)}"
-    )
-
-
 def _place(column: str) -> int:
     """Place of a column's group, whichever trial has it first."""
-    groups = ("param_", "seconds", "risk_", "failure", "stopped", "tied_with_best")
+    groups = ("param_", "seconds", "risk_", "failure", "tied_with_best")
     return next((k for k, start in enumerate(groups, 1) if column.startswith(start)), 0)

@@ -21,7 +21,7 @@ from shiftune.metrics import Metric, metrics_for
 from shiftune.metrics.new_site import NewSite
 from shiftune.metrics.predictions import SitePredictions
 from shiftune.metrics.tables import MetricTables, metric_tables
-from shiftune.predictor.choice import Choice, Recalibration
+from shiftune.predictor.choice import Choice
 from shiftune.predictor.conformal import SiteScores
 from shiftune.problem import ShiftProblem
 from shiftune.ratio import DensityRatio, column_shifts, overlap
@@ -46,7 +46,7 @@ from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.unused_families import notes_on_unused
 from shiftune.search.updating import Updated, Updater
-from shiftune.wording import lower_by, number
+from shiftune.wording import number
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -160,10 +160,10 @@ class SearchResult:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on unused families, an interval without width, a harmful map, rows not drawn."""
+        """Notes on unused families, an interval without width, rows not drawn."""
         unused = notes_on_unused(self.families, finished_trials(self.study))
-        more = (*_about_width(self.risk), *_about_map(self.choice.calibration))
-        return (*unused, *more, *_about_rows(self.risk, self.stderr_of_all_rows))
+        rows = _about_rows(self.risk, self.stderr_of_all_rows)
+        return (*unused, *_about_width(self.risk), *rows)
 
     @property
     def stderr_of_all_rows(self) -> float | None:
@@ -334,19 +334,6 @@ class SearchResult:
         )  # one of the convenience methods that import from a lower layer
 
         return run_checks(self)
-
-
-def _about_map(calibration: Recalibration | None) -> tuple[str, ...]:
-    """Say that a recalibration was not possible, or that it costs."""
-    if calibration is None:
-        return ()
-    if calibration.obstacle:
-        asked = f"calibrate={calibration.asked!r} has no effect"
-        return (f"{asked}: {calibration.obstacle}",)
-    if calibration.gain is None or calibration.gain.interval()[1] > 0:
-        return ()
-    loss = lower_by(calibration.gain.value, calibration.gain.interval())
-    return (f"calibrate={calibration.asked!r} costs: with it, the loss is {loss}",)
 
 
 def _about_width(risk: RiskEstimate) -> tuple[str, ...]:

@@ -48,7 +48,6 @@ def run_trials(search: ShiftSearch, context: TrialContext) -> None:
             answers,
             driver,
             search.timeout,
-            races=getattr(context.plan, "races", False),
             callbacks=search.callbacks or (),
             catch=search.catch,
         )

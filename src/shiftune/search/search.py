@@ -117,20 +117,10 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     plan : FitPlan, optional
         Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
         models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
-        ``LeaveSourcesOut(races=True)`` stops trials whose first model is poor after it.
-    early_stopping : bool
-        Choose the number of rounds of boosted trees in every trial on sites that its models have
-        not seen, instead of tuning it; see `shiftune.evaluate.EarlyStopping`. The upper end of
-        its range in `space`, or the model's own number, is the largest.
     final : "ensemble" or "best", optional
         What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
         the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
         Default: "ensemble" for "adjusted", "best" otherwise.
-    calibrate : "none", "auto", "intercept", "platt" or "isotonic"
-        Map of the probabilities of what is handed over, learned on answers of models that had not
-        seen the site; "auto" takes one that lowers the loss by more than a standard error.
-        Ensembles that were tuned by log loss have rarely gained by it; naive Bayes and other
-        overconfident models do. For classes only.
     metrics : names, functions or Metrics, optional
         In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
     callbacks : list of functions, optional
@@ -168,8 +158,6 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
     gain_ : Estimate or None
         Risk of the best single trial less that of the ensemble, paired.
-    calibration_ : Recalibration or None
-        What came of `calibrate`: the kind of map, its gain, the map; None with "none".
     risk_ : RiskEstimate
         Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
         members, and the best trial alone (``final="best"``) likewise: each site judges the trial
@@ -225,9 +213,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
     training_weights: str | None = None
     plan: FitPlan | None = None
-    early_stopping: bool = False
     final: str | None = None
-    calibrate: str = "none"
     metrics: Any = None
     callbacks: Sequence[Callback] | None = None
     catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
@@ -389,7 +375,6 @@ class ShiftSearch(FittedSearch, SearchEstimator):
         )
         self.risk_ = self.result_.risk
         self.members_, self.gain_ = self.result_.members, self.result_.choice.gain
-        self.calibration_ = self.result_.choice.calibration
         self.best_index_ = self.result_.chosen
         self.best_model_ = self.result_.family.name
         self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)

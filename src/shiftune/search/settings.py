@@ -16,9 +16,6 @@ from shiftune import names
 from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate.fitting import weight_argument
 from shiftune.evaluate.losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
-from shiftune.evaluate.plan import FitPlan
-from shiftune.evaluate.rounds import rounds_parameter
-from shiftune.evaluate.unseen_sites import leaves_sites_out
 from shiftune.loss_names import ROOTS
 from shiftune.metrics import metrics_for
 from shiftune.metrics.as_loss import tuned_loss
@@ -126,8 +123,6 @@ class Checked(NamedTuple):
 def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
     """Return the settings with defaults filled in, or raise a SettingsError."""
     families = resolve(search.estimator, search.space, problem)
-    if search.early_stopping:
-        families = _stopping_early(families, problem)
     models = [family.estimator for family in families.values()]
     loss = loss_for(models, search.loss, problem)
     settings = EvaluationSettings.of(search)
@@ -156,21 +151,7 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
             _check_plain(family.distributions or {})
     classes = None if predicts_values(models, problem, loss) else problem.classes
     metrics_for(search.metrics, loss, classes)
-    _check_calibrate(search.calibrate, loss, classes, settings.plan)
     return Checked(families, loss, settings)
-
-
-def _stopping_early(families: dict[str, Family], problem: ShiftProblem) -> dict[str, Family]:
-    """Return the families without numbers of boosting rounds in their spaces."""
-    models = [family.estimator for family in families.values()]
-    if not any(map(rounds_parameter, models)):
-        raise SettingsError(
-            "early_stopping is for boosted trees (LightGBM, XGBoost, CatBoost, scikit-learn's), "
-            f"and there are none among {listed([type(model).__name__ for model in models])}"
-        )
-    if len(problem.sources) < 2:
-        raise SettingsError("early_stopping needs at least two sources, to have unseen ones")
-    return {name: family.stopping_early() for name, family in families.items()}
 
 
 def final_for(search: ShiftSearch) -> str:
@@ -293,32 +274,6 @@ def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
             f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
         )
-
-
-def _check_calibrate(
-    calibrate: str, loss: Loss, classes: NDArray[Any] | None, plan: FitPlan
-) -> None:
-    if check_choice(calibrate, names.CALIBRATIONS, "calibration") == "none":
-        return
-    why = ""
-    if classes is None:
-        why = "maps probabilities of classes, and this search predicts quantities"
-    elif loss.needs == "predict":
-        why = f"maps probabilities, and the loss {loss.name} is of predicted classes"
-    elif calibrate == "auto" and loss.within_site:
-        about = (
-            "a map does not change ranks, but for ties"
-            if loss.name in ("auc", "average_precision")
-            else "it is of classes at a threshold, which a map only moves"
-        )
-        why = f"takes a map by its loss, which is of no use with {loss.name}: {about}; name a map"
-    elif not leaves_sites_out(plan):
-        why = (
-            "is learned on answers of models that had not seen the site, and this search fits one "
-            "model per trial; search with risk='adjusted' and its own plan of fits"
-        )
-    if why:
-        raise SettingsError(f"calibrate={calibrate!r} {why}")
 
 
 def _check_function(family: Family) -> None:

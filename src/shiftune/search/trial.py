@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning
-from shiftune.evaluate.fitting import Predicted, StudyData, judge
+from shiftune.evaluate.fitting import Predicted, StudyData
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.plan import Fit, FitPlan, IndependentFits, TrialLosses, independent_fits
 from shiftune.evaluate.prepared_rows import PreparedRows, tunes_last_step
@@ -31,14 +31,10 @@ CATCH = (Exception, SystemExit)
 
 
 class Candidate(NamedTuple):
-    """What a trial evaluates: parameters in the estimator's names, and the name of its family.
-
-    A trial whose first model has a mean loss above `bar` is stopped after it; None stops none.
-    """
+    """What a trial evaluates: parameters in the estimator's names, and the name of its family."""
 
     params: Mapping[str, Any]
     family: str = ""
-    bar: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +76,11 @@ class TrialContext:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a trial: a risk, or the reason why there is none; neither if it was stopped.
+    """Outcome of a trial: a risk, or the reason why there is none.
 
     `value` is what is minimised: the risk, or what compares trials of several families;
     `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
-    predictions on the validation rows, where the plan keeps them; `params` are parameters that the
-    plan has chosen, for the refit.
+    predictions on the validation rows, where the plan keeps them.
     """
 
     risk: RiskEstimate | None
@@ -94,7 +89,6 @@ class Outcome:
     value: float = np.nan
     mean_loss: float = np.nan
     answers: Answers | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Piece(NamedTuple):
@@ -112,7 +106,7 @@ class Fitted(NamedTuple):
 
 
 class TrialEnded(Exception):  # noqa: N818 - the fate of a trial, not a mistake
-    """A piece of a trial that makes its others unnecessary: it failed, or is above the bar."""
+    """A piece of a trial that has failed, which makes its others unnecessary."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)
@@ -142,19 +136,13 @@ def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
 
 def _run_fit(context: TrialContext, candidate: Candidate, fit: Fit) -> Fitted:
     start = time.perf_counter()
-    mean_loss = -np.inf
     try:
         model, data = _model_and_data(context, candidate)
         predicted = fit.predict(model, data, context.loss.needs)
-        if candidate.bar is not None and not fit.left_out:
-            mean_loss = data.mean_loss(judge(predicted, data, context.loss).losses)
     except context.catch as error:
         failed = Outcome(None, reason(error), time.perf_counter() - start)
         raise TrialEnded(failed) from None
-    seconds = time.perf_counter() - start
-    if candidate.bar is not None and mean_loss > candidate.bar:
-        raise TrialEnded(Outcome(None, "", seconds, mean_loss=mean_loss))
-    return Fitted(predicted, seconds)
+    return Fitted(predicted, time.perf_counter() - start)
 
 
 def _run_whole(context: TrialContext, candidate: Candidate) -> Outcome:
@@ -191,7 +179,7 @@ def _judged(context: TrialContext, losses: TrialLosses, start: float) -> Outcome
         raise ValueError(f"the estimated risk is {risk.value}")
     value = context.compared_by(risk, losses.by_source)
     seconds = time.perf_counter() - start
-    return Outcome(risk, "", seconds, value, losses.naive, losses.answers, losses.params)
+    return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
 
 
 def reason(error: BaseException) -> str:

@@ -38,7 +38,7 @@ class TrialWorkers:
 
     Where the fits of the plan are independent, each of them is an item of the workers; otherwise a
     whole trial is. The first fit of a trial comes before its others, unless workers are idle: they
-    are dropped if it fails, or if it is poor and trials race.
+    are dropped if it fails.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:
     trials that have no parameter in common, each has a process and a space of its own; trials
     without parameters have their values alone.
     """
-    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     with threadpool_limits(1, user_api="blas"):  # the same digits on every machine
         bounds = [_lowest(own, study, beta) for own in _families(trials)]
     return min(bounds, default=np.inf)
