@@ -21,10 +21,10 @@ from shiftune.evaluate.plan import PooledFit
 from shiftune.evaluate.prepared_rows import PreparedRows
 from shiftune.problem import Site, Split
 from shiftune.risk import risk_named
+from shiftune.search._storage import open_study
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.gp.unit_cube import UnitCube
 from shiftune.search.samplers import sampler_named
-from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.workers import Workers
 
