@@ -21,8 +21,8 @@ from sklearn.linear_model import Ridge
 
 from shiftune import cli, entry, interrupts
 from shiftune.datasets import toy_problem
-from shiftune.search import ShiftSearch, heartbeat, joined_driver
-from shiftune.search.storage import _study
+from shiftune.search import ShiftSearch, _driver
+from shiftune.search._storage import _study
 from shiftune.workers import pools, processes
 
 N_TRIALS = 8
@@ -145,7 +145,7 @@ class Driver:
         tempfile.tempdir = str(folder / "tmp")
         os.environ[DRIVER] = str(os.getpid())
         processes.STOPPED_SECONDS, pools.GRACE_SECONDS = 2.0, 1.0
-        heartbeat.INTERVAL, joined_driver.POLL_SECONDS = 0.5, 0.05
+        _driver.INTERVAL, _driver.POLL_SECONDS = 0.5, 0.05
         if self.way == "script":
             with interrupts.deferred():
                 hear_signals()

@@ -16,7 +16,7 @@ from reproduction.choosing import Choice, Learner, choose
 from reproduction.data import load_gvhd, load_parkinson
 from reproduction.settings import TRAIN_SHARE
 from reproduction.weights import source_weights
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
 from shiftune.evaluate.fitting import fit, seeded

@@ -13,10 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
+from shiftune._provenance import check_same, made_with
 from shiftune.errors import DataWarning, StorageError
-from shiftune.provenance import made_with
-from shiftune.resuming import check_same
 
 RUNS, OPTIONS, TABLE = "runs.csv", "options.json", "table.md"
 HERE = Path(__file__).parent

@@ -40,7 +40,7 @@ def start(what, ignored=(), **options):
     script = f"""
 import time
 from shiftune import entry
-from shiftune.temporary_folder import make_temporary_folder
+from shiftune._files import make_temporary_folder
 
 def application():
     folder = make_temporary_folder()

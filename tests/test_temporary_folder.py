@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftune.temporary_folder import PREFIX, make_temporary_folder, remove_temporary_folder
+from shiftune._files import PREFIX, make_temporary_folder, remove_temporary_folder
 from shiftune.workers import Workers, in_worker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX")
@@ -22,7 +22,7 @@ from pathlib import Path
 from shiftune import entry
 
 def load():
-    from shiftune.temporary_folder import make_temporary_folder
+    from shiftune._files import make_temporary_folder
 
     def wait():
         folder = make_temporary_folder()
@@ -58,7 +58,7 @@ def ended_by(number):
 WHILE_MADE = """
 import os, signal, tempfile, time
 from shiftune import entry
-from shiftune.temporary_folder import make_temporary_folder
+from shiftune._files import make_temporary_folder
 
 def make(*args, mkdtemp=tempfile.mkdtemp, **options):
     folder = mkdtemp(*args, **options)

@@ -28,11 +28,11 @@ from shiftune.models.space import as_space
 from shiftune.problem import ShiftProblem, Site, Split, pooled
 from shiftune.problem.weights import weights_of
 from shiftune.risk import risk_named
+from shiftune.search._storage import open_study
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.gp.unit_cube import UnitCube
 from shiftune.search.samplers import sampler_named
 from shiftune.search.settings import loss_for
-from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 
 # Shares of each source for density ratios (none), training and validation.

@@ -15,7 +15,7 @@ from reproduction.record import RUNS, TABLE, note
 from reproduction.regret.picture import figure
 from reproduction.regret.study import regret_study
 from reproduction.regret.tables import coverage_table, shrinkage_table
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.errors import StorageError
 
 if TYPE_CHECKING:

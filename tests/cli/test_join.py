@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from shiftune.cli.folder import ResultFolder
-from shiftune.search.journal_lock import joined_search
-from shiftune.search.storage import trials_in
+from shiftune.search._journal import joined_search
+from shiftune.search._storage import trials_in
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "join.md"
 

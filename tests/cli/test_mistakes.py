@@ -13,7 +13,7 @@ import pytest
 from shiftune.cli.folder import ResultFolder
 from shiftune.errors import NoWorkersError
 from shiftune.models import storing
-from shiftune.search.journal_lock import only_search
+from shiftune.search._journal import only_search
 
 
 @pytest.fixture

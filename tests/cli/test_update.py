@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shiftune import load_model
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.cli import app
 from shiftune.cli.contradictions import check_rows
 from shiftune.cli.folder import ResultFolder
@@ -26,7 +26,7 @@ from shiftune.cli.options import TuneOptions
 from shiftune.cli.reopening import reopened
 from shiftune.errors import ProblemError
 from shiftune.problem.site import Site
-from shiftune.search.journal_lock import only_search
+from shiftune.search._journal import only_search
 from shiftune.tables import Schema, SiteFiles
 from shiftune.wording import listed
 

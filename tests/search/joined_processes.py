@@ -20,11 +20,11 @@ from optuna.storages._cached_storage import _CachedStorage
 from sklearn.linear_model import Ridge
 
 from shiftune.datasets import toy_problem
-from shiftune.search import ShiftSearch, heartbeat, joined_driver
+from shiftune.search import ShiftSearch, _driver
 
 # Nothing that is tested depends on these: if they are too short, trials are only run twice.
-heartbeat.INTERVAL = 0.1
-joined_driver.POLL_SECONDS = 0.02
+_driver.INTERVAL = 0.1
+_driver.POLL_SECONDS = 0.02
 
 AT_ONCE = 3
 CHANGES = ("create_new_trial", "set_trial_param", "set_trial_user_attr", "set_trial_state_values")

@@ -18,8 +18,8 @@ from sklearn.linear_model import Ridge
 from shiftune import LeaveSourcesOut
 from shiftune.datasets import toy_problem
 from shiftune.evaluate import Answers, PooledFit
-from shiftune.search import ShiftSearch, answer_store
-from shiftune.search.answer_store import MOST_KEPT, AnswerStore, candidates, complete_answers
+from shiftune.search import ShiftSearch, _storage
+from shiftune.search._storage import MOST_KEPT, AnswerStore, candidates, complete_answers
 from shiftune.search.records import ANSWERS_BYTES, MODEL
 from shiftune.search.running import trial_answers
 from shiftune.search.trial import Outcome
@@ -185,7 +185,7 @@ class TestCandidates:
             assert {n for n in found if n in family} == set(best)
 
     def test_so_many_bytes_in_all(self, monkeypatch):
-        monkeypatch.setattr(answer_store, "MOST_BYTES", 1000)
+        monkeypatch.setattr(_storage, "MOST_BYTES", 1000)
         trials = [trial(i, i, size=100, model="ab"[i % 2]) for i in range(40)]
         assert len(candidates(trials)) == 10
         assert candidates([trial(0, 1.0, size=5000), trial(1, 0.5, size=5000)]) == [1]
@@ -218,7 +218,7 @@ def test_answers_travel_from_workers(problem):
 
 
 def test_a_bounded_number(problem, journal, monkeypatch):
-    monkeypatch.setattr(answer_store, "MOST_KEPT", 3)
+    monkeypatch.setattr(_storage, "MOST_KEPT", 3)
     search = make(journal, n_trials=8).fit(problem)
     best = search.trials_["risk"].sort_values().index[:3]
     assert files(journal) == sorted(f"{n}.npz" for n in best)

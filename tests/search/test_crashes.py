@@ -10,9 +10,9 @@ import textwrap
 import optuna
 import pytest
 
-from shiftune.search.driver import OnlyDriver
+from shiftune.search._driver import OnlyDriver
+from shiftune.search._storage import trials_in
 from shiftune.search.records import FAILURE
-from shiftune.search.storage import trials_in
 
 SEARCH = textwrap.dedent(
     """

@@ -20,11 +20,11 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError, SearchWarning
 from shiftune.models import by_name, ready_model, spaces
 from shiftune.search import GPLCBSampler
+from shiftune.search._storage import open_study
 from shiftune.search.budget import FIRST_TRIALS, FLOOR, first_trials, next_family
 from shiftune.search.families import resolve
 from shiftune.search.family_weights import EVERY, FamilyWeights
 from shiftune.search.loop import Loop
-from shiftune.search.storage import open_study
 
 ALPHA = {"alpha": FloatDistribution(0.1, 100.0, log=True)}
 NEIGHBOURS = {"n_neighbors": IntDistribution(2, 20)}

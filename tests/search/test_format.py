@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shiftune.errors import StorageError
-from shiftune.search.storage import FORMAT, FORMAT_NUMBER, open_study
+from shiftune.search._storage import FORMAT, FORMAT_NUMBER, open_study
 
 IDENTITY = {"data": "abc", "loss": "squared"}
 

@@ -14,15 +14,12 @@ from sklearn.linear_model import Ridge
 
 from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError, StorageError
-from shiftune.search import ShiftSearch, joined_driver
-from shiftune.search.answer_store import AnswerStore
-from shiftune.search.heartbeat import LOOKS, FileBeats, Heartbeat, StudyBeats
-from shiftune.search.joined_driver import JoinedDriver
-from shiftune.search.journal_lock import is_searched, joined_search, only_search
+from shiftune.search import ShiftSearch, _driver
+from shiftune.search._driver import LOOKS, FileBeats, Heartbeat, JoinedDriver, StudyBeats, Tickets
+from shiftune.search._journal import is_searched, joined_search, only_search
+from shiftune.search._storage import AnswerStore, open_study, open_tickets
 from shiftune.search.records import DEFAULTS, FAILURE, MODEL, finished_trials
 from shiftune.search.samplers import sampler_named
-from shiftune.search.storage import open_study, open_tickets
-from shiftune.search.tickets import Tickets
 
 SPACE = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 
@@ -117,7 +114,7 @@ class TestPlaces:
         assert states == [TrialState.RUNNING, TrialState.FAIL]
 
     def test_they_wait_for_each_other(self, team, monkeypatch):
-        monkeypatch.setattr(joined_driver, "POLL_SECONDS", 0.0)
+        monkeypatch.setattr(_driver, "POLL_SECONDS", 0.0)
         first, second = team.driver(), team.driver()
         trial = first.ask(1, None, {})
         assert second.wait(1)
@@ -159,7 +156,7 @@ class TestOwners:
 
     def test_one_that_its_drivers_do_not_survive_is_given_up(self, team):
         assert team.driver(alive=False).ask(2, None, {}).number == 0
-        for _ in range(joined_driver.MAX_DEATHS - 1):
+        for _ in range(_driver.MAX_DEATHS - 1):
             assert team.driver(alive=False).orphan(2).number == 0
         assert team.driver().orphan(2) is None
         (trial,) = finished_trials(team.study)
@@ -236,7 +233,7 @@ class TestOwners:
             return found
 
         monkeypatch.setattr(other, "_state", late)
-        monkeypatch.setattr("shiftune.search.joined_driver.MAX_DEATHS", 1)
+        monkeypatch.setattr("shiftune.search._driver.MAX_DEATHS", 1)
         assert other.orphan(1) is None
         assert team.study.trials[0].value == 1.0
 
@@ -253,8 +250,8 @@ class TestHeartbeat:
                 asked.set()
                 blocked.wait()
 
-        monkeypatch.setattr("shiftune.search.heartbeat.INTERVAL", 0.0)
-        monkeypatch.setattr("shiftune.search.heartbeat.END_SECONDS", 0.0)
+        monkeypatch.setattr("shiftune.search._driver.INTERVAL", 0.0)
+        monkeypatch.setattr("shiftune.search._driver.END_SECONDS", 0.0)
         try:
             with Heartbeat(Silent()).of(1):
                 asked.wait()
@@ -291,7 +288,7 @@ class TestHeartbeat:
         def no_more_files(path):
             raise OSError(24, "Too many open files")
 
-        monkeypatch.setattr("shiftune.search.heartbeat.is_locked", no_more_files)
+        monkeypatch.setattr("shiftune.search._driver.is_locked", no_more_files)
         assert Heartbeat(FileBeats(tmp_path / "study.journal")).alive({3}) == {3}
 
     def test_who_stands_still_is_dead_until_it_moves(self, beats):
@@ -331,7 +328,7 @@ class TestLock:
         assert not list(journal.parent.iterdir())
 
     def test_a_search_alone_is_left_alone(self, journal, monkeypatch):
-        monkeypatch.setattr("shiftune.search.journal_lock.POLLS", 1)
+        monkeypatch.setattr("shiftune.search._journal.POLLS", 1)
         with (
             only_search(journal),
             pytest.raises(StorageError, match="another search"),

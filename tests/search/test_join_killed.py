@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
+from shiftune.search._storage import _study
 from shiftune.search.records import DEFAULTS, FAILURE
-from shiftune.search.storage import _study
 
 N_TRIALS, DEATHS = 20, 12
 SCRIPT = Path(__file__).with_name("joined_processes.py")

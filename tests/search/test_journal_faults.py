@@ -17,8 +17,8 @@ from sklearn.linear_model import Ridge
 from shiftune.datasets import toy_problem
 from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
-from shiftune.search.journal_file import JournalFile, repair
-from shiftune.search.storage import trials_in
+from shiftune.search._journal import JournalFile, repair
+from shiftune.search._storage import trials_in
 
 TRIALS = 4
 PROBLEM = toy_problem(1.0, n=60, random_state=1).problem
@@ -99,7 +99,7 @@ def test_a_fault_while_a_search_is_running(journal, monkeypatch, whole, fault, m
 
     with monkeypatch.context() as patched:
         # Reading the trials must not wait for the lock that the writer holds.
-        patched.setattr("shiftune.search.journal_lock.JournalLock.acquire", lambda _: True)
+        patched.setattr("shiftune.search._journal.JournalLock.acquire", lambda _: True)
         patched.setattr(os, "fsync", sync)
         with pytest.raises(StorageError, match=message):
             fitted(journal)

@@ -16,8 +16,8 @@ from sklearn.linear_model import Ridge
 from shiftune.datasets import toy_problem
 from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
-from shiftune.search.journal_lock import JournalLock, only_search
-from shiftune.search.storage import trials_in
+from shiftune.search._journal import JournalLock, only_search
+from shiftune.search._storage import trials_in
 
 # The writer is killed while it holds the lock, in the middle of its records.
 KILLED = """

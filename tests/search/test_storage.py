@@ -8,7 +8,7 @@ from logging.handlers import BufferingHandler
 import optuna
 import pytest
 
-from shiftune.search.storage import open_study
+from shiftune.search._storage import open_study
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftune.atomic_write import PART, atomic_write
+from shiftune._files import PART, atomic_write
+from shiftune._provenance import check_same, made_with, versions_in_words
 from shiftune.cli.job import TuneJob
 from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to
 from shiftune.cli.option_fields import Role, named
@@ -33,11 +34,9 @@ from shiftune.cli.stored_model import table_model
 from shiftune.cli.update_record import effect_record
 from shiftune.errors import ProblemError, StorageError
 from shiftune.models import save_model
-from shiftune.provenance import made_with, versions_in_words
 from shiftune.report.brief import brief
-from shiftune.resuming import check_same
+from shiftune.search._storage import ANSWERS, trials_in
 from shiftune.search.records import finished_trials
-from shiftune.search.storage import ANSWERS, trials_in
 
 JOURNAL = "study.journal"
 SETTINGS, COMMAND = "settings.json", "settings.toml"

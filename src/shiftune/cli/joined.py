@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from shiftune.atomic_write import PART
+from shiftune._files import PART, one_at_a_time
 from shiftune.cli.folder import OUT
 from shiftune.cli.json_files import writing_to
 from shiftune.errors import SearchWarning
-from shiftune.file_lock import one_at_a_time
-from shiftune.search.journal_lock import is_searched
+from shiftune.search._journal import is_searched
 
 if TYPE_CHECKING:
     from shiftune.cli.folder import ResultFolder

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
+from shiftune._provenance import check_format
 from shiftune.errors import StorageError
-from shiftune.resuming import check_format
 
 # Number of the form of settings.json, best.json and update.json.
 FORMAT = 4

@@ -50,7 +50,7 @@ def label_plan(
     uses, and an empty column for the label. Rows whose label was used before are not drawn. Rows
     may stay empty, unless it is their label that makes them so.
     """
-    from shiftune.atomic_write import atomic_write
+    from shiftune._files import atomic_write
     from shiftune.cli.folder import ResultFolder
     from shiftune.cli.json_files import writing_to
     from shiftune.cli.reopening import completed, reopened

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shiftune import interrupts
+from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune.cli.app import command
 from shiftune.cli.run_arguments import Run, SafeCsv
 from shiftune.errors import DataError, DataWarning
-from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.wording import count, listed, printable
 
 if TYPE_CHECKING:

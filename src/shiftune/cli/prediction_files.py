@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.cli.json_files import writing_to
 from shiftune.cli.safe_csv import safe_for_spreadsheets
 from shiftune.errors import DataError, MissingPackageError, SettingsError

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from shiftune._files import toml_lines
 from shiftune.cli.option_fields import Declared, declared
 from shiftune.cli.options import TuneOptions
 from shiftune.errors import SettingsError
 from shiftune.spelling import hint
-from shiftune.toml_text import toml_lines
 
 HEADING = "# shiftune tune --settings THIS_FILE --out DIR repeats this run."
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.cli.given_labels import read_given
 from shiftune.cli.job import TuneJob
 from shiftune.cli.json_files import FORMAT, read_json, write_json, writing_to

@@ -62,7 +62,7 @@ def update(
         return
     from shiftune.cli.screen import notes_for_warnings, screen
     from shiftune.cli.update_screen import show_update
-    from shiftune.search.storage import only_search_of
+    from shiftune.search._storage import only_search_of
 
     with notes_for_warnings(), only_search_of(result.journal):
         record = _updated(result, labels, {"data": data, "target_file": target_file})

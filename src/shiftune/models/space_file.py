@@ -21,10 +21,10 @@ from optuna.distributions import (
     IntDistribution,
 )
 
+from shiftune._files import toml_lines
 from shiftune.errors import SettingsError
 from shiftune.models.space import Space, check_names
 from shiftune.spelling import hint
-from shiftune.toml_text import toml_lines
 
 KEYS = ("low", "high", "log", "step")
 EXAMPLE = "alpha = { low = 0.01, high = 100.0, log = true }"

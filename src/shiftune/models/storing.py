@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.errors import DataWarning, SettingsError, StorageError
 
 SAFE, PICKLED = ".skops", ".pickle"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from shiftune._provenance import versions_in_words
 from shiftune.evaluate.unseen_sites import LeaveSourcesOut
-from shiftune.provenance import versions_in_words
 from shiftune.wording import count, lower_by, number, percent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shiftune.atomic_write import atomic_write
+from shiftune._files import atomic_write
 from shiftune.errors import StorageError
 
 

@@ -23,7 +23,7 @@ from shiftune.problem.weights import weights_of
 from shiftune.ratio import DensityRatio
 from shiftune.ratio.base import site_weights
 from shiftune.risk import RiskEstimator, risk_named
-from shiftune.search.identity import stable_repr
+from shiftune.search._storage import stable_repr
 from shiftune.search.trial import TrialContext
 
 if TYPE_CHECKING:

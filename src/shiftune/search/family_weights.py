@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shiftune.predictor.selection import Candidates
-from shiftune.search.answer_store import candidates
+from shiftune.search._storage import candidates
 from shiftune.search.records import MODEL, finished_trials, risk_of
 
 if TYPE_CHECKING:
     import optuna
 
-    from shiftune.search.answer_store import AnswerStore
+    from shiftune.search._storage import AnswerStore
     from shiftune.search.trial import TrialContext
 
 # The shares are computed anew after so many trials.

@@ -9,7 +9,7 @@ from shiftune.errors import ProblemError
 from shiftune.predictor.choice import Choice, choose
 from shiftune.predictor.single import best_alone
 from shiftune.risk.result import RiskEstimate
-from shiftune.search.answer_store import candidates
+from shiftune.search._storage import candidates
 from shiftune.search.records import best_trial, finished_trials
 from shiftune.search.running import trial_answers
 from shiftune.search.settings import final_for, nothing_to_choose

@@ -16,7 +16,7 @@ from optuna.trial import Trial, TrialState
 from shiftune import interrupts
 from shiftune.errors import NoWorkersError, ProblemError, StorageError
 from shiftune.models.space import check_names
-from shiftune.search.answer_store import candidates
+from shiftune.search._storage import candidates
 from shiftune.search.families import Families, Family
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.search.records import (
@@ -38,8 +38,8 @@ from shiftune.workers import OutOfTime, WorkerDied
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shiftune.search.answer_store import AnswerStore
-    from shiftune.search.driver import Driver
+    from shiftune.search._driver import Driver
+    from shiftune.search._storage import AnswerStore
     from shiftune.search.progress import Progress
     from shiftune.search.trial_workers import TrialWorkers
 

@@ -29,6 +29,7 @@ from shiftune.ratio.overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk.few_labels import shared_alike
 from shiftune.risk.result import RiskEstimate
+from shiftune.search._storage import open_study
 from shiftune.search.evaluation_settings import EvaluationSettings
 from shiftune.search.families import Families, Family, family_of
 from shiftune.search.label_worth import COUNTS, label_worth
@@ -42,7 +43,6 @@ from shiftune.search.records import (
     model_name,
 )
 from shiftune.search.site_scores import site_scores
-from shiftune.search.storage import open_study
 from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.unused_families import notes_on_unused
 from shiftune.search.updating import Updated, Updater

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.search.answer_store import candidates, complete_answers
+from shiftune.search._storage import candidates, complete_answers, open_driver
 from shiftune.search.families import family_of
 from shiftune.search.family_weights import FamilyWeights
 from shiftune.search.loop import Loop
 from shiftune.search.progress import Progress
 from shiftune.search.records import finished_trials, outcome_of
 from shiftune.search.samplers import sampler_named
-from shiftune.search.storage import open_driver
 from shiftune.search.trial import TrialContext
 from shiftune.search.trial_workers import TrialWorkers
 from shiftune.workers import number_of_workers

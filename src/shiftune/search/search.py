@@ -23,11 +23,11 @@ from shiftune.ratio import DensityRatio
 from shiftune.ratio.auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk.result import RiskEstimate
+from shiftune.search._storage import identity, only_search_of, open_answers, open_study
 from shiftune.search.estimator import SearchEstimator
 from shiftune.search.families import check_given, given_models
 from shiftune.search.fitted import FittedSearch, NotFitted
 from shiftune.search.handed_over import choose_among
-from shiftune.search.identity import identity
 from shiftune.search.loop import Callback
 from shiftune.search.records import evaluated_risks, finished_trials, table
 from shiftune.search.result import SearchResult
@@ -39,7 +39,6 @@ from shiftune.search.settings import (
     coerce_problem,
     refuse_others,
 )
-from shiftune.search.storage import only_search_of, open_answers, open_study
 from shiftune.search.trial import CATCH, TrialContext
 from shiftune.search.updating import updated_by_own
 

@@ -25,11 +25,11 @@ from shiftune.problem import ShiftProblem
 from shiftune.problem.columns import column_kinds
 from shiftune.problem.weights import weights_of
 from shiftune.risk import risk_named
+from shiftune.search._storage import open_study
 from shiftune.search.evaluation_settings import EvaluationSettings, predicts_values
 from shiftune.search.families import Family, resolve
 from shiftune.search.records import OUT_OF_TIME
 from shiftune.search.samplers import sampler_named
-from shiftune.search.storage import open_study
 from shiftune.spelling import check_choice
 from shiftune.wording import listed
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune.errors import StorageError
 from shiftune.tables.codes import are_whole, has_codes
-from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 
 SEPARATORS = (",", ";", "\t", "|")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")

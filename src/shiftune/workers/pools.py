@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
+from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune.errors import NoWorkersError, StorageError
-from shiftune.temporary_folder import make_temporary_folder, remove_temporary_folder
 from shiftune.workers import in_worker, memory
 from shiftune.workers.deaths import Death, judge
 

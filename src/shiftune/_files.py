@@ -1,0 +1,243 @@
+"""Files: locks, atomic writes, temporary folders, TOML."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from shiftune import entry, interrupts
+from shiftune.entry import IN_USE, remove_folder
+from shiftune.errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+# Between two attempts to take a lock that another process holds.
+POLL_SECONDS = 0.2
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Wait until no other process is inside such a block for the same file."""
+    if fcntl is None:
+        yield
+        return
+    file, _ = take_patiently(path, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        release_lock(file, path)
+
+
+def take_lock(path: Path) -> BinaryIO:
+    """Return a file with a lock on it, which lasts until it is released or its process ends."""
+    return _locked(path, fcntl.LOCK_EX)[0]
+
+
+def release_lock(file: BinaryIO, path: Path) -> None:
+    """Release a lock, and remove its file if nobody shares it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shared = False
+    except OSError as error:
+        shared = isinstance(error, BlockingIOError)
+    if not shared:
+        with suppress(OSError):  # the folder may be gone, or cannot be written any more
+            path.unlink()
+    _held.discard(file)
+    file.close()
+
+
+def remove_if_free(path: Path) -> None:
+    """Remove a file on which nobody has a lock."""
+    with suppress(OSError), path.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            path.unlink()
+
+
+def is_locked(path: Path) -> bool:
+    """Whether there is a lock on a file, shared or not."""
+    try:
+        with path.open("rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def _locked(path: Path, kind: int) -> tuple[BinaryIO, bool]:
+    """Open a file and lock it; return also whether there are locks."""
+    while True:
+        file = open(path, "rb+", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
+        locks = True
+        try:
+            fcntl.flock(file, kind)
+        except BlockingIOError:
+            file.close()
+            raise
+        except OSError:
+            locks = False
+        # Whoever had the lock may have removed the file after it was opened here.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                _held.add(file)
+                return file, locks
+        file.close()
+
+
+def take_patiently(path: Path, kind: int, polls: int | None = None) -> tuple[BinaryIO, bool]:
+    """Lock a file as soon as others let it go; BlockingIOError after so many attempts."""
+    while True:
+        interrupts.check()
+        try:
+            return _locked(path, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            polls = None if polls is None else polls - 1
+            if polls == 0:
+                raise
+        time.sleep(POLL_SECONDS)
+
+
+def _never_through_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+
+# A lock lasts until every process that inherited its file has closed it. Workers that a user's
+# executor has forked may live longer than the search.
+_held: set[BinaryIO] = set()
+
+
+def _close_inherited() -> None:
+    for file in _held:
+        file.close()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
+
+
+# How the names of temporary files begin; a process that is killed leaves them behind.
+PART = ".part-"
+
+
+@contextmanager
+def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, and move the file to `path` at the end.
+
+    The temporary file is new and empty, never one that somebody has put there, or linked. An
+    interrupt is raised before the file is begun, if the file is `interruptible`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pathlib import Path
+    >>> with TemporaryDirectory() as folder:
+    ...     with atomic_write(Path(folder) / "a.txt") as part:
+    ...         _ = part.write_text("all of it")
+    ...     [p.name for p in Path(folder).iterdir()]
+    ['a.txt']
+    """
+    if interruptible:
+        interrupts.check()
+    part = path.with_name(f"{PART}{path.name}")
+    part.unlink(missing_ok=True)  # of a process that was killed
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+PREFIX = "shiftune-"
+
+_locks: dict[str, BinaryIO] = {}
+
+
+def make_temporary_folder() -> str:
+    """Make a folder that only its owner can read, and remove those of processes that were killed.
+
+    >>> folder = make_temporary_folder()
+    >>> remove_temporary_folder(folder)
+    >>> Path(folder).exists()
+    False
+    """
+    _remove_leftovers(Path(tempfile.gettempdir()))
+    try:
+        with entry.temporary_folders_lock:
+            folder = tempfile.mkdtemp(prefix=PREFIX)
+            entry.temporary_folders.add(folder)
+    except OSError as error:
+        raise StorageError(
+            f"no temporary folder can be made ({error.strerror or error}); make room, or name "
+            "another place in the environment variable TMPDIR"
+        ) from error
+    if fcntl is not None:
+        # Under its name the file is locked from the beginning; the lock ends with the process.
+        new = Path(folder, f"{IN_USE}-soon")
+        with suppress(OSError):  # no locks there: it is not known as a leftover later
+            _locks[folder] = file = new.open("ab")
+            fcntl.flock(file, fcntl.LOCK_EX)
+            new.rename(new.with_name(IN_USE))
+    return folder
+
+
+def remove_temporary_folder(folder: str) -> None:
+    """Remove a folder."""
+    remove_folder(folder)
+    entry.temporary_folders.discard(folder)
+    if file := _locks.pop(folder, None):
+        file.close()
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Remove this user's folders whose process has ended."""
+    if fcntl is None:
+        return
+    for folder in place.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # of others, in use, or gone meanwhile
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with (folder / IN_USE).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_folder(str(folder))
+
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_lines(entries: Mapping[str, Any]) -> str:
+    """Return a line for every entry; values are text, numbers, truth values, lists and mappings.
+
+    >>> print(toml_lines({"label": "ill", "C": {"low": 0.1, "log": True}, "keep": ["a b"]}))
+    label = "ill"
+    C = { low = 0.1, log = true }
+    keep = ["a b"]
+    """
+    return "\n".join(f"{_key(name)} = {_value(value)}" for name, value in entries.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items())
+        return f"{{ {inside} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    # The rest is written as in JSON, except that TOML knows no halves of characters.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _value(name)

@@ -1,0 +1,523 @@
+"""Storage of trials: memory, a journal file, or any Optuna storage; identity and answers."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import random
+import re
+import threading
+import time
+import uuid
+from collections import defaultdict
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pandas as pd
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage, JournalStorage
+
+from shiftune._files import PART, atomic_write
+from shiftune._provenance import check_format, check_same
+from shiftune.errors import ProblemError, SettingsError, StorageError
+from shiftune.evaluate.answers import Answers
+from shiftune.evaluate.losses import Loss
+from shiftune.search._driver import (
+    Driver,
+    FileBeats,
+    Heartbeat,
+    JoinedDriver,
+    OnlyDriver,
+    StudyBeats,
+    Tickets,
+)
+from shiftune.search._journal import (
+    JournalFile,
+    JournalLock,
+    explained,
+    joined_search,
+    only_search,
+    repair,
+)
+from shiftune.search.records import ANSWERS_BYTES, MODEL, finished_trials
+from shiftune.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from shiftune.problem import ShiftProblem
+    from shiftune.ratio import DensityRatio
+    from shiftune.search.evaluation_settings import EvaluationSettings
+    from shiftune.search.families import Families
+    from shiftune.search.search import ShiftSearch
+    from shiftune.search.trial_workers import TrialWorkers
+
+logger = logging.getLogger("shiftune")
+
+STUDY_NAME = "shiftune"
+DRIVERS_NAME = "shiftune drivers"
+IDENTITY = "shiftune_identity"
+FORMAT_NUMBER = "shiftune_format"
+# A random mark of the study, by which its answers are known.
+MARK = "shiftune_mark"
+# What the name of the folder of answers adds to that of the journal.
+ANSWERS = ".answers"
+# Number of the form in which trials are recorded.
+FORMAT = 2
+# Attempts to open a storage that others may be creating.
+ATTEMPTS = 8
+# A driver waits so long for others that are writing to the same file.
+SQLITE_SECONDS = 60
+# Loggers of Optuna, which announce every new study.
+ANNOUNCING = (
+    "optuna.study.study",
+    "optuna.storages._in_memory",
+    "optuna.storages.journal._storage",
+    "optuna.storages._rdb.storage",
+)
+
+
+def open_study(
+    storage: str | os.PathLike[str] | BaseStorage | None,
+    identity: Mapping[str, str],
+    *,
+    join: bool = False,
+) -> optuna.Study:
+    """Create a study, or continue the one in the storage if data and settings are the same.
+
+    Parameters
+    ----------
+    storage : path, Optuna storage URL, Optuna storage or None
+        A path is a journal file; None is memory.
+    identity : mapping
+        What must be the same for trials to be comparable: fingerprint of the data, loss, ...
+    join : bool
+        Whether others may open the same storage at the same time.
+    """
+    study = _study(storage, join=join)
+    if len(study.directions) > 1:
+        raise StorageError(
+            f"the storage {shown(storage)} holds a study with {len(study.directions)} objectives; "
+            "give another storage"
+        )
+    if not study.get_trials(deepcopy=False):
+        marks = {FORMAT_NUMBER: FORMAT, IDENTITY: dict(identity), MARK: uuid.uuid4().hex}
+        if join:  # all have the marks of the first
+            marks = open_tickets(study).claim("study", marks).value
+        for name, value in marks.items():
+            study.set_user_attr(name, value)
+    if join or study.get_trials(deepcopy=False):
+        where = f"the storage {shown(storage)}"
+        check_format(study.user_attrs.get(FORMAT_NUMBER), FORMAT, where)
+        advice = "give another storage, or the same data and settings to continue"
+        check_same(study.user_attrs.get(IDENTITY, {}), identity, where, advice, hidden=identity)
+    return study
+
+
+def shown(storage: object) -> str:
+    """Return a storage as errors name it, without the password in a URL.
+
+    >>> shown("postgresql://me:secret@server/trials")
+    "'postgresql://me:***@server/trials'"
+    """
+    return repr(re.sub(r"(://[^:/@]*:)[^/]*@", r"\1***@", str(storage)))
+
+
+def open_tickets(study: optuna.Study) -> Tickets:
+    """Return the tickets of the drivers of a study, which are in the same storage."""
+    return Tickets(_loaded(study._storage, DRIVERS_NAME))
+
+
+def open_driver(
+    storage: str | os.PathLike[str] | BaseStorage | None, study: optuna.Study, *, join: bool
+) -> Driver:
+    """Return the driver of a search: one that has the study alone, or shares it with others."""
+    if not join:
+        return OnlyDriver(study)
+    tickets, path = open_tickets(study), _journal(storage)
+    beats = StudyBeats(tickets.study) if path is None else FileBeats(path.resolve())
+    return JoinedDriver(study, tickets, Heartbeat(beats))
+
+
+def open_answers(
+    storage: str | os.PathLike[str] | BaseStorage | None,
+    study: optuna.Study,
+    folder: str | os.PathLike[str] | None = None,
+) -> AnswerStore:
+    """Return the store of a study's answers: a folder, by default beside a journal, or memory."""
+    path = _journal(storage)
+    beside = None if path is None else path.with_name(f"{path.name}{ANSWERS}")
+    place = beside if folder is None else Path(folder).absolute()
+    return AnswerStore(place, study.user_attrs.get(MARK, ""))
+
+
+def trials_in(journal: Path) -> list[optuna.trial.FrozenTrial]:
+    """Return the finished trials of a journal; none where there is no file."""
+    return finished_trials(_study(journal)) if journal.exists() else []
+
+
+@contextmanager
+def only_search_of(
+    storage: str | os.PathLike[str] | BaseStorage | None, *, join: bool = False
+) -> Iterator[None]:
+    """Refuse a second search inside the block, if the storage is a journal file.
+
+    Searches that have joined are refused only by one that has not.
+
+    Errors of a database, a full disk for example, become a `StorageError`.
+    """
+    path = _journal(storage)
+    lock = joined_search if join else only_search
+    try:
+        with nullcontext() if path is None else lock(path.resolve()):
+            yield
+    except StorageInternalError as error:
+        raise StorageError(
+            f"the storage {shown(storage)} cannot be written ({error}); put this right and run the "
+            "same again, which continues after the last trial in it"
+        ) from error
+
+
+def _study(
+    storage: str | os.PathLike[str] | BaseStorage | None, *, join: bool = False
+) -> optuna.Study:
+    for attempt in range(ATTEMPTS if join else 1):
+        try:
+            return _loaded(optuna.storages.get_storage(_opened(storage, join=join)), STUDY_NAME)
+        except (ProblemError, ImportError):
+            raise
+        except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
+            failure = error
+        if attempt < ATTEMPTS - 1:
+            # Of processes that create the tables of a database at the same time, all but one fail.
+            time.sleep(random.random())
+    raise StorageError(
+        f"the storage {shown(storage)} cannot be opened as a journal of trials or as an "
+        f"Optuna storage ({type(failure).__name__}: {failure}); give another"
+    ) from failure
+
+
+def _loaded(storage: BaseStorage, name: str) -> optuna.Study:
+    """Return a study of a storage, which is created if it is new."""
+    try:  # creating a study that exists would add a record to a journal
+        return optuna.load_study(study_name=name, storage=storage)
+    except KeyError:
+        with _quiet_optuna():
+            return optuna.create_study(
+                storage=storage, study_name=name, direction="minimize", load_if_exists=True
+            )
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from announcing a new study on the terminal; other threads are not affected."""
+    thread = threading.get_ident()
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno > logging.INFO
+
+    loggers = [logging.getLogger(name) for name in ANNOUNCING]
+    for logger in loggers:
+        logger.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_shown)
+
+
+def _journal(storage: str | os.PathLike[str] | BaseStorage | None) -> Path | None:
+    """Return the path of a journal, in a folder that exists; None for other storages."""
+    if storage is None or isinstance(storage, BaseStorage):
+        return None
+    if not isinstance(storage, str | os.PathLike):
+        raise SettingsError(
+            f"storage is a path, an Optuna storage or its URL, got {type(storage).__name__}"
+        )
+    text = os.fspath(storage)
+    if "://" in text:
+        return None
+    path = Path(text).absolute()
+    if path.is_dir():
+        raise StorageError(f"the storage {text!r} is a folder; give the path of a file in it")
+    if path.exists() and not path.is_file():
+        raise StorageError(f"the storage {text!r} is no ordinary file; give another path")
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _opened(
+    storage: str | os.PathLike[str] | BaseStorage | None, *, join: bool = False
+) -> str | BaseStorage | None:
+    path = _journal(storage)
+    if path is None:
+        if join and isinstance(storage, str) and storage.startswith("sqlite"):
+            patience = {"connect_args": {"timeout": SQLITE_SECONDS}}
+            return optuna.storages.RDBStorage(storage, engine_kwargs=patience)
+        return storage  # type: ignore[return-value]  # paths are journals
+    with explained(path):
+        with path.open("a"):
+            pass
+        # A search that was killed has left it, with a version that used Optuna's own locks.
+        path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
+        with JournalLock(path):  # a line that another process is writing is not torn
+            repair(path)
+    return JournalStorage(JournalFile(path))
+
+
+def stable_repr(thing: Any) -> str:
+    """Describe settings, models and functions by what they are, never by where they are stored.
+
+    >>> stable_repr(lambda y, p: y - p) == stable_repr(lambda y, p: y + p)
+    False
+    >>> from sklearn.linear_model import Ridge
+    >>> stable_repr(Ridge()) == stable_repr(Ridge(alpha=1.0)), stable_repr({"b": 1, "a": (2,)})
+    (True, '{a: (2), b: 1}')
+    """
+    if thing is None or isinstance(thing, bool | int | float | str | bytes | np.generic):
+        return repr(thing.item() if isinstance(thing, np.generic) else thing)
+    if isinstance(thing, dict):
+        return (
+            "{" + ", ".join(f"{k}: {stable_repr(thing[k])}" for k in sorted(thing, key=str)) + "}"
+        )
+    if isinstance(thing, list | tuple | set | frozenset):
+        parts = [stable_repr(part) for part in thing]
+        return "(" + ", ".join(sorted(parts) if isinstance(thing, set | frozenset) else parts) + ")"
+    if isinstance(thing, np.ndarray):
+        return f"array {thing.shape} {_digest(pd.util.hash_array(np.ravel(thing)).tobytes())}"
+    if isinstance(thing, pd.DataFrame | pd.Series):
+        return f"table {_digest(pd.util.hash_pandas_object(thing).to_numpy().tobytes())}"
+    if isinstance(thing, functools.partial):
+        called = (thing.func, thing.args, thing.keywords)
+        return "partial " + " ".join(stable_repr(part) for part in called)
+    if isinstance(thing, FunctionType):
+        closed_over = [cell.cell_contents for cell in thing.__closure__ or ()]
+        inside = (
+            f"{_code(thing.__code__)} {stable_repr(thing.__defaults__)} {stable_repr(closed_over)}"
+        )
+        return f"{thing.__module__}.{thing.__qualname__} {_digest(inside.encode())}"
+    if isinstance(thing, type | BuiltinFunctionType | np.ufunc):
+        return f"{getattr(thing, '__module__', '')}.{thing.__name__}"
+    name = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    if hasattr(thing, "get_params"):
+        return f"{name} {stable_repr(thing.get_params(deep=False))}"
+    if isinstance(thing, np.random.RandomState | np.random.Generator):
+        return name
+    if slots := getattr(type(thing), "__slots__", None):
+        return f"{name} {stable_repr({s: getattr(thing, s, None) for s in slots})}"
+    if getattr(thing, "__dict__", None):
+        return f"{name} {stable_repr(vars(thing))}"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
+
+
+def _code(code: CodeType) -> str:
+    """The bytecode with its names and constants; those of inner functions too."""
+    constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def identity(
+    search: ShiftSearch,
+    families: Families,
+    settings: EvaluationSettings,
+    problem: ShiftProblem,
+    loss: Loss,
+    ratio: DensityRatio,
+) -> dict[str, str]:
+    """Return what must be the same for trials of one study to be comparable."""
+    oracle = problem.oracle if settings.risk.uses_target_labels else None
+    return {
+        "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
+        "model": stable_repr(_unless_one({n: each.estimator for n, each in families.items()})),
+        "space": stable_repr(_unless_one({n: each.space for n, each in families.items()})),
+        "loss": stable_repr(loss),
+        "risk": stable_repr(search.risk),
+        "ratio": stable_repr(ratio) if settings.needs_ratio else "",
+        "split": stable_repr((settings.shares, search.random_state)),
+        "training weights": stable_repr(search.training_weights),
+        "plan": stable_repr(settings.plan),
+    }
+
+
+def _unless_one(by_family: dict[str, Any]) -> Any:
+    """Return the value of the one model without a name, or all values by name."""
+    return by_family.get("", by_family)
+
+
+# Trials of a model family whose answers are kept, those of lowest risk. An ensemble chooses among
+# at most so many, and all that are kept together take at most so many bytes. (30,000 validation
+# rows of a quantity or of two classes take 480 kB per trial.)
+MOST_KEPT = 24
+MOST_BYTES = 2**30
+
+
+class AnswerStore:
+    """Answers by the number of their trial.
+
+    Files are written completely or not at all, and their zip format has checksums: a damaged file
+    counts as missing and is removed, as does one of another trial. Where a file cannot be written,
+    the answers stay in memory.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Created with the first file; None keeps all in memory.
+    study : str
+        Mark of the study, in every file beside the trial's number.
+
+    Examples
+    --------
+    >>> store = AnswerStore(None)
+    >>> store.put(3, Answers(np.ones(2), np.zeros(2), 0.5))
+    >>> store.get(3).unseen, store.get(4)
+    (array([0., 0.]), None)
+    """
+
+    def __init__(self, folder: Path | None, study: str = "") -> None:
+        self.folder = folder
+        self._study = study
+        self._memory: dict[int, Answers] = {}
+
+    def put(self, number: int, answers: Answers) -> None:
+        """Keep the answers of a trial."""
+        self._memory[number] = answers
+        if self.folder is None:
+            return
+        try:
+            self._write(self.folder, number, answers)
+        except OSError as error:
+            logger.warning("answers of trial %d stay in memory: %s", number, error)
+        else:
+            del self._memory[number]
+
+    def get(self, number: int) -> Answers | None:
+        """Return the answers of a trial; None if there are none."""
+        if number in self._memory or self.folder is None:
+            return self._memory.get(number)
+        path = self.folder / f"{number}.npz"
+        try:
+            return self._read(path, number)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # zip files and arrays can be damaged in many ways
+            logger.warning(
+                "%s is damaged or of another trial, and is removed; it is computed again if it is "
+                "needed",
+                path,
+            )
+            logger.debug("%s: %s", path, error)
+            path.unlink(missing_ok=True)
+            return None
+
+    def keep(self, numbers: Collection[int], among: Collection[int] | None = None) -> None:
+        """Drop the answers of all other trials, or of those among some."""
+        dropped = None if among is None else set(among).difference(numbers)
+
+        def stays(number: int) -> bool:
+            return number in numbers if dropped is None else number not in dropped
+
+        self._memory = {n: each for n, each in self._memory.items() if stays(n)}
+        if self.folder is None or not self.folder.is_dir():
+            return
+        for path in self.folder.glob("*.npz"):
+            # Parts of files are left by a process that was killed.
+            number, left = path.name.removeprefix(PART)[:-4], path.name.startswith(PART)
+            if number.isdecimal() and ((left and among is None) or not stays(int(number))):
+                path.unlink(missing_ok=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A fitted search that is loaded elsewhere needs no answers, unless it is refitted.
+        return vars(self) | {"_memory": {}}
+
+    def _write(self, folder: Path, number: int, answers: Answers) -> None:
+        one = answers.unseen is answers.known
+        both = answers.known[None] if one else np.stack([answers.known, answers.unseen])
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / f"{number}.npz"
+        with atomic_write(path, interruptible=False) as part, part.open("wb") as file:
+            np.savez(
+                file,
+                study=np.array(self._study),
+                trial=np.array(number),
+                unseen_share=np.array(answers.unseen_share),
+                answers=both,
+                allow_pickle=False,
+            )
+
+    def _read(self, path: Path, number: int) -> Answers:
+        # NumPy leaves a file open whose directory it cannot read.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = dict(file)
+        if (str(arrays["study"]), int(arrays["trial"])) != (self._study, number):
+            raise ValueError("it belongs to another study or trial")
+        both = arrays["answers"]
+        known = both[0]
+        unseen = both[1] if len(both) == 2 else known
+        return Answers(known, unseen, float(arrays["unseen_share"]))
+
+
+def candidates(trials: Iterable[optuna.trial.FrozenTrial]) -> list[int]:
+    """Return the trials whose answers are kept: those of lowest risk of every model family.
+
+    At most `MOST_KEPT` of a family, and fewer if the answers of all would exceed `MOST_BYTES`; of
+    every family at least one. Trials of a plan without answers are none.
+    """
+    families: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    largest = 1
+    for trial in trials:
+        size = trial.user_attrs.get(ANSWERS_BYTES, 0)
+        if trial.value is not None and size:
+            families[trial.user_attrs.get(MODEL, "")].append((trial.value, trial.number))
+            largest = max(largest, size)
+    most = min(MOST_KEPT, MOST_BYTES // (largest * max(len(families), 1)))
+    return [n for family in families.values() for _, n in sorted(family)[: max(most, 1)]]
+
+
+def complete_answers(
+    store: AnswerStore, items: Mapping[int, Any], workers: Callable[[], TrialWorkers]
+) -> dict[int, Answers]:
+    """Return the answers of trials, computing again those that the store lacks.
+
+    Trials that fail this time are left out.
+
+    Parameters
+    ----------
+    store : AnswerStore
+        It receives what was computed.
+    items : mapping from a trial's number to what its worker gets
+    workers : function
+        Returns new workers; called if any answers are missing.
+    """
+    found = {number: store.get(number) for number in items}
+    missing = [number for number, answers in found.items() if answers is None]
+    if missing:
+        logger.warning(
+            "computing again the answers of %s, which are missing", count(len(missing), "trial")
+        )
+        with workers() as pool:
+            for number in missing:
+                pool.submit(number, items[number])
+            for number in missing:
+                found[number] = _answers_from(pool, number)
+                if (answers := found[number]) is not None:
+                    store.put(number, answers)
+    return {number: answers for number, answers in found.items() if answers is not None}
+
+
+def _answers_from(pool: TrialWorkers, number: int) -> Answers | None:
+    try:
+        return pool.result(number).answers
+    except Exception as error:  # the worker died, or the time was over
+        logger.info("trial %d failed when its answers were computed again: %s", number, error)
+        return None
