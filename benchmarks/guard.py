@@ -68,7 +68,7 @@ def main() -> None:
             naive = estimate(losses, method="naive")
             rows.append((*case, "naive", "naive", _figures(naive, truth)))
             for name, guard in settings().items():
-                for divergence in ("plug_in", "cross_fitted", "weights_only"):
+                for divergence in ("plug_in", "cross_fitted"):
                     try:
                         risk = estimate(losses, weights, guard=guard, divergence=divergence)
                     except ValueError:  # no guard, and all weights are 0: no estimate at all

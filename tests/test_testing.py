@@ -22,7 +22,6 @@ plain = partial(estimate, method="unbiased", guard=False)
         {"method": "unbiased"},
         {"divergence": "plug_in"},
         {"divergence": "cross_fitted"},
-        {"divergence": "weights_only"},
     ],
     ids=lambda options: next(iter(options.values())),
 )

@@ -59,11 +59,6 @@ class TestClosedForms:
         np.testing.assert_allclose(risk.lam, lam)
         np.testing.assert_allclose(risk.divergences, div)
 
-    def test_weights_only(self):
-        square = [2.5, 0.75]  # mean w^2
-        risk = estimate(self.losses, self.weights, divergence="weights_only", guard=False)
-        np.testing.assert_allclose(risk.lam, optimal_lambda([2, 3], square))
-
     def test_cross_fitted(self):
         """Two folds (the smaller source has two rows): each is weighted by the other's."""
         losses = [np.array([1.0, 3.0, 4.0, 4.5]), np.array([2.0, 2.5, 5.0, 1.0])]
@@ -124,7 +119,6 @@ class TestAgainstTheTruth:
                 "unbiased": {"method": "unbiased", "guard": False},
                 "plug_in": {"guard": False},
                 "cross_fitted": {"divergence": "cross_fitted", "guard": False},
-                "weights_only": {"divergence": "weights_only", "guard": False},
                 "guarded": {},
             }.items():
                 risk = estimate(losses, weights, **options)
@@ -133,7 +127,7 @@ class TestAgainstTheTruth:
                 found.setdefault(name, []).append(row)
         return {name: np.array(rows, dtype=float).T for name, rows in found.items()}
 
-    @pytest.mark.parametrize("name", ["unbiased", "weights_only", "cross_fitted"])
+    @pytest.mark.parametrize("name", ["unbiased", "cross_fitted"])
     def test_no_bias(self, replicates, name):
         value = replicates[name][0]
         assert abs(value.mean() - TRUTH) < 4 * value.std() / np.sqrt(len(value))
@@ -154,7 +148,7 @@ class TestAgainstTheTruth:
     def test_less_variance_than_unbiased(self, replicates):
         assert replicates["plug_in"][0].std() < 0.95 * replicates["unbiased"][0].std()
 
-    @pytest.mark.parametrize("name", ["unbiased", "weights_only", "cross_fitted"])
+    @pytest.mark.parametrize("name", ["unbiased", "cross_fitted"])
     def test_standard_errors_and_intervals(self, replicates, name):
         """Mean standard error within 15 % of the spread; 90 % intervals cover 85 to 95 %.
 
@@ -456,7 +450,7 @@ class TestDifference:
     seed=st.integers(0, 10_000),
     k=st.integers(1, 5),
     method=st.sampled_from(["naive", "unbiased", "variance_reduced"]),
-    source_of=st.sampled_from(["plug_in", "cross_fitted", "weights_only"]),
+    source_of=st.sampled_from(["plug_in", "cross_fitted"]),
     guard=st.booleans(),
 )
 def test_invariances(seed, k, method, source_of, guard):

@@ -94,15 +94,15 @@ class ToyProblem:
         return np.asarray((theta - y) ** 2 / 2)
 
 
-def toy_problem(
-    c: float, *, k: int = 2, n: int = 1000, c_target: float = 1.0, random_state: int = 0
-) -> ToyProblem:
+def toy_problem(c: float, *, k: int = 2, n: int = 1000, random_state: int = 0) -> ToyProblem:
     r"""Draw a toy problem, with source means :math:`\mu_j` uniform in (-c, c).
+
+    The target's mean is uniform in (-1, 1).
 
     Parameters
     ----------
-    c, c_target : float
-        How far the sources, and the target, may lie from 0.
+    c : float
+        How far the sources may lie from 0.
     k, n : int
         Number of sources, and rows of every site.
 
@@ -113,7 +113,7 @@ def toy_problem(
     (2, 0.745)
     """
     rng = np.random.default_rng(random_state)
-    means = np.concatenate([rng.uniform(-c_target, c_target, 1), rng.uniform(-c, c, k)])
+    means = np.concatenate([rng.uniform(-1.0, 1.0, 1), rng.uniform(-c, c, k)])
     sites = gaussian_sites(means[:, None])
     X = [sites.draw(site, n, rng) for site in range(k + 1)]
     y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(n) for x in X]

@@ -20,7 +20,7 @@ from shiftune.errors import SettingsError
 from shiftune.evaluate.answers import Answers, Predictions, answers_of, in_all_classes
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.problem.site import Features, rows_of
+from shiftune.problem.site import Features
 from shiftune.rows.weighted import coefficients, linearised
 
 ROUNDING = 1e-9
@@ -161,25 +161,6 @@ class Predicted(NamedTuple):
     classes: NDArray[Any] | None
 
 
-def predict(
-    model: Any, data: StudyData, needs: str, sources: Sequence[str] | None = None
-) -> Predicted:
-    """Fit a model on the training rows; predict validation rows.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted in place, or its last step alone where the rows are prepared.
-    data : StudyData
-    needs : str
-        Method that predicts what the loss needs.
-    sources : names, optional
-        Sources whose validation rows are predicted; default: all.
-    """
-    fitted, X = fit_rows(model, data, sources)
-    return Predicted(np.asarray(getattr(fitted, needs)(X)), getattr(fitted, "classes_", None))
-
-
 def judge(
     predicted: Predicted,
     data: StudyData,
@@ -197,30 +178,6 @@ def judge(
         rows = data.validation_rows(sources)
         y, sites = y[rows], sites[rows]
     return evaluated(predicted.values, predicted.classes, y, loss, data.classes, sites, unknown)
-
-
-def fit_rows(
-    model: Any, data: StudyData, sources: Sequence[str] | None = None
-) -> tuple[Any, Features]:
-    """Fit a model on the training rows; return it with the validation rows that it reads.
-
-    Where rows are prepared, it is the last step of the pipeline alone, and the rows are prepared.
-    """
-    X_train, X = data.X_train, data.X_validation
-    if sources is not None:
-        X = rows_of(X, data.validation_rows(sources))
-    # Not where a plan has wrapped the model, or transformers read the weights.
-    routed = data.training_weights is not None and requests_weights(model)
-    if data.prepared is not None and isinstance(model, Pipeline) and not routed:
-        transformers, model = model[:-1], model[-1]
-        X_train, X = data.prepared.get(
-            (data.left_out, None if sources is None else tuple(sources)),
-            lambda: (
-                transformers.fit_transform(data.X_train, data.y_train),
-                transformers.transform(X),
-            ),
-        )
-    return fit(model, X_train, data.y_train, data.training_weights), X
 
 
 def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:

@@ -10,9 +10,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import Predicted, StudyData, judge, predict, relative
+from shiftune.evaluate.fitting import (
+    Predicted,
+    StudyData,
+    fit,
+    judge,
+    relative,
+    requests_weights,
+)
 from shiftune.evaluate.losses import Loss
 from shiftune.problem.site import rows_of
 
@@ -63,11 +71,29 @@ class Fit(NamedTuple):
     left_out: tuple[str, ...] = ()
     judged_at: tuple[str, ...] | None = None
 
-    def predict(self, model: Any, data: StudyData, needs: str) -> Predicted:
-        """Fit the model, and predict by the method that the loss needs."""
+    def fit_predict(self, model: Any, data: StudyData, needs: str) -> Predicted:
+        """Fit a model, in place or its last step alone; predict by the method that the loss needs.
+
+        Where transformers prepare rows once per study, only the last step of a pipeline is fitted.
+        """
         if self.left_out:
             data = without_sources(self.left_out, data)
-        return predict(model, data, needs, self.judged_at)
+        X_train, X = data.X_train, data.X_validation
+        if self.judged_at is not None:
+            X = rows_of(X, data.validation_rows(self.judged_at))
+        # Not where a plan has wrapped the model, or transformers read the weights.
+        routed = data.training_weights is not None and requests_weights(model)
+        if data.prepared is not None and isinstance(model, Pipeline) and not routed:
+            transformers, model = model[:-1], model[-1]
+            X_train, X = data.prepared.get(
+                (data.left_out, self.judged_at),
+                lambda: (
+                    transformers.fit_transform(data.X_train, data.y_train),
+                    transformers.transform(X),
+                ),
+            )
+        fitted = fit(model, X_train, data.y_train, data.training_weights)
+        return Predicted(np.asarray(getattr(fitted, needs)(X)), getattr(fitted, "classes_", None))
 
 
 class IndependentFits(ABC):
@@ -89,7 +115,9 @@ class IndependentFits(ABC):
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Return the losses of all fits, made one after the other."""
-        predicted = {fit: fit.predict(clone(model), data, loss.needs) for fit in self.fits(data)}
+        predicted = {
+            each: each.fit_predict(clone(model), data, loss.needs) for each in self.fits(data)
+        }
         return self.combined(predicted, data, loss)
 
 

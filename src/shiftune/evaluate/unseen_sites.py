@@ -13,9 +13,7 @@ from shiftune.evaluate.fitting import Predicted, StudyData, judge
 from shiftune.evaluate.losses import Loss
 from shiftune.evaluate.plan import (
     Fit,
-    FitPlan,
     IndependentFits,
-    PooledFit,
     TrialLosses,
     can_leave_out,
 )
@@ -101,10 +99,3 @@ class LeaveSourcesOut(IndependentFits):
         if known.answers is not None and unseen.answers is not None:
             answers = Answers(known.answers, unseen.answers, self.unseen)
         return TrialLosses(data.by_site(losses), data.mean_loss(known.losses), answers)
-
-
-def leaves_sites_out(plan: FitPlan) -> bool:
-    """Whether a plan has answers of models that have not seen the site; of others' plans, yes."""
-    if isinstance(plan, LeaveSourcesOut):
-        return plan.unseen > 0
-    return not isinstance(plan, PooledFit)

@@ -70,7 +70,7 @@ def estimate(
         estimator exactly. Where no source can be used by itself, the estimate falls back, with an
         `OverlapWarning`: on self-normalised weights if together the sources have
         `Guard.min_ess_together` effective rows, else on "naive".
-    divergence : {"plug_in", "cross_fitted", "weights_only"}
+    divergence : {"plug_in", "cross_fitted"}
         Where "variance_reduced" takes the divergences from; see
         `shiftune.risk.lambdas.variance_reduced`.
     lam : k numbers, for method "lambda"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-Divergence = Literal["plug_in", "cross_fitted", "weights_only"]
+Divergence = Literal["plug_in", "cross_fitted"]
 
 CROSS_FIT_FOLDS = 5
 
@@ -49,23 +49,16 @@ def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: floa
 
     - ``plug_in``: the rows themselves, as published. A small loss then makes a small divergence
       and a large lambda, so the estimate is low in small samples;
-    - ``cross_fitted``: for a row of fold f (row number modulo 5), from the other folds;
-    - ``weights_only``: the weights, as if losses had the same mean square everywhere and
-      :math:`f_T^2` could be neglected, :math:`\mathrm{Div}_j = \mathrm{mean}\, w^2`: then
-      :math:`\lambda_j n_j` is proportional to the effective rows.
+    - ``cross_fitted``: for a row of fold f (row number modulo 5), from the other folds.
 
     With `prior_rows` > 0 they are mixed with a prior: see `shrink_divergences`. With 0 they are as
     published.
     """
-    if divergence == "weights_only":
-        return sample.rows(optimal_lambda(sample.n, _square_weights(sample)))
     if divergence == "plug_in":
         return sample.rows(optimal_lambda(sample.n, _divergences(sample, prior_rows)))
     if divergence == "cross_fitted":
         return _cross_fitted(sample, prior_rows)
-    raise SettingsError(
-        f"divergence must be 'plug_in', 'cross_fitted' or 'weights_only', got {divergence!r}"
-    )
+    raise SettingsError(f"divergence must be 'plug_in' or 'cross_fitted', got {divergence!r}")
 
 
 def _cross_fitted(sample: Sample, prior_rows: float) -> Floats:
@@ -93,9 +86,8 @@ def _divergences(sample: Sample, prior_rows: float) -> Floats:
     div = sample.means((z - sample.rows(sample.means(z))) ** 2)
     if prior_rows == 0:
         return div
-    return shrink_divergences(
-        sample.n, div, _square_weights(sample), sample.means(sample.w), prior_rows
-    )
+    square = sample.means(sample.w**2)
+    return shrink_divergences(sample.n, div, square, sample.means(sample.w), prior_rows)
 
 
 def shrink_divergences(
@@ -124,7 +116,3 @@ def shrink_divergences(
     noise = np.average(div[known] / square[known], weights=n[known])
     mixed = (n * div + prior_rows * noise * square) / (n + prior_rows)
     return np.asarray(np.where(known, mixed, noise * square) / mean_weights**2)
-
-
-def _square_weights(sample: Sample) -> Floats:
-    return sample.means(sample.w**2)

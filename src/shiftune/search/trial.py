@@ -138,7 +138,7 @@ def _run_fit(context: TrialContext, candidate: Candidate, fit: Fit) -> Fitted:
     start = time.perf_counter()
     try:
         model, data = _model_and_data(context, candidate)
-        predicted = fit.predict(model, data, context.loss.needs)
+        predicted = fit.fit_predict(model, data, context.loss.needs)
     except context.catch as error:
         failed = Outcome(None, reason(error), time.perf_counter() - start)
         raise TrialEnded(failed) from None

@@ -90,9 +90,7 @@ def plain_name(name: object) -> str:
     return str(name).strip()
 
 
-def read_file(
-    path: Path, needed: str = "a table with a site column", *, name_files: bool = False
-) -> pd.DataFrame:
+def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
     """Return the table in a file; errors name the file and the remedy.
 
     The ending decides: .parquet and .feather (pyarrow), .xlsx (openpyxl; the first sheet), .jsonl;
@@ -100,16 +98,18 @@ def read_file(
     CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
     neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
     zero (007) are text. A folder is one of Parquet files. A pattern (data/*.csv) stands for all
-    files that match it, in the order of their names; with `name_files` the column `FILE_NAME` names
-    the file of each row.
+    files that match it, in the order of their names.
     """
-    return joined(path, {file: read_one(file) for file in files_at(path)}, needed, name_files)
+    return joined(path, {file: read_one(file) for file in files_at(path)}, needed, False)
 
 
 def joined(
     path: Path, tables: dict[Path, pd.DataFrame], needed: str, name_files: bool
 ) -> pd.DataFrame:
-    """Return the tables of the files at a path as one; see `read_file`."""
+    """Return the tables of the files at a path as one.
+
+    With `name_files` the column `FILE_NAME` names the file of each row.
+    """
     files = list(tables)
     first = tables[files[0]]
     for file, table in tables.items():
