@@ -19,9 +19,9 @@ import numpy as np
 import optuna
 from samplers import N_START, PROBLEMS, Problem, standard_error
 
+from shiftune.search._loop import look_ahead
 from shiftune.search.gp import GPLCBSampler
-from shiftune.search.gp.unit_cube import UnitCube
-from shiftune.search.trial_workers import look_ahead
+from shiftune.search.gp._acquisition import UnitCube
 
 TRIALS = 50
 WORKERS = (1, 2, 8, 16, 40)

@@ -23,8 +23,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.models import spaces
-from shiftune.search.comparison import paired_difference
-from shiftune.search.records import finished_trials, risk_of
+from shiftune.search._trial import finished_trials, paired_difference, risk_of
 
 sys.path.insert(0, str(Path(__file__).parent / "arena"))
 from problems import Problem, problem, real_datasets, targets

@@ -23,14 +23,14 @@ from sklearn.compose import ColumnTransformer
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.models import ready_model
-from shiftune.models.preparation import ColumnReader
-from shiftune.problem.columns import column_kinds
+from shiftune.models._by_name import ColumnReader
+from shiftune.problem._columns import column_kinds
 from shiftune.tables import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shiftune.problem.columns import ColumnKind
+    from shiftune.problem._columns import ColumnKind
 
 ROWS = 100_000
 SITES = list("ABCDEF")
@@ -117,7 +117,7 @@ def main(trials: int) -> None:
     print(f"{len(frame)} rows, {len(kinds)} columns, {len(SITES)} sites, {trials} trials.\n")
     print("| rows are prepared | transformers (calls) | LightGBM (calls) | search | share | risk |")
     print("| --- | --- | --- | --- | --- | --- |")
-    with patch("shiftune.search.trial.tunes_last_step", lambda model, params: False):
+    with patch("shiftune.search._trial.tunes_last_step", lambda model, params: False):
         print(f"| in every fit | {measured(problem, kinds, trials)} |")
     print(f"| once per study | {measured(problem, kinds, trials)} |")
 

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.datasets import GaussianSites, gaussian_sites
 from shiftune.ratio import ClassifierRatio, default_candidates, held_out_scores
-from shiftune.ratio.auto import chosen
+from shiftune.ratio._auto import chosen
 
 K = 8
 

@@ -34,10 +34,9 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from shiftune.search.gp.gaussian_process import Posterior, fit
-from shiftune.search.gp.sampler import VARIANCE_KEY, GPLCBSampler
-from shiftune.search.gp.trial_history import TrialHistory
-from shiftune.search.gp.unit_cube import UnitCube
+from shiftune.search.gp._acquisition import UnitCube
+from shiftune.search.gp._gaussian_process import Posterior, fit
+from shiftune.search.gp._sampler import VARIANCE_KEY, GPLCBSampler, TrialHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

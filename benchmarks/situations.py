@@ -27,10 +27,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune._names import Level
 from shiftune.checks import Trust, judgement
 from shiftune.checks.all_checks import quick_checks
-from shiftune.evaluate.losses import loss_named
-from shiftune.level import Level
+from shiftune.evaluate._losses import loss_named
 
 LEVEL = 0.9
 NEW_ROWS = 20_000

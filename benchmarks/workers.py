@@ -26,7 +26,7 @@ from pathlib import Path
 
 from shiftune.workers import Workers
 
-FOR_A_FIT = "import lightgbm, shiftune.search.trial_workers"
+FOR_A_FIT = "import lightgbm, shiftune.search._loop"
 BARE = [sys.executable, "-c", "import shiftune.workers"]
 
 

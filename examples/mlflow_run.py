@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.datasets.hospitals import hospitals
-from shiftune.models.storing import TRUSTED
+from shiftune.datasets._generated import hospitals
+from shiftune.models._storing import TRUSTED
 
 
 def log_trial(study, trial):

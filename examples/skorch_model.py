@@ -7,7 +7,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skorch import NeuralNetClassifier
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.datasets.hospitals import hospitals
+from shiftune.datasets._generated import hospitals
 
 
 class Network(torch.nn.Module):

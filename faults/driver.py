@@ -19,7 +19,7 @@ import pandas as pd
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
-from shiftune import cli, entry, interrupts
+from shiftune import _interrupts, cli
 from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, _driver
 from shiftune.search._storage import _study
@@ -147,12 +147,12 @@ class Driver:
         processes.STOPPED_SECONDS, pools.GRACE_SECONDS = 2.0, 1.0
         _driver.INTERVAL, _driver.POLL_SECONDS = 0.5, 0.05
         if self.way == "script":
-            with interrupts.deferred():
+            with _interrupts.deferred():
                 hear_signals()
                 self.run_script(folder)
         else:
             sys.argv = ["shiftune", *self.command(folder)]
-            entry.run(_load)
+            _interrupts.run(_load)
 
     def run_script(self, folder: Path) -> None:
         """Search as a script does, in this process."""

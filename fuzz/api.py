@@ -21,9 +21,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from fuzz.problems import RandomProblem
 from shiftune import LeaveSourcesOut, PooledFit, ShiftProblem, ShiftSearch
+from shiftune._names import LOSSES_OF
 from shiftune.errors import ProblemError
-from shiftune.names import LOSSES_OF
-from shiftune.ratio.auto import ratio_named
+from shiftune.ratio._auto import ratio_named
 from shiftune.risk import ESTIMATORS, RiskEstimate
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shiftune import entry
+from shiftune import _interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,4 +18,4 @@ def _load() -> Callable[[], object]:
 
 
 if __name__ == "__main__":
-    entry.run(_load)
+    _interrupts.run(_load)

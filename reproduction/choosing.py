@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
     from reproduction.settings import Setting
-    from shiftune.evaluate.losses import Loss
+    from shiftune.evaluate._losses import Loss
     from shiftune.problem import ShiftProblem, Split
-    from shiftune.risk.result import RiskEstimate
+    from shiftune.risk._result import RiskEstimate
 
 MethodName = Literal["li", "distbo", "naive", "unbiased", "variance_reduced", "oracle"]
 METHOD_NAMES: tuple[MethodName, ...] = get_args(MethodName)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shiftune import entry
-from shiftune.cli.app import Explaining
-from shiftune.cli.options import Jobs
+from shiftune import _interrupts
+from shiftune.cli._app import Explaining
+from shiftune.cli._options import Jobs
 
 if TYPE_CHECKING:
     from reproduction.choosing import MethodName
@@ -139,7 +139,7 @@ def regret(
     from reproduction.regret.reproduce import regret_tables, reproduce_regret
 
     folder = out or _default_folder("regret", quick)
-    entry.keeps_results(True)
+    _interrupts.keeps_results(True)
     frame = reproduce_regret(
         range(seeds or (5 if quick else 100)),
         folder,
@@ -206,7 +206,7 @@ def _reproduce(
     ways: tuple[SettingName, ...] = tuple(s.value for s in settings or SettingChoice)
     folder = out or _default_folder(experiment.name, quick)
     typer.echo(f"Runs are kept in {folder}; finished ones are not repeated.", err=True)
-    entry.keeps_results(True)
+    _interrupts.keeps_results(True)
     runs = reproduce(
         experiment,
         range(seeds),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from reproduction.markdown import pipe_table
-from shiftune.risk.theory import (
+from shiftune.risk._theory import (
     optimal_lambda,
     optimal_variance,
     variance_of_lambda,

@@ -17,11 +17,11 @@ from reproduction.data import load_gvhd, load_parkinson
 from reproduction.settings import TRAIN_SHARE
 from reproduction.weights import source_weights
 from shiftune._files import atomic_write
+from shiftune._wording import how_to_install
 from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
-from shiftune.evaluate.fitting import fit, seeded
-from shiftune.evaluate.losses import loss_named
-from shiftune.extras import how_to_install
+from shiftune.evaluate._losses import loss_named
+from shiftune.evaluate._plan import fit, seeded
 from shiftune.models import spaces
 from shiftune.problem import ShiftProblem, Site
 from shiftune.search import ShiftSearch

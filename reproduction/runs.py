@@ -14,9 +14,9 @@ from tqdm.auto import tqdm
 
 from reproduction.record import RUNS, Run, append_run, note, read_runs
 from reproduction.settings import SETTINGS
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune.errors import StorageError
-from shiftune.search.trial import reason
+from shiftune.search._trial import reason
 from shiftune.workers import Workers
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run_all(
         task for task in tasks if _key(task[0], task[1], task[2].c, task[2].seed) not in done
     ]
     with (
-        interrupts.deferred(),
+        _interrupts.deferred(),
         Workers(_run, experiment, n_jobs=n_jobs) as workers,
         tqdm(
             total=len(tasks),

@@ -10,14 +10,14 @@ import numpy as np
 
 from shiftune.problem import ShiftProblem, Split
 from shiftune.ratio import ULSIF, Guard
-from shiftune.risk.estimate import estimate
+from shiftune.risk._estimate import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shiftune.ratio import DensityRatio
-    from shiftune.risk.estimate import Method
-    from shiftune.risk.result import RiskEstimate
+    from shiftune.risk._estimate import Method
+    from shiftune.risk._result import RiskEstimate
 
 SettingName = Literal["as-published", "as-described", "guarded"]
 

@@ -9,16 +9,14 @@ import numpy as np
 from sklearn.base import clone
 
 from reproduction.settings import NO_GUARD
-from shiftune.evaluate.fitting import fit, losses_of, relative
-from shiftune.evaluate.plan import PooledFit
-from shiftune.risk.estimate import estimate
+from shiftune.evaluate._plan import PooledFit, fit, losses_of, relative
+from shiftune.risk._estimate import estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shiftune.evaluate.fitting import StudyData
-    from shiftune.evaluate.losses import Loss
-    from shiftune.evaluate.plan import TrialLosses
+    from shiftune.evaluate._losses import Loss
+    from shiftune.evaluate._plan import StudyData, TrialLosses
 
 
 class VarianceReducedFit:

@@ -10,11 +10,11 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from reproduction.settings import NO_GUARD, SETTINGS, Setting, all_rows
-from shiftune.datasets.toy import ToyProblem, toy_problem
+from shiftune.datasets._generated import ToyProblem, toy_problem
 from shiftune.errors import OverlapWarning
 from shiftune.ratio import effective_rows, site_weights
-from shiftune.ratio.auto import ratio_named
-from shiftune.risk.estimate import estimate
+from shiftune.ratio._auto import ratio_named
+from shiftune.risk._estimate import estimate
 
 DISTANCES = (0.0, 1.5, 3.0, 4.5, np.inf)
 # Where the sources lie farthest from the target.

@@ -39,7 +39,7 @@ def start(what, ignored=(), **options):
 
     script = f"""
 import time
-from shiftune import entry
+from shiftune import _interrupts as entry
 from shiftune._files import make_temporary_folder
 
 def application():

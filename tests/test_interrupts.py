@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from shiftune import interrupts
-from shiftune.interrupts import deferred
+from shiftune import _interrupts
+from shiftune._interrupts import deferred
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def python_handler():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert not interrupts.noted()
+    assert not _interrupts.noted()
     signal.signal(signal.SIGINT, before)
 
 
@@ -50,7 +50,7 @@ def test_it_waits_for_a_safe_point():
     def block():
         interrupt()
         done.append("before")
-        interrupts.check()
+        _interrupts.check()
         done.append("after")
 
     assert outcome(block) is KeyboardInterrupt
@@ -68,7 +68,7 @@ def test_blocks_in_blocks_share_the_note():
         with deferred():
             interrupt()
         done.append("outer")
-        interrupts.check()
+        _interrupts.check()
         done.append("after")
 
     assert outcome(block) is KeyboardInterrupt
@@ -81,7 +81,7 @@ def test_a_destructor_cannot_drop_it():
     def block():
         Dropping(interrupt)
         done.append("inside")
-        interrupts.check()
+        _interrupts.check()
 
     assert outcome(block) is KeyboardInterrupt
     assert done == ["inside"]
@@ -92,7 +92,7 @@ def test_nor_the_second():
     def block():
         interrupt()
         Dropping(interrupt)
-        interrupts.check()
+        _interrupts.check()
         pytest.fail("the safe point let it pass")
 
     assert outcome(block) is KeyboardInterrupt
@@ -110,8 +110,8 @@ def test_whoever_catches_it_hears_of_it_again():
     def block():
         interrupt()
         with pytest.raises(KeyboardInterrupt):
-            interrupts.check()
-        interrupts.check()
+            _interrupts.check()
+        _interrupts.check()
         pytest.fail("the safe point let it pass")
 
     assert outcome(block) is KeyboardInterrupt
@@ -131,7 +131,7 @@ def test_the_second_does_not_wait():
 
 def test_without_an_interrupt_nothing_changes():
     def block():
-        interrupts.check()
+        _interrupts.check()
         raise FileNotFoundError
 
     assert outcome(block) is FileNotFoundError
@@ -156,7 +156,7 @@ def test_handlers_that_are_not_pythons_stay(handler):
     signal.signal(signal.SIGINT, handler)
     with deferred():
         assert signal.getsignal(signal.SIGINT) is handler
-        interrupts.check()
+        _interrupts.check()
     assert signal.signal(signal.SIGINT, signal.default_int_handler) is handler
 
 
@@ -166,7 +166,7 @@ def test_another_thread_does_not_hear_of_it():
 
     def work():
         with deferred():
-            interrupts.check()
+            _interrupts.check()
             done.append(True)
 
     def block():

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of
 WAITING = """
 import time
 from pathlib import Path
-from shiftune import entry
+from shiftune import _interrupts as entry
 
 def load():
     from shiftune._files import make_temporary_folder
@@ -57,7 +57,7 @@ def ended_by(number):
 
 WHILE_MADE = """
 import os, signal, tempfile, time
-from shiftune import entry
+from shiftune import _interrupts as entry
 from shiftune._files import make_temporary_folder
 
 def make(*args, mkdtemp=tempfile.mkdtemp, **options):

@@ -28,9 +28,9 @@ from row_file import RowFile
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.constant import best_constant
-from shiftune.evaluate.losses import Loss
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._losses import Loss
+from shiftune.evaluate._plan import best_constant
 
 KEY = ("dataset", "target", "seed")
 FOUND = ("sources", "rows", "truth", "constant", "low", "high", "trust", "checks")

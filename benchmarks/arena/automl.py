@@ -58,7 +58,7 @@ from row_file import RowFile
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
-from shiftune.interrupts import deferred
+from shiftune._interrupts import deferred
 
 FOLDS = 5
 KEY = ("dataset", "target", "seed", "peer", "budget")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import clone
 
-from shiftune.ratio.auto import ratio_named
-from shiftune.ratio.base import DensityRatio
+from shiftune.ratio._auto import ratio_named
+from shiftune.ratio._base import DensityRatio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shiftune.problem.site import Features
+    from shiftune.problem._site import Features
 
 
 class BalancedRatio(DensityRatio):

@@ -21,8 +21,8 @@ from ensembles import read
 from stored_cells import arguments, over_cells
 from updates import FAMILIES, ensemble_effects
 
-from shiftune.effects.scale import from_scale
-from shiftune.predictor.conformal import SiteScores, class_sets, row_scores
+from shiftune.effects._site_effects import from_scale
+from shiftune.predictor._conformal import SiteScores, class_sets, row_scores
 
 LEVELS = (0.5, 0.8, 0.9)
 

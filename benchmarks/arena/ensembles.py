@@ -28,14 +28,11 @@ from problems import GENERATED, problem
 from regret import LEVEL, ratio_of_means
 from tqdm import tqdm
 
-from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.losses import Loss, bounded
-from shiftune.evaluate.site_shares import site_shares
-from shiftune.predictor.choice import MOST_COMPARED
-from shiftune.predictor.selection import ROUNDS, Candidates
+from shiftune.evaluate._answers import Answers, site_shares
+from shiftune.evaluate._losses import Loss, bounded
+from shiftune.predictor._selection import MOST_COMPARED, ROUNDS, Candidates
 from shiftune.risk import RegressionAdjusted
-from shiftune.search.budget import next_family
-from shiftune.search.family_weights import EVERY
+from shiftune.search._families import EVERY, next_family
 
 # What `cells.losses_of` bounds losses to.
 LOSSES = {
@@ -337,7 +334,7 @@ def with_labels(trials: Trials, rng: np.random.Generator) -> dict[str, float]:
     """Score ensembles that a few labelled rows of the target help to choose, on its other rows.
 
     The rows count m / (m + m_0) in the criterion, with the prior value of m_0; see
-    `shiftune.risk.few_labels`.
+    `shiftune.risk._adjusted`.
     """
     found = {}
     labels = np.concatenate(trials.y)

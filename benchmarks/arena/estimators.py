@@ -22,7 +22,7 @@ from view import View
 
 from shiftune.errors import OverlapWarning
 from shiftune.risk import RegressionAdjusted, RiskEstimate, estimate
-from shiftune.rows.moments import Moments
+from shiftune.rows._moments import Moments
 
 LEVEL = 0.9
 
@@ -57,7 +57,7 @@ def judged_by(risks: Iterable[RiskEstimate]) -> Judged:
 
 
 def package(losses: str, method: str, weights: str | None = None, power: float = 1.0, **options):
-    """Let `shiftune.risk.estimate` judge, with one of the cell's ratios."""
+    """Let `shiftune.risk._estimate` judge, with one of the cell's ratios."""
 
     def judge(view: View) -> Judged:
         w = None

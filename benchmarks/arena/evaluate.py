@@ -128,7 +128,7 @@ def _share_by_distance(without: np.ndarray, hidden: np.ndarray, m: int) -> float
     """Return the share that m labels have if the target's distance to the sources is known.
 
     It reads the hidden labels, and shows how much is lost by estimating the distance. The better
-    half of the configurations counts, as in `shiftune.risk.few_labels`.
+    half of the configurations counts, as in `shiftune.risk._adjusted`.
     """
     better = np.argsort(hidden.mean(axis=1))[: (len(hidden) + 1) // 2]
     losses = hidden[better] - hidden[better].mean(axis=0)

@@ -15,8 +15,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import chi2
 
 from shiftune.risk import RiskEstimate
-from shiftune.risk.heterogeneity import heterogeneity
-from shiftune.risk.variance import FEWEST_ROWS, pooled_variance, squares_by_source
+from shiftune.risk._heterogeneity import heterogeneity
+from shiftune.risk._new_site import FEWEST_ROWS, pooled_variance, squares_by_source
 
 LEVEL = 0.9
 # A prior counts where there are fewer sources than this.

@@ -26,9 +26,9 @@ from regret import mean, ratio_of_means
 from stored_cells import arguments, over_cells
 from updates import ensemble_effects
 
-from shiftune.evaluate.answers import Answers
+from shiftune.evaluate._answers import Answers
 from shiftune.risk import RegressionAdjusted
-from shiftune.risk.few_labels import combined
+from shiftune.risk._adjusted import combined
 
 FAMILIES = ("trees", "kernel", "linear")
 REPEATS = 2

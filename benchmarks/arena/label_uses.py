@@ -26,7 +26,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.search.updating import update
+from shiftune.search._updating import update
 
 KEY = ("dataset", "target", "seed", "labels")
 USES = ("none", "update", "train", "train x 10", "train and update")

@@ -23,7 +23,7 @@ from pools import MOST_SQUARED
 from problems import problem, real_datasets, targets
 from sklearn.preprocessing import StandardScaler
 
-from shiftune.models.penalised import ProductsClassifier, ProductsRegressor
+from shiftune.models._penalised import ProductsClassifier, ProductsRegressor
 
 PENALTIES = (0.1, 10.0, 300.0)
 MOST_ROWS = 4000

@@ -23,13 +23,11 @@ import pandas as pd
 from ensembles import LOSSES, Trials, read
 from stored_cells import arguments, over_cells
 
-from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import StudyData
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._plan import StudyData
 from shiftune.metrics import METRICS, Metric
-from shiftune.metrics.new_site import NewSite
-from shiftune.metrics.per_site import at_site
-from shiftune.metrics.predictions import SitePredictions
-from shiftune.metrics.scales import SCALES
+from shiftune.metrics._metric import SCALES, SitePredictions
+from shiftune.metrics._new_site import NewSite, at_site
 from shiftune.risk import RegressionAdjusted
 
 FAMILIES = ("trees", "kernel", "linear")

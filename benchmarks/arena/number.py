@@ -33,7 +33,7 @@ from regret import mean, resampled
 from sklearn.isotonic import IsotonicRegression
 from stored_cells import arguments, over_cells
 
-from shiftune.evaluate.answers import Answers
+from shiftune.evaluate._answers import Answers
 
 # Losses of classes are at most those of this chance (`cells.losses_of`).
 SMALLEST_CHANCE = 1e-3

@@ -15,7 +15,7 @@ from problems import problem
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from shiftune.evaluate.fitting import fit
+from shiftune.evaluate._plan import fit
 from shiftune.risk import RegressionAdjusted, estimate
 
 # Powers of the density ratio of the target to the mixture of the sources.

@@ -4,7 +4,7 @@
         --seeds 30 31 --out tuned_metrics.csv
 
 reads the cells that ``benchmarks/arena losses`` has computed. Members of the ensemble, and the best
-single trial, are chosen by log loss and by 1 - metric (`shiftune.metrics.as_loss`), and compared by
+single trial, are chosen by log loss and by 1 - metric (`metrics._as_loss`), and compared by
 that metric at the hidden target; so is the estimate of the metric with its truth.
 """
 
@@ -20,10 +20,10 @@ from ensembles import Trials, read
 from metrics import FAMILIES, LEVEL, at_target
 from stored_cells import arguments, over_cells
 
+from shiftune._names import SITE_LOSSES
 from shiftune.metrics import METRICS, Metric
-from shiftune.metrics.as_loss import metric_loss
-from shiftune.metrics.per_site import at_site, too_few
-from shiftune.names import SITE_LOSSES
+from shiftune.metrics._as_loss import metric_loss
+from shiftune.metrics._new_site import at_site, too_few
 
 BY_LOG_LOSS, BY_METRIC = "log loss", "the metric"
 

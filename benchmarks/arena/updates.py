@@ -23,8 +23,8 @@ from regret import LEVEL
 from tqdm import tqdm
 
 from shiftune.effects import SiteEffects
-from shiftune.effects.scale import strength, to_scale
-from shiftune.risk.few_labels import combined
+from shiftune.effects._site_effects import strength, to_scale
+from shiftune.risk._adjusted import combined
 
 FAMILIES = ("trees", "kernel", "linear")
 REPEATS = 5

@@ -18,13 +18,13 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import PolynomialFeatures
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.checks.influence import influence_check
-from shiftune.evaluate.losses import loss_named
+from shiftune.checks._of_result import influence_check
+from shiftune.evaluate._losses import loss_named
 from shiftune.models import ready_model
-from shiftune.models.preparation import ColumnReader
-from shiftune.problem.columns import column_kinds
+from shiftune.models._by_name import ColumnReader
+from shiftune.problem._columns import column_kinds
 from shiftune.risk import RegressionAdjusted
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search._settings import EvaluationSettings
 from shiftune.stability import label_stability
 from shiftune.tables import Schema, read_file, site_table
 

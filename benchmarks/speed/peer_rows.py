@@ -16,7 +16,7 @@ from benchmarks.speed.search_rows import folds_of, model, search_of
 
 from shiftune import ShiftProblem
 from shiftune.risk import RegressionAdjusted
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search._settings import EvaluationSettings
 
 
 def peers(quick: bool, python: Path | None = None) -> Figures:

@@ -22,7 +22,7 @@ from shiftune.evaluate import LeaveSourcesOut
 from shiftune.problem import Split, pooled
 from shiftune.ratio import ULSIF
 from shiftune.search import GPLCBSampler
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search._settings import EvaluationSettings
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 

@@ -30,10 +30,9 @@ from threadpoolctl import threadpool_limits
 from reproduction.baselines.source_transfer import SourceTransfer, SourceTrials, check_counts
 from shiftune.errors import SettingsError
 from shiftune.problem import ShiftProblem
-from shiftune.rows.encoding import RowEncoder
-from shiftune.rows.subsample import subsample
-from shiftune.search.gp.acquisition import Visited, minimise_lower_bound
-from shiftune.search.gp.gaussian_process import (
+from shiftune.rows._encoding import RowEncoder, subsample
+from shiftune.search.gp._acquisition import Visited, minimise_lower_bound
+from shiftune.search.gp._gaussian_process import (
     LENGTH_SCALE_BOUNDS,
     NOISE_BOUNDS,
     SIGNAL_BOUNDS,
@@ -45,7 +44,7 @@ from shiftune.search.gp.gaussian_process import (
     matern52,
     squared_distances,
 )
-from shiftune.search.gp.trial_history import standardise
+from shiftune.search.gp._sampler import standardise
 
 Array = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 from reproduction.baselines.source_transfer import SourceTransfer, SourceTrials, check_counts
 from shiftune.errors import SettingsError
 from shiftune.problem import ShiftProblem
-from shiftune.search.gp.gaussian_process import Posterior, matern52
-from shiftune.search.gp.gaussian_process import fit as fit_process
-from shiftune.search.gp.trial_history import standardise
+from shiftune.search.gp._gaussian_process import Posterior, matern52
+from shiftune.search.gp._gaussian_process import fit as fit_process
+from shiftune.search.gp._sampler import standardise
 
 Array = NDArray[np.float64]
 

@@ -18,22 +18,19 @@ from optuna.trial import TrialState
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from threadpoolctl import threadpool_limits
 
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune.errors import DataWarning, ProblemError, SettingsError
-from shiftune.evaluate.fitting import StudyData, fit, seeded
-from shiftune.evaluate.losses import Loss
-from shiftune.evaluate.plan import PooledFit
-from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.models.space import as_space
+from shiftune.evaluate._losses import Loss
+from shiftune.evaluate._plan import PooledFit, PreparedRows, StudyData, fit, seeded
+from shiftune.models._space import as_space
 from shiftune.problem import ShiftProblem, Site, Split, pooled
-from shiftune.problem.weights import weights_of
+from shiftune.problem._site import weights_of
 from shiftune.risk import risk_named
+from shiftune.search._settings import loss_for, sampler_named
 from shiftune.search._storage import open_study
+from shiftune.search._trial import Candidate, Outcome, TrialContext, run_trial
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.gp.unit_cube import UnitCube
-from shiftune.search.samplers import sampler_named
-from shiftune.search.settings import loss_for
-from shiftune.search.trial import Candidate, Outcome, TrialContext, run_trial
+from shiftune.search.gp._acquisition import UnitCube
 
 # Shares of each source for density ratios (none), training and validation.
 SHARES = (0.0, 0.7, 0.3)
@@ -95,7 +92,7 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         space = as_space(self.space, self.estimator)
         split = problem.split(SHARES, random_state=self.random_state)
         model = seeded(self.estimator, self.random_state)
-        with interrupts.deferred():
+        with _interrupts.deferred():
             trials = try_on_sources(
                 model,
                 space,
@@ -244,7 +241,7 @@ def _search_source(
         for _ in range(n_trials):
             trial = study.ask(fixed_distributions=dict(space))
             outcome = run_trial(context, Candidate(trial.params))
-            interrupts.check()
+            _interrupts.check()
             outcomes.append((dict(trial.params), replace(outcome, answers=None)))
             if outcome.risk is None:
                 study.tell(trial, state=TrialState.FAIL)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from reproduction.data.formats import read_arrays
 from reproduction.data.source import as_published, checksum
+from shiftune._wording import how_to_install
 from shiftune.errors import MissingPackageError, SettingsError, StorageError
-from shiftune.extras import how_to_install
 
 if TYPE_CHECKING:
     import numpy as np

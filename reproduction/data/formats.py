@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from shiftune._wording import listed
 from shiftune.errors import StorageError
-from shiftune.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ import pandas as pd
 from reproduction.data.fetching import fetch
 from reproduction.data.formats import TELEMONITORING, read_gvhd_zip, read_telemonitoring_csv
 from reproduction.data.source import Source
+from shiftune._wording import check_choice
 from shiftune.problem import ShiftProblem
-from shiftune.spelling import check_choice
 
 if TYPE_CHECKING:
     import os

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from shiftune.risk.estimate import estimate
+from shiftune.risk._estimate import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from shiftune.datasets.toy import ToyProblem
-    from shiftune.risk.result import RiskEstimate
+    from shiftune.datasets._generated import ToyProblem
+    from shiftune.risk._result import RiskEstimate
 
     Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class EstimatedRisk:
 
     Examples
     --------
-    >>> from shiftune.datasets.toy import toy_problem
+    >>> from shiftune.datasets._generated import toy_problem
     >>> toy = toy_problem(2.0, n=100)
     >>> w = toy.ratio.fit(toy.problem.target.X, X := [s.X for s in toy.problem.sources]).weights(X)
     >>> risk = EstimatedRisk(toy, w, "variance_reduced")
@@ -68,7 +68,7 @@ class EstimatedRisk:
         self._C = np.stack([np.cov(r, bias=True) for r in rows])
 
     def at(self, theta: float) -> RiskEstimate:
-        """Return the estimate at one theta, by `shiftune.risk.estimate`."""
+        """Return the estimate at one theta, by `shiftune.risk._estimate`."""
         losses = [self._losses(theta, y) for y in self.y]
         return estimate(losses, self.weights, self.method, guard=False)
 

@@ -9,14 +9,14 @@ import numpy as np
 from optuna.distributions import FloatDistribution
 
 from reproduction.regret.objective import SPACE, EstimatedRisk, Method
-from shiftune.datasets.toy import ToyProblem, toy_problem
+from shiftune.datasets._generated import ToyProblem, toy_problem
 from shiftune.errors import SettingsError
-from shiftune.ratio.auto import ratio_named
-from shiftune.risk.theory import optimal_variance, regret_bound, variance_of_unbiased
+from shiftune.ratio._auto import ratio_named
+from shiftune.risk._theory import optimal_variance, regret_bound, variance_of_unbiased
+from shiftune.search._settings import sampler_named
 from shiftune.search._storage import open_study
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.gp.bound import lowest_plausible_value
-from shiftune.search.samplers import sampler_named
+from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

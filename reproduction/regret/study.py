@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from reproduction.regret.run import DELTAS, check, runs_for_budgets
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune.errors import SettingsError
 from shiftune.workers import Workers
 
@@ -75,7 +75,7 @@ def regret_study(
     for search in searches:
         check(*search)
     show = sys.stderr.isatty() if progress is None else progress
-    with interrupts.deferred(), Workers(_runs, None, n_jobs=n_jobs) as workers:
+    with _interrupts.deferred(), Workers(_runs, None, n_jobs=n_jobs) as workers:
         done = workers.completed(searches)
         bar = tqdm(done, total=len(searches), disable=not show, unit="search")
         runs = dict(bar)

@@ -17,12 +17,8 @@ from reproduction.baselines.learned_initialisation import MetaLoss, Surrogate
 from reproduction.baselines.source_transfer import SourceTrials
 from scipy.optimize import approx_fprime
 
-from shiftune.search.gp.gaussian_process import (
-    Hyperparameters,
-    matern52,
-    squared_distances,
-)
-from shiftune.search.gp.unit_cube import UnitCube
+from shiftune.search.gp._acquisition import UnitCube
+from shiftune.search.gp._gaussian_process import Hyperparameters, matern52, squared_distances
 
 D, H, P = 3, 4, 2
 

@@ -18,7 +18,7 @@ from sklearn.linear_model import Ridge
 from shiftune import ShiftProblem
 from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataWarning, ProblemError, SettingsError
-from shiftune.search.gp.unit_cube import UnitCube
+from shiftune.search.gp._acquisition import UnitCube
 
 BOTH = pytest.mark.parametrize("baseline", [LearnedInitialisation, DistBO])
 THETA = {"theta": FloatDistribution(-8.0, 8.0)}

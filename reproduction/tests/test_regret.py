@@ -17,7 +17,7 @@ from reproduction.regret import (
 
 from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
-from shiftune.risk.theory import variance_of_unbiased
+from shiftune.risk._theory import variance_of_unbiased
 
 METHODS = ("unbiased", "variance_reduced")
 # In one worker: the study need not be made by each.

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 try:
-    from shiftune import entry
+    from shiftune import _interrupts
 except KeyboardInterrupt:  # before there is a handler
     sys.exit(130)
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line."""
-    entry.run(_load)
+    _interrupts.run(_load)
 
 
 def _load() -> Callable[[], object]:

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from shiftune import entry, interrupts
-from shiftune.entry import IN_USE, remove_folder
+from shiftune import _interrupts
+from shiftune._interrupts import IN_USE, remove_folder
 from shiftune.errors import StorageError
 
 try:
@@ -101,7 +101,7 @@ def _locked(path: Path, kind: int) -> tuple[BinaryIO, bool]:
 def take_patiently(path: Path, kind: int, polls: int | None = None) -> tuple[BinaryIO, bool]:
     """Lock a file as soon as others let it go; BlockingIOError after so many attempts."""
     while True:
-        interrupts.check()
+        _interrupts.check()
         try:
             return _locked(path, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -150,7 +150,7 @@ def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
     ['a.txt']
     """
     if interruptible:
-        interrupts.check()
+        _interrupts.check()
     part = path.with_name(f"{PART}{path.name}")
     part.unlink(missing_ok=True)  # of a process that was killed
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -176,9 +176,9 @@ def make_temporary_folder() -> str:
     """
     _remove_leftovers(Path(tempfile.gettempdir()))
     try:
-        with entry.temporary_folders_lock:
+        with _interrupts.temporary_folders_lock:
             folder = tempfile.mkdtemp(prefix=PREFIX)
-            entry.temporary_folders.add(folder)
+            _interrupts.temporary_folders.add(folder)
     except OSError as error:
         raise StorageError(
             f"no temporary folder can be made ({error.strerror or error}); make room, or name "
@@ -197,7 +197,7 @@ def make_temporary_folder() -> str:
 def remove_temporary_folder(folder: str) -> None:
     """Remove a folder."""
     remove_folder(folder)
-    entry.temporary_folders.discard(folder)
+    _interrupts.temporary_folders.discard(folder)
     if file := _locks.pop(folder, None):
         file.close()
 

@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from shiftune._wording import listed
 from shiftune.errors import StorageError
-from shiftune.wording import listed
 
 PACKAGES = (
     "shiftune",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.checks.estimates import adjusted, estimated
 
-from shiftune.checks.agreement import agreement_check
+from shiftune.checks._of_result import agreement_check
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from tests.checks.estimates import NAMES, adjusted, estimated
 
-from shiftune.checks.influence import influence_check
+from shiftune.checks._of_result import influence_check
 from shiftune.risk import estimate
-from shiftune.search.comparison import winner
+from shiftune.search._trial import winner
 
 
 def pairs(rng, extra):

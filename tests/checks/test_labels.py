@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from tests.checks.estimates import NAMES
 
-from shiftune.checks.labels import labels_check
+from shiftune.checks._of_data import labels_check
 from shiftune.stability import LabelStability
 
 

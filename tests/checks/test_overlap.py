@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.checks.estimates import NAMES, adjusted, estimated
 
-from shiftune.checks.overlap import overlap_check
+from shiftune.checks._of_data import overlap_check
 from shiftune.errors import OverlapWarning
 
 

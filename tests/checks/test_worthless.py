@@ -12,16 +12,13 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import Trust
-from shiftune.checks.enough import enough_check
-from shiftune.checks.leakage import leakage_check
-from shiftune.checks.prevalence import prevalence_check
-from shiftune.checks.reach import reach_check
-from shiftune.checks.skill import skill_check
+from shiftune.checks._of_data import leakage_check, prevalence_check, reach_check
+from shiftune.checks._of_result import enough_check, skill_check
 from shiftune.evaluate import PooledFit
-from shiftune.evaluate.constant import best_constant, constant_answers
-from shiftune.evaluate.losses import loss_named
+from shiftune.evaluate._losses import loss_named
+from shiftune.evaluate._plan import best_constant, constant_answers
 from shiftune.problem import Site
-from shiftune.stability.label_shift import LabelShift, label_shift
+from shiftune.stability._label_shift import LabelShift, label_shift
 
 SITES = "TABCDEF"
 

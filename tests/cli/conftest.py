@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import shiftune.report
 from shiftune.cli import app
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 
 
 @pytest.fixture

@@ -3,9 +3,10 @@
 usage: python interrupted_command.py MOMENT HOW ARGUMENT...
 
 MOMENT is the import of a module ("typer"), the first call of a function
-("shiftune.search.loop:Loop.run"), a later one ("shiftune.search.loop:Loop.run:3"), or the number of
-a call of any Python function, counted from the first line of the command; "count" prints how many
-there are. HOW is "once"; "stuck", if the process then stays in a call that no signal ends, as
+("shiftune.search._loop:Loop.run"), a later one ("shiftune.search._loop:Loop.run:3"), or the
+number of a call of any Python function, counted from the first line of the command; "count"
+prints how many there are. HOW is "once"; "stuck", if the process then stays in a call that no
+signal ends, as
 compiled code can; or "twice", if a second Ctrl-C comes there.
 """
 
@@ -79,9 +80,9 @@ def interrupt():
             file.write(repr(time.time()))
     os.killpg(0, signal.SIGINT)
     if HOW == "twice":
-        from shiftune import entry
+        from shiftune import _interrupts
 
-        entry.GRACE = FOREVER
+        _interrupts.GRACE = FOREVER
         os.killpg(0, signal.SIGINT)
     if HOW in ("stuck", "twice"):
         time.sleep(FOREVER)  # goes on after a handler that raises nothing

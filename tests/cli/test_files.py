@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 from shiftune.search._journal import joined_search
 from shiftune.search._storage import trials_in
 

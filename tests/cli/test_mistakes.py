@@ -10,9 +10,9 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 from shiftune.errors import NoWorkersError
-from shiftune.models import storing
+from shiftune.models import _storing
 from shiftune.search._journal import only_search
 
 
@@ -194,7 +194,7 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.cli.folder.save_model", full)
+        patched.setattr("shiftune.cli._folder.save_model", full)
         assert "No space left" in flat(tune("visits.csv", "--out", "run", code=2))
     names = set(os.listdir("run"))
     assert names == {
@@ -273,7 +273,7 @@ def test_packages_that_are_not_there(table, visits, tune, monkeypatch):
         raise ImportError(name)
 
     visits.to_parquet("visits.parquet")
-    monkeypatch.setattr("shiftune.models.by_name.import_module", missing)
+    monkeypatch.setattr("shiftune.models._by_name.import_module", missing)
     message = flat(tune("visits.csv", model="lightgbm", code=2))
     assert "pip install '.[lightgbm]'" in message
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
@@ -291,5 +291,5 @@ def test_a_model_that_skops_cannot_store(table, tune, monkeypatch):
     monkeypatch.setattr(skops.io, "dumps", fail)
     message = flat(tune("visits.csv", "--out", "run"))
     assert "loading the model executes code" in message
-    assert (table / "run" / f"model{storing.PICKLED}").exists()
+    assert (table / "run" / f"model{_storing.PICKLED}").exists()
     assert not (table / "run" / "model.skops").exists()

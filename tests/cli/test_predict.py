@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from shiftune import load_model
 from shiftune.cli import app
-from shiftune.cli.folder import ResultFolder
-from shiftune.cli.json_files import read_json, write_json
+from shiftune.cli._folder import ResultFolder
+from shiftune.cli._records import read_json, write_json
 from shiftune.errors import DataWarning, ProblemError
-from shiftune.tables import files
+from shiftune.tables import _files
 
 ROWS = 40
 
@@ -203,7 +203,7 @@ def test_parts_decide_together(predicted, run, results, monkeypatch, ending):
         table.to_json(path, orient="records", lines=True)
     else:
         getattr(table, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
-    monkeypatch.setattr(files.TableFile.__init__, "__defaults__", (7,))
+    monkeypatch.setattr(_files.TableFile.__init__, "__defaults__", (7,))
     done = run("predict", "cost", path)
     found = pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})
     pd.testing.assert_frame_equal(found, expected)

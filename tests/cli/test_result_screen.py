@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from shiftune.cli.result_screen import _predicts, show_answer
+from shiftune.cli._screen import _predicts, show_answer
 
 
 @pytest.fixture

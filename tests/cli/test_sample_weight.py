@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 
 
 def test_from_tune_to_predict(visits, tune, run, monkeypatch):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftune.cli.options import DiagnoseOptions, TuneOptions
-from shiftune.cli.settings_file import read_settings, settings_text
+from shiftune.cli._options import DiagnoseOptions, TuneOptions, read_settings, settings_text
 from shiftune.errors import SettingsError
 
 OPTIONS = TuneOptions(

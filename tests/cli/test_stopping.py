@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from faults.started import HANG_SECONDS, MARK, orphans
 
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 
 CHILD = Path(__file__).with_name("interrupted_command.py")
 ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
@@ -56,10 +56,10 @@ def interrupted(moment, *arguments, how="once"):
 # Each costs the start of a process; sweep_interrupts.py tries many more.
 MOMENTS = [
     ("typer", 1),
-    ("shiftune.tables.files:read_one", 1),
-    ("shiftune.search.loop:Loop._tell:2", 1),
-    pytest.param("shiftune.search.loop:Loop._outcome:2", 2, marks=pytest.mark.slow),
-    pytest.param("shiftune.report.page:page", 1, marks=pytest.mark.slow),
+    ("shiftune.tables._files:read_one", 1),
+    ("shiftune.search._loop:Loop._tell:2", 1),
+    pytest.param("shiftune.search._loop:Loop._outcome:2", 2, marks=pytest.mark.slow),
+    pytest.param("shiftune.report._page:page", 1, marks=pytest.mark.slow),
 ]
 
 
@@ -103,7 +103,7 @@ def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
         "--out",
         "run",
     ]
-    printed = interrupted("shiftune.search.loop:Loop._outcome:2", *arguments, how=how)
+    printed = interrupted("shiftune.search._loop:Loop._outcome:2", *arguments, how=how)
     assert GO_ON in printed
     assert list(temporary.glob("shiftune-*")) == []
     assert (table / "run" / "study.journal").exists()
@@ -112,8 +112,8 @@ def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
 @pytest.mark.parametrize(
     ("moment", "arguments"),
     [
-        ("shiftune.search.trial:run_piece", ["demo", "--trials", "1"]),
-        ("shiftune.ratio.overlap:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
+        ("shiftune.search._trial:run_piece", ["demo", "--trials", "1"]),
+        ("shiftune.ratio._overlap:overlap", ["diagnose", "visits.csv", *ASKED[:4]]),
     ],
 )
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, ru
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     tune("visits.csv", "--out", "run")
     visits.assign(row=visits.index)[["row", "cost"]][:20].to_csv("labels.csv", index=False)
-    printed = interrupted("shiftune.cli.states:save_model", "update", "run", "labels.csv")
+    printed = interrupted("shiftune.cli._updates:save_model", "update", "run", "labels.csv")
     assert printed.splitlines()[-1] == "stopped"
     assert not (table / "run" / "updates" / "1" / "update.json").exists()
     run("update", "run", "labels.csv")
@@ -176,7 +176,7 @@ def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, m
 @pytest.mark.slow
 def test_a_result_of_the_trials_so_far(table, run):
     interrupted(
-        "shiftune.search.loop:Loop._tell:3",
+        "shiftune.search._loop:Loop._tell:3",
         "tune",
         "visits.csv",
         *ASKED,
@@ -204,7 +204,7 @@ def test_ctrl_c_before_there_is_a_handler():
         class Interrupting:
             @staticmethod
             def find_spec(name, *_):
-                if name == "shiftune.entry":
+                if name == "shiftune._interrupts":
                     signal.raise_signal(signal.SIGINT)
 
         sys.meta_path.insert(0, Interrupting)

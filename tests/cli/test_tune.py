@@ -13,7 +13,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from shiftune import ShiftProblem, ShiftSearch, load_model
-from shiftune.cli.folder import ResultFolder
+from shiftune.cli._folder import ResultFolder
 from shiftune.models import MODELS, expand_auto, read_space, ready_model, spaces
 
 
@@ -235,7 +235,7 @@ def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.search.trial_workers.run_piece", stop)
+        patched.setattr("shiftune.search._loop.run_piece", stop)
         assert "run the same command again" in tune("visits.csv", "--out", "run", code=130).output
     assert not (folder / "run" / "best.json").exists()
     tune("visits.csv", "--out", "run")

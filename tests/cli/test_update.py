@@ -16,19 +16,17 @@ from typer.testing import CliRunner
 
 from shiftune import load_model
 from shiftune._files import atomic_write
+from shiftune._wording import listed
 from shiftune.cli import app
-from shiftune.cli.contradictions import check_rows
-from shiftune.cli.folder import ResultFolder
-from shiftune.cli.given_labels import read_given
-from shiftune.cli.job import prepare_job
-from shiftune.cli.json_files import read_json, write_json
-from shiftune.cli.options import TuneOptions
-from shiftune.cli.reopening import reopened
+from shiftune.cli._folder import ResultFolder, reopened
+from shiftune.cli._job import prepare_job
+from shiftune.cli._options import TuneOptions
+from shiftune.cli._records import read_json, write_json
+from shiftune.cli._updates import check_rows, read_given
 from shiftune.errors import ProblemError
-from shiftune.problem.site import Site
+from shiftune.problem._site import Site
 from shiftune.search._journal import only_search
 from shiftune.tables import Schema, SiteFiles
-from shiftune.wording import listed
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
 
@@ -275,7 +273,7 @@ def test_a_kill_between_two_files(wards_run, run, monkeypatch, written):
 
     names = ["labels.csv", "predictions.csv", "model.skops", "update.json"]
     with monkeypatch.context() as patched:
-        for module in ("cli.states", "cli.json_files", "models.storing"):
+        for module in ("cli._updates", "cli._records", "models._storing"):
             patched.setattr(f"shiftune.{module}.atomic_write", kill)
         with pytest.raises(Killed):
             run("update", "cost", "labels.csv")
@@ -570,7 +568,7 @@ def test_the_stored_model_is_used_and_checked(wards_run, run, monkeypatch):
         raise AssertionError("a model was fitted")
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.search.fitted.fit", fit)
+        patched.setattr("shiftune.search._search.fit", fit)
         run("update", "cost", "labels.csv")
     shutil.rmtree("cost/updates")
     predictions = pd.read_csv("cost/predictions.csv", dtype={"case": str})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shiftune.effects import SiteEffects
-from shiftune.evaluate.losses import loss_named
+from shiftune.evaluate._losses import loss_named
 
 
 def test_labels_of_few_patients():

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from shiftune.effects.posterior import posterior_deviation, posterior_mean
-from shiftune.effects.scale import from_scale, moderate, to_scale
+from shiftune.effects._site_effects import (
+    from_scale,
+    moderate,
+    posterior_deviation,
+    posterior_mean,
+    to_scale,
+)
 
 
 @pytest.fixture

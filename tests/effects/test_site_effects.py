@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from shiftune.effects import SiteEffects, Spread
-from shiftune.effects.playing import drawn
-from shiftune.evaluate.losses import Loss, loss_named, pinball
+from shiftune.effects._site_effects import drawn
+from shiftune.evaluate._losses import Loss, loss_named, pinball
 
 SITES, ROWS, NOISE = 20, 50, 0.5
 
@@ -127,8 +127,8 @@ def test_large_tables(monkeypatch):
     """The spread is learned on some of the rows, and columns are dropped where they do not fit."""
     rng = np.random.default_rng(7)
     whole = effects_of(rng, np.random.default_rng(0).normal(0, 1, SITES))
-    monkeypatch.setattr("shiftune.effects.playing.MOST_ROWS", 20)
-    monkeypatch.setattr("shiftune.effects.terms.MOST_CELLS", SITES * ROWS)
+    monkeypatch.setattr("shiftune.effects._site_effects.MOST_ROWS", 20)
+    monkeypatch.setattr("shiftune.effects._site_effects.MOST_CELLS", SITES * ROWS)
     thin = effects_of(rng, np.random.default_rng(0).normal(0, 1, SITES))
     assert thin.terms.names == ["intercept", "slope"]
     assert thin.spread(10).intercept == pytest.approx(whole.spread(10).intercept, rel=0.6)

@@ -18,8 +18,8 @@ from shiftune.evaluate import (
     loss_named,
     weighted_mean,
 )
-from shiftune.search.evaluation_settings import EvaluationSettings
-from shiftune.search.trial import Candidate, run_trial
+from shiftune.search._settings import EvaluationSettings
+from shiftune.search._trial import Candidate, run_trial
 
 PLANS = [PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(2, 0.3)]
 

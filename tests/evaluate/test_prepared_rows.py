@@ -17,11 +17,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
-from shiftune.evaluate import prepared_rows
-from shiftune.evaluate.losses import loss_named
-from shiftune.evaluate.prepared_rows import PreparedRows
-from shiftune.search import trial
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.evaluate import _plan
+from shiftune.evaluate._losses import loss_named
+from shiftune.evaluate._plan import PreparedRows
+from shiftune.search import _trial
+from shiftune.search._settings import EvaluationSettings
 
 ALPHA = {"ridge__alpha": FloatDistribution(0.01, 100, log=True)}
 FITS = 5  # of LeaveSourcesOut with four sources
@@ -64,7 +64,7 @@ def of(*steps):
 
 
 def unshared(monkeypatch):
-    monkeypatch.setattr(trial, "tunes_last_step", lambda model, params: False)
+    monkeypatch.setattr(_trial, "tunes_last_step", lambda model, params: False)
 
 
 @pytest.mark.parametrize("plan", [PooledFit(), LeaveSourcesOut(3), LeaveSourcesOut()])
@@ -102,7 +102,7 @@ def test_tuned_transformers_prepare_by_themselves(sites):
 
 
 def test_what_does_not_fit_is_prepared_again(sites, monkeypatch):
-    monkeypatch.setattr(prepared_rows, "MOST_BYTES", 8 * 200 * 3)  # that of the pooled fit
+    monkeypatch.setattr(_plan, "MOST_BYTES", 8 * 200 * 3)  # that of the pooled fit
     Counting.fits = 0
     searched(sites, Pipeline([("scale", Counting()), ("ridge", Ridge())]))
     assert Counting.fits == 1 + 6 * (FITS - 1) + 1
@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_prepared_again(sites, monkeypatch):
 
 def test_workers_share_the_memory(monkeypatch):
     rows = (np.zeros((100, 3)),)
-    monkeypatch.setattr(prepared_rows, "MOST_BYTES", 2 * rows[0].nbytes)
+    monkeypatch.setattr(_plan, "MOST_BYTES", 2 * rows[0].nbytes)
 
     def prepared(sharers):
         calls = []
@@ -127,7 +127,7 @@ def test_a_search_divides_the_memory_by_its_workers(sites, monkeypatch, n_jobs, 
     def stop(task, context, **options):
         raise InterruptedError(f"{context.prepared._sharers} sharers")
 
-    monkeypatch.setattr("shiftune.search.trial_workers.Workers", stop)
+    monkeypatch.setattr("shiftune.search._loop.Workers", stop)
     with pytest.raises(InterruptedError, match=f"{sharers} sharers"):
         searched(sites, of(StandardScaler(), Ridge()), n_jobs=n_jobs)
 

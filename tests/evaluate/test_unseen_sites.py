@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError
 from shiftune.evaluate import LeaveSourcesOut, PooledFit, StudyData
-from shiftune.evaluate.losses import loss_named
+from shiftune.evaluate._losses import loss_named
 from shiftune.risk import RegressionAdjusted
 
 

@@ -8,9 +8,9 @@ from scipy.special import expit, logit
 
 from shiftune.errors import SettingsError
 from shiftune.metrics import calibration_curve, decision_curve, threshold_for
-from shiftune.metrics.curves import check_two_classes
-from shiftune.metrics.new_site import NewSite
-from shiftune.metrics.predictions import SitePredictions
+from shiftune.metrics._curves import check_two_classes
+from shiftune.metrics._metric import SitePredictions
+from shiftune.metrics._new_site import NewSite
 
 A, B = 0.4, 0.7
 

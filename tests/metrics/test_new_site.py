@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from shiftune.metrics import METRICS, Metric, metric_tables
-from shiftune.metrics.new_site import NewSite
-from shiftune.metrics.predictions import SitePredictions
+from shiftune.metrics._metric import SitePredictions
+from shiftune.metrics._new_site import NewSite
 from shiftune.risk import RegressionAdjusted
 
 CLASSES = np.array(["no", "yes"])

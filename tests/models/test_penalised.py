@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from shiftune.models import TableSize, penalised, ready_model
-from shiftune.models.penalised import (
+from shiftune.models import TableSize, _penalised, ready_model
+from shiftune.models._penalised import (
     KernelClassifier,
     KernelRegressor,
     ProductsClassifier,
@@ -88,7 +88,7 @@ def test_rows_are_drawn_where_there_are_too_many(data, model, monkeypatch):
     """Every class is among them; predictions do not depend on the batches."""
     X, y = data
     classes = np.where(np.arange(300) == 7, "rare", np.where(y > 0, "b", "a"))
-    monkeypatch.setattr(penalised, "MOST_CELLS", 600)
+    monkeypatch.setattr(_penalised, "MOST_CELLS", 600)
     model.fit(X, classes)
     assert model.batch_ < len(X)
     assert model.classes_.tolist() == ["a", "b", "rare"]

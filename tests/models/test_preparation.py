@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from shiftune.models.preparation import ColumnReader
-from shiftune.rows.levels import MISSING
+from shiftune.models._by_name import ColumnReader
+from shiftune.rows._encoding import MISSING
 from shiftune.tables import Schema
 
 

@@ -18,8 +18,8 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError, SettingsError
-from shiftune.models import penalised, spaces
-from shiftune.models.space import as_space, check_names
+from shiftune.models import _penalised, spaces
+from shiftune.models._space import as_space, check_names
 
 READY = {
     make.__name__: make
@@ -63,8 +63,8 @@ def models(name):
             ensemble.RandomForestRegressor(30),
         ),
         "extra_trees": (ensemble.ExtraTreesClassifier(30), ensemble.ExtraTreesRegressor(30)),
-        "linear": (penalised.ProductsClassifier(), penalised.ProductsRegressor()),
-        "kernel": (penalised.KernelClassifier(), penalised.KernelRegressor()),
+        "linear": (_penalised.ProductsClassifier(), _penalised.ProductsRegressor()),
+        "kernel": (_penalised.KernelClassifier(), _penalised.KernelRegressor()),
         "logistic": (linear_model.LogisticRegression(), None),
         "ridge": (linear_model.RidgeClassifier(), linear_model.Ridge()),
         "elastic_net": (None, linear_model.ElasticNet()),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shiftune.evaluate.fitting import StudyData
+from shiftune.evaluate._plan import StudyData
 
 
 def labelled(y, **given) -> StudyData:

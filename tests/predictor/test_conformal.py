@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.predictor.conformal import SiteScores, row_scores
+from shiftune.predictor._conformal import SiteScores, row_scores
 
 
 def coverage(k, level, rng, *, rows=8, new=400, between=1.0, repeats=800):

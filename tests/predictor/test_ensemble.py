@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from shiftune.models import load_model
-from shiftune.models.storing import save_model
+from shiftune.models._storing import save_model
 from shiftune.predictor import EnsembleClassifier, EnsembleRegressor
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from tests.predictor.labelled import labelled
 
-from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.losses import loss_named
-from shiftune.predictor.choice import Choice, choose
-from shiftune.predictor.selection import CANDIDATES, MOST_MEMBERS, Candidates
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._losses import loss_named
+from shiftune.predictor._selection import CANDIDATES, MOST_MEMBERS, Candidates, Choice, choose
 from shiftune.risk import estimate, risk_named
 
 SQUARED = loss_named("squared")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.fitting import StudyData
-from shiftune.evaluate.losses import loss_named
-from shiftune.predictor.single import best_alone
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._losses import loss_named
+from shiftune.evaluate._plan import StudyData
+from shiftune.predictor._selection import best_alone
 from shiftune.risk import RegressionAdjusted, estimate
 
 K, N, TRIALS = 6, 30, 12

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataWarning, ProblemError, SearchWarning
-from shiftune.problem import chunks
-from shiftune.problem.draw import read_sampled
+from shiftune.problem import _large
+from shiftune.problem._large import read_sampled
 
 ROLES = {"site": "site", "label": "y", "target": "A"}
 
@@ -75,7 +75,7 @@ def dask(df, path):
 
 @pytest.mark.parametrize("kind", [folder, by_site, dask, lambda df, path: Lazy(df)])
 def test_all_kinds_of_tables_have_the_same_rows(df, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 200)
+    monkeypatch.setattr(_large, "ROWS_AT_ONCE", 200)
     data = kind(df, tmp_path)
     sampled = read_sampled(data, "site", 1000)
     whole = sampled.table
@@ -98,7 +98,7 @@ def test_all_kinds_of_tables_have_the_same_rows(df, kind, tmp_path, monkeypatch)
 
 @pytest.mark.slow
 def test_every_row_is_as_likely_to_be_drawn(df, monkeypatch):
-    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(_large, "ROWS_AT_ONCE", 70)
     drawn = np.zeros(900)
     for seed in range(200):
         drawn[read_sampled(Lazy(df), "site", 350, random_state=seed).table["z"]] += 1
@@ -133,7 +133,7 @@ def test_the_result_compares_its_standard_error_with_that_of_all_rows(df):
 
 def test_all_labels_of_the_target_are_read(df, monkeypatch):
     """The labelled rows are unusual; the target's rows are a plain draw, all the same."""
-    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(_large, "ROWS_AT_ONCE", 70)
     rows = np.flatnonzero(df["site"] == "D")[:60]
     df["y"] = np.where(df["site"] == "D", np.nan, df["x"] > 0)
     df.loc[rows, "y"] = 0.0
@@ -149,7 +149,7 @@ def test_all_labels_of_the_target_are_read(df, monkeypatch):
 
 
 def test_rows_without_label_are_not_drawn(df, monkeypatch):
-    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(_large, "ROWS_AT_ONCE", 70)
     own = df["site"] == "D"
     few = df.index[own][:40]
     df.loc[own & ~df.index.isin(few), "y"] = np.nan
@@ -223,7 +223,7 @@ def test_a_label_that_is_missing_in_a_row_that_is_not_drawn_is_an_error(df):
 )
 def test_a_table_that_changes_while_it_is_read_is_refused(df, second):
     reads = iter([[df.head(400), df[400:]], second(df)])
-    changing = chunks.PartsHere(list(df), lambda columns: iter(next(reads)))
+    changing = _large.PartsHere(list(df), lambda columns: iter(next(reads)))
     with pytest.raises(ProblemError, match="changed while it was read"):
         read_sampled(changing, "site", 300)
 
@@ -237,7 +237,7 @@ def test_no_sample_where_only_rows_without_labels_are_left_out(df):
 
 
 def test_more_rows_of_a_site_than_can_be_drawn_from(df, monkeypatch):
-    monkeypatch.setattr("shiftune.problem.draw.MOST_OF_A_SITE", 400)
+    monkeypatch.setattr("shiftune.problem._large.MOST_OF_A_SITE", 400)
     with pytest.raises(ProblemError, match="site 'D' has 500 rows; no more than 400"):
         ShiftProblem.from_large(df, **ROLES, most_rows=300)
 
@@ -259,7 +259,7 @@ def test_dask_partitions_are_counted_and_drawn_where_they_are(df):
     frame = dask(df, None)
     cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(**cluster) as workers, distributed.Client(workers):
-        pids = chunks.DaskParts(frame).map(_pid, ["site"])
+        pids = _large.DaskParts(frame).map(_pid, ["site"])
         there = ShiftProblem.from_large(frame, **ROLES, most_rows=350)
     assert len(pids) == 4
     assert os.getpid() not in pids

@@ -10,9 +10,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate.losses import loss_named
+from shiftune.evaluate._losses import loss_named
 from shiftune.problem import pooled
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search._settings import EvaluationSettings
 from shiftune.workers import in_worker
 
 

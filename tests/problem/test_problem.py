@@ -13,7 +13,7 @@ from scipy import sparse
 from shiftune import ShiftProblem
 from shiftune.errors import DataError, DataWarning, ProblemError
 from shiftune.problem import pooled
-from shiftune.problem.labels import as_labels
+from shiftune.problem._site import as_labels
 
 
 def read(df: pd.DataFrame, **options) -> ShiftProblem:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
-from shiftune.problem.site import Site
-from shiftune.problem.split import PAPER_SHARES, split_sites
+from shiftune.problem._site import Site
+from shiftune.problem._split import PAPER_SHARES, split_sites
 
 
 def problem(sizes: dict[str, int], *, classes: int = 2) -> ShiftProblem:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem
+from shiftune._names import Level
 from shiftune.datasets import gaussian_sites
-from shiftune.level import Level
 from shiftune.ratio import (
     ClassifierRatio,
     Guard,
@@ -15,7 +15,7 @@ from shiftune.ratio import (
     effective_rows,
     uncovered_shares,
 )
-from shiftune.ratio.overlap import overlap, overlapping, overlapping_in_part, sorted_by_verdict
+from shiftune.ratio._overlap import overlap, overlapping, overlapping_in_part, sorted_by_verdict
 
 
 class TestEffectiveRows:

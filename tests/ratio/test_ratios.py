@@ -23,7 +23,7 @@ from shiftune.ratio import (
     held_out_scores,
     ratio_named,
 )
-from shiftune.ratio.auto import chosen
+from shiftune.ratio._auto import chosen
 from shiftune.rows import RowEncoder
 from shiftune.testing import check_density_ratio
 

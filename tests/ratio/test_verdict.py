@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from shiftune.level import Level
-from shiftune.ratio.verdict import Reason, Verdict
+from shiftune._names import Level
+from shiftune.ratio._overlap import Reason, Verdict
 from shiftune.risk import RiskEstimate, estimate
 
 

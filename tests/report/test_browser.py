@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from shiftune.report.page import page
+from shiftune.report._page import page
 
 pytest.importorskip("plotly")
 

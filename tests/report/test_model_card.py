@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shiftune._names import Level
+from shiftune._wording import figures, written_like
 from shiftune.checks import Check
 from shiftune.errors import ProblemError
-from shiftune.level import Level
-from shiftune.metrics.tables import MetricTables
-from shiftune.report.brief import brief
-from shiftune.report.model_card import model_card
-from shiftune.search.comparison import naive_rival
-from shiftune.wording import figures, written_like
+from shiftune.metrics._new_site import MetricTables
+from shiftune.report._model_card import model_card
+from shiftune.report._words import brief
+from shiftune.search._trial import naive_rival
 
 FINE = Check("overlap", Level.OK, "Fine.", "Nothing to do.", {})
 CAREFUL = Check("few", Level.CAUTION, "Few | sites. So it is.", "Add <b>.", {})
@@ -108,7 +108,7 @@ class TestModelCard:
         assert not re.search(r"(?<!\\)<", card)
 
     def test_many_sites_are_summed(self, hostile_search, monkeypatch):
-        monkeypatch.setattr("shiftune.report.model_card.MOST_SITES", 1)
+        monkeypatch.setattr("shiftune.report._model_card.MOST_SITES", 1)
         largest, *others = sorted(map(len, hostile_search.problem_.sources), reverse=True)
         card = model_card(hostile_search.result_, [FINE], {"command": "tune"})
         shown = [line for line in card.splitlines() if line.endswith("| labels |")]

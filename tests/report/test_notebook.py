@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 from sklearn import config_context
 
+from shiftune._wording import figures
 from shiftune.search import ShiftSearch
-from shiftune.wording import figures
 
 
 def tags(html: str) -> set[str]:

@@ -14,14 +14,14 @@ import pytest
 from sklearn.base import clone
 
 from shiftune import ShiftProblem
+from shiftune._wording import with_interval
 from shiftune.checks import judgement
 from shiftune.errors import ProblemError
-from shiftune.report import page as report_page
+from shiftune.report import _page as report_page
 from shiftune.report import save_report
-from shiftune.report.page import page
+from shiftune.report._page import page
 from shiftune.search import ShiftSearch
-from shiftune.search.trial import Outcome
-from shiftune.wording import with_interval
+from shiftune.search._trial import Outcome
 
 pytest.importorskip("plotly")
 
@@ -248,7 +248,7 @@ class TestComparison:
 class TestSaving:
     @pytest.fixture
     def quick(self, monkeypatch):
-        monkeypatch.setattr("shiftune.report.page.page", lambda *given: "<p>\ud800é</p>")
+        monkeypatch.setattr("shiftune.report._page.page", lambda *given: "<p>\ud800é</p>")
 
     def test_the_file(self, hostile_search, tmp_path, quick):
         path = save_report(hostile_search.result_, tmp_path / "new" / "report.html")

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("plotly")
 from shiftune.report import figures
-from shiftune.report.figures.canvas import canvas, name_rows
-from shiftune.report.svg import picture
+from shiftune.report._svg import picture
+from shiftune.report.figures import canvas, name_rows
 from shiftune.risk import estimate
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ import pytest
 
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import RegressionAdjusted, RiskEstimate
-from shiftune.risk.few_labels import (
+from shiftune.risk._adjusted import (
     combined,
     share_of_labels,
     shared_alike,

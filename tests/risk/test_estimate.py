@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio import ULSIF, ClassifierRatio
-from shiftune.ratio.verdict import Reason
+from shiftune.ratio._overlap import Reason
 from shiftune.risk import Guard, RiskEstimate, divergence, estimate, optimal_lambda
 
 THETA = 1.0

@@ -12,7 +12,7 @@ from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
 from shiftune.risk import ESTIMATORS, RegressionAdjusted, RiskEstimator, estimate, risk_named
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.search._settings import EvaluationSettings
 
 SPACE = {"alpha": FloatDistribution(0.01, 100, log=True)}
 

@@ -14,7 +14,7 @@ from shiftune.risk import (
     estimate,
     heterogeneity_of,
 )
-from shiftune.risk.few_labels import combined
+from shiftune.risk._adjusted import combined
 
 M, RHO = 10, 0.5
 DESIGN = 1 + (M - 1) * RHO

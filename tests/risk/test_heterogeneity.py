@@ -8,7 +8,7 @@ from scipy.stats import chi2, ttest_ind
 
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import estimate, heterogeneity, heterogeneity_of
-from shiftune.risk.variance import variance_between
+from shiftune.risk._new_site import variance_between
 
 # 13 trials of the BCG vaccine (Colditz and others 1994, JAMA 271): cases and others among the
 # vaccinated, cases and others among the controls.

@@ -7,7 +7,7 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.risk import RegressionAdjusted, estimate, leave_one_source_out, without_source
-from shiftune.risk.influence import values_without
+from shiftune.risk._heterogeneity import values_without
 
 
 @pytest.fixture

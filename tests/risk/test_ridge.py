@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shiftune.risk.extrapolation import directions
-from shiftune.risk.ridge import RidgeSystem
-from shiftune.rows import moments
-from shiftune.rows.moments import MomentRows
+from shiftune.risk._ridge import RidgeSystem, directions
+from shiftune.rows import _moments
+from shiftune.rows._moments import MomentRows
 
 ALPHA = 3.0
 
@@ -61,7 +60,7 @@ def test_directions_add_up_to_the_variance(n, own, p):
 def test_rows_are_read_in_chunks(monkeypatch):
     Z = centred(50, 4)
     whole = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
-    monkeypatch.setattr(moments, "NUMBERS_AT_ONCE", 28)
+    monkeypatch.setattr(_moments, "NUMBERS_AT_ONCE", 28)
     rows = MomentRows.as_they_are(Z)
     assert [len(chunk) for _, chunk in rows.chunks()] == [7] * 7 + [1]
     chunked = RidgeSystem.of(rows, ALPHA)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from shiftune.risk import RegressionAdjusted, estimate
-from shiftune.risk.ridge import RidgeSystem
-from shiftune.risk.trust import UNKNOWN, trust_in_adjustment
-from shiftune.rows.moments import MomentRows
+from shiftune.risk._adjusted import UNKNOWN, trust_in_adjustment
+from shiftune.risk._ridge import RidgeSystem
+from shiftune.rows._moments import MomentRows
 
 
 def sites(*, shift, site_effect, k=8, rows=200, models=12, seed=0):

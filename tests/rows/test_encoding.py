@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.problem.columns import as_features, column_kinds, kind_of
-from shiftune.rows.columns import number_columns
-from shiftune.rows.encoding import _center_and_spread
+from shiftune.problem._columns import as_features, column_kinds, kind_of
+from shiftune.rows._encoding import _center_and_spread, number_columns
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftune.rows import moments
-from shiftune.rows.moments import Moments
-from shiftune.rows.weighted import linearised
+from shiftune.rows import _moments
+from shiftune.rows._moments import Moments, linearised
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def test_products_with_vectors_need_no_products_of_columns(mixed):
 
 
 def test_many_columns_have_squares_but_no_products(rng):
-    X = rng.normal(size=(60, moments.MOST_MULTIPLIED + 1))
+    X = rng.normal(size=(60, _moments.MOST_MULTIPLIED + 1))
     rows = Moments().fit(X, [X + 0.1]).sources
     assert rows.width == 2 * X.shape[1]
     Z, v = rows.dense(), rng.normal(size=rows.width)
@@ -50,7 +49,7 @@ def test_many_columns_have_squares_but_no_products(rng):
 
 def test_chunks_do_not_change_the_numbers(mixed, monkeypatch):
     whole = Moments().fit(mixed[0], mixed[1:])
-    monkeypatch.setattr(moments, "NUMBERS_AT_ONCE", 60)
+    monkeypatch.setattr(_moments, "NUMBERS_AT_ONCE", 60)
     chunked = Moments().fit(mixed[0], mixed[1:])
     assert len(list(chunked.sources.chunks())) > 5
     for one, other in ((whole.target, chunked.target), (whole.sources, chunked.sources)):

@@ -19,10 +19,9 @@ from shiftune import LeaveSourcesOut
 from shiftune.datasets import toy_problem
 from shiftune.evaluate import Answers, PooledFit
 from shiftune.search import ShiftSearch, _storage
+from shiftune.search._loop import trial_answers
 from shiftune.search._storage import MOST_KEPT, AnswerStore, candidates, complete_answers
-from shiftune.search.records import ANSWERS_BYTES, MODEL
-from shiftune.search.running import trial_answers
-from shiftune.search.trial import Outcome
+from shiftune.search._trial import ANSWERS_BYTES, MODEL, Outcome
 from shiftune.workers import Workers
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
@@ -319,7 +318,7 @@ from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 from shiftune import ShiftSearch
 from shiftune.datasets import toy_problem
-from shiftune.search.loop import Loop
+from shiftune.search._loop import Loop
 
 place = sys.argv[1]
 

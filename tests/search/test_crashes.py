@@ -12,7 +12,7 @@ import pytest
 
 from shiftune.search._driver import OnlyDriver
 from shiftune.search._storage import trials_in
-from shiftune.search.records import FAILURE
+from shiftune.search._trial import FAILURE
 
 SEARCH = textwrap.dedent(
     """

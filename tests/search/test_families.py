@@ -18,13 +18,19 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError, SearchWarning
-from shiftune.models import by_name, ready_model, spaces
+from shiftune.models import _by_name, ready_model, spaces
 from shiftune.search import GPLCBSampler
+from shiftune.search._families import (
+    EVERY,
+    FIRST_TRIALS,
+    FLOOR,
+    FamilyWeights,
+    first_trials,
+    next_family,
+    resolve,
+)
+from shiftune.search._loop import Loop
 from shiftune.search._storage import open_study
-from shiftune.search.budget import FIRST_TRIALS, FLOOR, first_trials, next_family
-from shiftune.search.families import resolve
-from shiftune.search.family_weights import EVERY, FamilyWeights
-from shiftune.search.loop import Loop
 
 ALPHA = {"alpha": FloatDistribution(0.1, 100.0, log=True)}
 NEIGHBOURS = {"n_neighbors": IntDistribution(2, 20)}
@@ -143,8 +149,8 @@ class TestNames:
 
     def test_auto_and_what_is_installed(self, problem, monkeypatch):
         families = resolve("auto", None, problem)
-        assert tuple(families) == by_name.AUTO_FAMILIES
-        monkeypatch.setattr(by_name, "find_spec", lambda name: None)
+        assert tuple(families) == _by_name.AUTO_FAMILIES
+        monkeypatch.setattr(_by_name, "find_spec", lambda name: None)
         assert "hist_gradient_boosting" in resolve("auto", None, problem)
         assert list(resolve(["auto", "ridge", "linear"], None, problem))[-1] == "ridge"
         assert ShiftSearch().estimator == "auto"
@@ -185,7 +191,7 @@ class TestDefaults:
         assert first[2].keys() == first[0].keys()
         best = search.trials_["risk"][:2].min()
         assert search.risk_.value <= best
-        monkeypatch.setattr("shiftune.search.result.run_trial", None)  # no further fit
+        monkeypatch.setattr("shiftune.search._result.run_trial", None)  # no further fit
         assert search.default_risk().value == best
 
     def test_those_of_pairs(self, problem):
@@ -223,7 +229,7 @@ class Refusing(RegressorMixin, BaseEstimator):
 class TestTrials:
     @pytest.fixture(autouse=True)
     def few_first_trials(self, monkeypatch):
-        monkeypatch.setattr("shiftune.search.budget.FIRST_TRIALS", FIRST)
+        monkeypatch.setattr("shiftune.search._families.FIRST_TRIALS", FIRST)
 
     def test_a_family_that_always_fails_gets_no_more(self, problem):
         search = make(PAIRS | {"no": (Refusing(), ALPHA)}, n_trials=15)

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch
-from shiftune.search.families import Family
+from shiftune.search._families import Family
 
 PROBLEM = toy_problem(1.0, n=60).problem
 

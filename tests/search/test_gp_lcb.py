@@ -27,10 +27,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from shiftune.search.gp import sampler as gp_lcb
-from shiftune.search.gp.acquisition import LARGEST_GRID, Visited, minimise_lower_bound
-from shiftune.search.gp.bound import lowest_plausible_value
-from shiftune.search.gp.gaussian_process import (
+from shiftune.search.gp import _sampler as gp_lcb
+from shiftune.search.gp._acquisition import LARGEST_GRID, UnitCube, Visited, minimise_lower_bound
+from shiftune.search.gp._gaussian_process import (
     Hyperparameters,
     Posterior,
     fit,
@@ -38,9 +37,15 @@ from shiftune.search.gp.gaussian_process import (
     log_prior,
     squared_distances,
 )
-from shiftune.search.gp.sampler import VARIANCE_KEY, GPLCBSampler
-from shiftune.search.gp.trial_history import TrialHistory, spread_rows, standardise, tame
-from shiftune.search.gp.unit_cube import UnitCube
+from shiftune.search.gp._sampler import (
+    VARIANCE_KEY,
+    GPLCBSampler,
+    TrialHistory,
+    lowest_plausible_value,
+    spread_rows,
+    standardise,
+    tame,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,13 +15,13 @@ import pytest
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
-from shiftune.predictor import Candidates, choice
+from shiftune.predictor import Candidates, _selection
 from shiftune.ratio import ClassifierRatio
 from shiftune.search import ShiftSearch
-from shiftune.search.fitted import NotFitted
+from shiftune.search._search import NotFitted
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 FITS = 3  # models of a trial: one with both sources, one without each of them
@@ -38,7 +38,7 @@ def python_handler():
     Interrupting.calls = 0
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert not interrupts.noted()
+    assert not _interrupts.noted()
     signal.signal(signal.SIGINT, before)
 
 
@@ -227,8 +227,8 @@ def test_an_interrupt_while_members_are_chosen(toy, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         return better_half(*args)
 
-    better_half = choice._better_half
-    monkeypatch.setattr(choice, "_better_half", interrupted)
+    better_half = _selection._better_half
+    monkeypatch.setattr(_selection, "_better_half", interrupted)
     judged = []
     nested = Candidates.nested_answers
     monkeypatch.setattr(
@@ -237,5 +237,5 @@ def test_an_interrupt_while_members_are_chosen(toy, monkeypatch):
     search = stopped(make(Ridge()), toy.problem)
     assert not judged
     assert len(search.trials_) == 6
-    monkeypatch.setattr(choice, "_better_half", better_half)
+    monkeypatch.setattr(_selection, "_better_half", better_half)
     assert search.refit().predict(toy.problem.target.X).shape == (len(toy.problem.target),)

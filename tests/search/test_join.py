@@ -17,9 +17,9 @@ from shiftune.errors import SettingsError, StorageError
 from shiftune.search import ShiftSearch, _driver
 from shiftune.search._driver import LOOKS, FileBeats, Heartbeat, JoinedDriver, StudyBeats, Tickets
 from shiftune.search._journal import is_searched, joined_search, only_search
+from shiftune.search._settings import sampler_named
 from shiftune.search._storage import AnswerStore, open_study, open_tickets
-from shiftune.search.records import DEFAULTS, FAILURE, MODEL, finished_trials
-from shiftune.search.samplers import sampler_named
+from shiftune.search._trial import DEFAULTS, FAILURE, MODEL, finished_trials
 
 SPACE = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 

@@ -14,7 +14,7 @@ import pytest
 from optuna.trial import TrialState
 
 from shiftune.search._storage import _study
-from shiftune.search.records import DEFAULTS, FAILURE
+from shiftune.search._trial import DEFAULTS, FAILURE
 
 N_TRIALS, DEATHS = 20, 12
 SCRIPT = Path(__file__).with_name("joined_processes.py")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from shiftune.risk import estimate
-from shiftune.search.progress import Progress
-from shiftune.search.trial import Outcome
+from shiftune.search._loop import Progress
+from shiftune.search._trial import Outcome
 
 fcntl = pytest.importorskip("fcntl", reason="a terminal of Unix")
 termios = pytest.importorskip("termios", reason="a terminal of Unix")

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from shiftune import ShiftSearch
 from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
-from shiftune.search.fitted import NotFitted
+from shiftune.search._search import NotFitted
 
 SPACE = {"alpha": FloatDistribution(0.01, 100, log=True)}
 

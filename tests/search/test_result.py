@@ -9,18 +9,12 @@ from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
 import shiftune.checks.all_checks
-import shiftune.search.result
+import shiftune.search._result
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate import PooledFit
-from shiftune.risk.result import Estimate, RiskEstimate
-from shiftune.search.comparison import (
-    Compared,
-    Rival,
-    default_rival,
-    naive_rival,
-    tied_rivals,
-)
-from shiftune.search.evaluation_settings import EvaluationSettings
+from shiftune.risk._result import Estimate, RiskEstimate
+from shiftune.search._settings import EvaluationSettings
+from shiftune.search._trial import Compared, Rival, default_rival, naive_rival, tied_rivals
 
 SPACE = {"alpha": FloatDistribution(0.01, 1e4, log=True)}
 
@@ -56,9 +50,9 @@ def calls(monkeypatch):
 
     count(EvaluationSettings, "of")
     count(RiskEstimate, "from_record")
-    count(shiftune.search.result, "overlap")
-    count(shiftune.search.result, "column_shifts")
-    count(shiftune.search.result, "label_worth")
+    count(shiftune.search._result, "overlap")
+    count(shiftune.search._result, "column_shifts")
+    count(shiftune.search._result, "label_worth")
     for check in ("overlap_check", "labels_check", "agreement_check", "influence_check"):
         count(shiftune.checks.all_checks, check)
     return counted

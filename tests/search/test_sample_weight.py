@@ -15,12 +15,12 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataWarning, SettingsError
-from shiftune.evaluate.fitting import fit, weight_argument
+from shiftune.evaluate._plan import fit, weight_argument
 from shiftune.metrics import metric_named
-from shiftune.metrics.per_site import at_site
-from shiftune.problem.split import Split
+from shiftune.metrics._new_site import at_site
+from shiftune.problem._split import Split
 from shiftune.risk import RegressionAdjusted
-from shiftune.rows.weighted import coefficients, linearised
+from shiftune.rows._moments import coefficients, linearised
 
 SPACE = {"alpha": [3.0]}
 

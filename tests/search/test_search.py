@@ -39,7 +39,7 @@ from shiftune.evaluate import TrialLosses
 from shiftune.models import spaces
 from shiftune.risk import estimate
 from shiftune.search import GPLCBSampler, ShiftSearch
-from shiftune.search.gp.bound import lowest_plausible_value
+from shiftune.search.gp._sampler import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 TWO_THREADS = {"executor": lambda: ThreadPoolExecutor(2)}
@@ -835,6 +835,6 @@ class TestWorkers:
 def test_timeout_ends_the_search(toy, monkeypatch):
     """The clock is read once, then before every trial, and is a second later each time."""
     clock = SimpleNamespace(monotonic=map(float, itertools.count()).__next__)
-    monkeypatch.setattr("shiftune.search.loop.time", clock)
+    monkeypatch.setattr("shiftune.search._loop.time", clock)
     search = make(Ridge(), ALPHA, n_trials=1_000_000, timeout=6.0).fit(toy.problem)
     assert len(search.trials_) == 5

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError, SearchWarning
-from shiftune.evaluate.losses import bounded
+from shiftune.evaluate._losses import bounded
 
 
 def searched(size, **options):

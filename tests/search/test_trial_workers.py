@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 
 from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.datasets import toy_problem
-from shiftune.search.trial import Candidate, Fitted, run_trial
-from shiftune.search.trial_workers import TrialWorkers
+from shiftune.search._loop import TrialWorkers
+from shiftune.search._trial import Candidate, Fitted, run_trial
 from shiftune.workers import OutOfTime
 
 THREE = LeaveSourcesOut(3)
@@ -128,6 +128,6 @@ def test_large_tables_start_workers_at_once(context, monkeypatch):
     monkeypatch.setattr("shiftune.workers.Workers.start", lambda self: started.append(True))
     TrialWorkers(context(Ridge()), n_jobs=2, n_trials=5)
     assert not started
-    monkeypatch.setattr("shiftune.search.trial_workers.LARGE", 10)
+    monkeypatch.setattr("shiftune.search._loop.LARGE", 10)
     TrialWorkers(context(Ridge()), n_jobs=2, n_trials=5)
     assert started

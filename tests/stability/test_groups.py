@@ -8,9 +8,7 @@ import pytest
 from shiftune.errors import DataError
 from shiftune.problem import Site
 from shiftune.stability import label_stability
-from shiftune.stability.comparison import compared
-from shiftune.stability.cross_fitting import CrossFitted, cross_fitted
-from shiftune.stability.gain import gain_from_sites
+from shiftune.stability._labels import CrossFitted, compared, cross_fitted, gain_from_sites
 
 SITES, GROUPS, VISITS = 3, 25, 6
 

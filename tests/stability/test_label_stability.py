@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from shiftune import ShiftProblem
 from shiftune.errors import ProblemError
 from shiftune.problem import Site
-from shiftune.stability import NotTested, cross_fitting, label_stability, labels
+from shiftune.stability import NotTested, _labels, label_stability
 
 
 def sites(rng, k=4, n=150, move=lambda site, x: 0.0, classify=False):
@@ -144,7 +144,7 @@ def test_large_tables_are_drawn_from(rng):
 
 
 def test_of_many_sites_some_are_drawn(rng, monkeypatch):
-    monkeypatch.setattr(labels, "MOST_SITES", 3)
+    monkeypatch.setattr(_labels, "MOST_SITES", 3)
     sites = [Site(str(j), rng.normal(size=(30, 1)), rng.normal(size=30)) for j in range(5)]
     sites.append(Site("small", rng.normal(size=(4, 1)), rng.normal(size=4)))
     found = label_stability(sites, max_rows=60)
@@ -156,7 +156,7 @@ def test_of_many_sites_some_are_drawn(rng, monkeypatch):
 
 def test_many_columns_cost_no_more_than_some(rng, monkeypatch):
     # Fewer bins in trees, and principal components in models of the site.
-    monkeypatch.setattr(cross_fitting, "MANY_COLUMNS", 3)
+    monkeypatch.setattr(_labels, "MANY_COLUMNS", 3)
     seen = []
     fit = LogisticRegression.fit
 
@@ -169,4 +169,4 @@ def test_many_columns_cost_no_more_than_some(rng, monkeypatch):
     y = X[:, 0] + rng.normal(size=90)
     label_stability([Site(str(j), X[j::3], y[j::3]) for j in range(3)])
     assert max(seen) <= 2 * 3 + 1
-    assert cross_fitting._trees(90, 12)["max_bins"] == 255 * 3 // 12
+    assert _labels._trees(90, 12)["max_bins"] == 255 * 3 // 12

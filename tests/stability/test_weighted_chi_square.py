@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from shiftune.stability.weighted_chi_square import weighted_chi_square_tail
+from shiftune.stability._weighted_chi_square import weighted_chi_square_tail
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 50, 600])

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.tables import csv_files, read_file, site_table
-from shiftune.tables.columns import read_column
+from shiftune.tables import _files, read_file, site_table
+from shiftune.tables._columns import read_column
 
 N = 600
 
@@ -99,7 +99,7 @@ def test_what_is_no_code(table, understood):
 
 def test_codes_at_the_end_of_a_file(table, understood, monkeypatch):
     """All rows decide, in whatever parts they are read."""
-    monkeypatch.setattr(csv_files, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(_files, "ROWS_AT_ONCE", 7)
     table["code"] = [f"{i % 9:02}" if i >= N - 2 else str(i % 9) for i in range(N)]
     assert understood(table).schema.kinds["code"] == "category"
 

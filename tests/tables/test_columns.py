@@ -9,7 +9,7 @@ import pytest
 from shiftune import ShiftProblem
 from shiftune.errors import DataError, DataWarning
 from shiftune.tables import site_table
-from shiftune.tables.columns import read_column
+from shiftune.tables._columns import read_column
 
 N = 100
 TARGET = np.arange(N) < 30

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from shiftune.tables import site_table
-from shiftune.tables.distinct import counted, on_distinct, stripped
+from shiftune.tables._formats import counted, on_distinct, stripped
 
 ROWS = 400
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.problem import chunks
-from shiftune.problem.row_counts import LabelRules
+from shiftune.problem import _large
+from shiftune.problem._large import LabelRules
 from shiftune.tables import SiteFiles
-from shiftune.tables.large_files import LargeFile
+from shiftune.tables._files import LargeFile
 
 N = 600
 RULES = LabelRules("ill", "7", keep=False, drop=False)
@@ -19,7 +19,7 @@ RULES = LabelRules("ill", "7", keep=False, drop=False)
 @pytest.fixture
 def wards(monkeypatch) -> pd.DataFrame:
     """Rows of wards 007 to 010, the first without labels, and parts of 70 rows."""
-    monkeypatch.setattr(chunks, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(_large, "ROWS_AT_ONCE", 70)
     rng = np.random.default_rng(0)
     df = pd.DataFrame({"ward": rng.choice(["007", "008", "009", "010"], N)})
     df["age"] = rng.normal(50, 8, N).round(3)

@@ -13,9 +13,8 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.tables import Schema, read_as_written, read_file, site_table
-from shiftune.tables.new_rows import NewRows
-from shiftune.tables.profile import profile_of
-from shiftune.tables.typed_columns import typed
+from shiftune.tables._columns import typed
+from shiftune.tables._schema import NewRows, profile_of
 
 N = 60
 

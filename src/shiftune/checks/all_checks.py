@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from shiftune.checks.agreement import agreement_check
-from shiftune.checks.check import NOTHING_TO_DO, Check, Checks
-from shiftune.checks.enough import enough_check
-from shiftune.checks.influence import influence_check
-from shiftune.checks.labels import labels_check
-from shiftune.checks.leakage import leakage_check
-from shiftune.checks.overlap import overlap_check
-from shiftune.checks.prevalence import prevalence_check
-from shiftune.checks.reach import reach_check
-from shiftune.checks.skill import skill_check
+from shiftune._names import Level
+from shiftune.checks._checks import NOTHING_TO_DO, Check, Checks
+from shiftune.checks._of_data import (
+    labels_check,
+    leakage_check,
+    overlap_check,
+    prevalence_check,
+    reach_check,
+)
+from shiftune.checks._of_result import agreement_check, enough_check, influence_check, skill_check
 from shiftune.errors import ProblemError
-from shiftune.level import Level
 from shiftune.problem import ShiftProblem, pooled
-from shiftune.ratio.overlap import is_doubtful, uncovered_shares
-from shiftune.risk.result import RiskEstimate
-from shiftune.search.result import SearchResult
+from shiftune.ratio._overlap import is_doubtful, uncovered_shares
+from shiftune.risk._result import RiskEstimate
+from shiftune.search._result import SearchResult
 from shiftune.stability import LabelStability, label_shift, label_stability
 
 
@@ -29,7 +28,7 @@ def run_checks(result: SearchResult) -> Checks:
     - "overlap": do the sources cover the target?
     - "within reach": does the estimate depend on how it is continued beyond the sources?
     - "frequency of the classes": would another frequency explain the target's rows?
-      (`shiftune.stability.label_shift`);
+      (`shiftune.stability._label_shift`);
     - "risks agree": do the sources agree about the chosen model's risk?
       (`shiftune.risk.heterogeneity_of`);
     - "no source decides alone": estimate and choice without each source

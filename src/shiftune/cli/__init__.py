@@ -1,6 +1,6 @@
 """The command line. NumPy, pandas, scikit-learn and Optuna load only when a command runs."""
 
-from shiftune.cli.app import app
+from shiftune.cli._app import app
 
 # Each registers its commands, in the order of the help.
 from shiftune.cli import (  # noqa: F401  # isort: skip

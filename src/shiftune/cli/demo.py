@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftune.cli.app import command, command_line
-from shiftune.cli.options import Jobs
-from shiftune.wording import count
+from shiftune._wording import count
+from shiftune.cli._app import command, command_line
+from shiftune.cli._options import Jobs
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from shiftune.models.space import Space
+    from shiftune.models._space import Space
     from shiftune.problem import ShiftProblem
-    from shiftune.problem.columns import ColumnKind
+    from shiftune.problem._columns import ColumnKind
     from shiftune.search import ShiftSearch
 
 TARGET = "A"
@@ -59,8 +59,8 @@ def demo(
     several risk estimators, and compares the estimated with the true errors at A. The report of
     the default estimator goes to DIR.
     """
-    from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.screen import screen, show_overlap
+    from shiftune.cli._folder import ResultFolder
+    from shiftune.cli._screen import screen, show_overlap
     from shiftune.cli.tune import NO_REPORT
 
     console = screen()
@@ -189,7 +189,7 @@ def _show_answers(console: Console, answers: Sequence[Answer]) -> None:
     """Show the estimates of several risk estimators beside the truth."""
     from rich.text import Text
 
-    from shiftune.cli.screen import grid_of
+    from shiftune.cli._screen import grid_of
 
     grid = grid_of(
         ("estimator", "left"),

@@ -6,10 +6,8 @@ import json
 
 import typer
 
-from shiftune.cli.app import command
-from shiftune.cli.option_fields import taking
-from shiftune.cli.options import DiagnoseOptions
-from shiftune.cli.settings_file import settings_option
+from shiftune.cli._app import command
+from shiftune.cli._options import DiagnoseOptions, settings_option, taking
 
 
 @command()
@@ -31,7 +29,7 @@ def diagnose(options: DiagnoseOptions) -> None:
         notes.append("all columns but the site are compared; name the label, if any, with --label")
     overlap = table.problem.diagnose(options.ratio, random_state=options.seed)
     if options.as_json:
-        from shiftune.cli.records import column_records, records
+        from shiftune.cli._records import column_records, records
 
         found = {
             "target": table.problem.target.name,
@@ -42,7 +40,7 @@ def diagnose(options: DiagnoseOptions) -> None:
         }
         typer.echo(json.dumps(found, indent=2))
         return
-    from shiftune.cli.screen import screen, show_overlap, show_table
+    from shiftune.cli._screen import screen, show_overlap, show_table
 
     console = screen()
     show_table(console, options.files, table, notes, label=options.label)

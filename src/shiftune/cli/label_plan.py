@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftune.cli.app import command
-from shiftune.cli.run_arguments import MovedTable, MovedTargetFile, Run
+from shiftune._wording import count
+from shiftune.cli._app import command
+from shiftune.cli._options import MovedTable, MovedTargetFile, Run
 from shiftune.errors import DataError, SettingsError, StorageError
-from shiftune.wording import count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from shiftune.cli.job import TuneJob
-    from shiftune.cli.states import Updates
+    from shiftune.cli._job import TuneJob
+    from shiftune.cli._updates import Updates
 
 
 @command()
@@ -51,10 +51,9 @@ def label_plan(
     may stay empty, unless it is their label that makes them so.
     """
     from shiftune._files import atomic_write
-    from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.json_files import writing_to
-    from shiftune.cli.reopening import completed, reopened
-    from shiftune.cli.screen import notes_for_warnings, screen, show_note
+    from shiftune.cli._folder import ResultFolder, completed, reopened
+    from shiftune.cli._records import writing_to
+    from shiftune.cli._screen import notes_for_warnings, screen, show_note
     from shiftune.tables import separator_of
 
     result = ResultFolder(folder)
@@ -90,7 +89,7 @@ def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
     """Return rows of the target without a label so far, as written in the table."""
     import numpy as np
 
-    from shiftune.cli.given_labels import row_column
+    from shiftune.cli._updates import row_column
 
     table = job.table
     left = ~table.target_labelled

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from shiftune import names
-from shiftune.cli.app import command
-from shiftune.cli.options import Json
-from shiftune.spelling import check_choice
+from shiftune import _names
+from shiftune._wording import check_choice
+from shiftune.cli._app import command
+from shiftune.cli._options import Json
 
 
 @command()
@@ -19,8 +19,10 @@ def models(
         str | None,
         typer.Argument(
             help="Model whose search space is printed as a file to edit.",
-            callback=lambda value: value and check_choice(value, names.MODELS, "model"),
-            autocompletion=lambda incomplete: [m for m in names.MODELS if m.startswith(incomplete)],
+            callback=lambda value: value and check_choice(value, _names.MODELS, "model"),
+            autocompletion=lambda incomplete: [
+                m for m in _names.MODELS if m.startswith(incomplete)
+            ],
             show_default=False,
         ),
     ] = None,
@@ -58,6 +60,6 @@ def models(
         (model,) = shown.values()
         typer.echo(f"# {name}: {model.about}\n{space_as_toml(model.space())}")
     else:
-        from shiftune.cli.screen import screen, show_models
+        from shiftune.cli._screen import screen, show_models
 
         show_models(screen())

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune._files import make_temporary_folder, remove_temporary_folder
-from shiftune.cli.app import command
-from shiftune.cli.run_arguments import Run, SafeCsv
+from shiftune._wording import count, listed, printable
+from shiftune.cli._app import command
+from shiftune.cli._options import Run, SafeCsv
 from shiftune.errors import DataError, DataWarning
-from shiftune.wording import count, listed, printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from shiftune.predictor.table_model import TableModel
+    from shiftune.predictor._ensemble import TableModel
     from shiftune.tables import TableFile
-    from shiftune.tables.new_rows import NewRows
+    from shiftune.tables._schema import NewRows
 
 PIPE = Path("-")
 # First bytes of what comes from standard input, if it is no CSV.
@@ -87,8 +87,8 @@ def predict(
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
     """
-    from shiftune.cli.prediction_files import checked_ending, write_predictions
-    from shiftune.cli.screen import notes_for_warnings
+    from shiftune.cli._prediction_files import checked_ending, write_predictions
+    from shiftune.cli._screen import notes_for_warnings
 
     checked_ending(out)
     with notes_for_warnings(), _as_file(table) as path:
@@ -102,9 +102,9 @@ def _predict(
     folder: Path, table: Path, level: float | None, strict: bool
 ) -> tuple[int, Iterator[pd.DataFrame]]:
     """Note how a table differs from training; return how many rows it has, and predictions."""
-    from shiftune.cli.reopening import model_in_use
+    from shiftune.cli._folder import model_in_use
     from shiftune.tables import TableFile
-    from shiftune.tables.new_rows import NewRows
+    from shiftune.tables._schema import NewRows
 
     model, source = model_in_use(folder), TableFile(table)
     q = None if level is None else model.scores.quantile(level)
@@ -137,7 +137,7 @@ def _scanned(rows: NewRows, source: TableFile) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     sample, keys = pd.DataFrame(columns=list(rows.profile.columns)), np.empty(0)
     for part in source.parts(rows.profile.columns):
-        interrupts.check()
+        _interrupts.check()
         rows.add(part)
         keys = np.concatenate([keys, rng.random(len(part))])
         kept = np.sort(np.argsort(keys)[:MOST_COMPARED])
@@ -152,8 +152,8 @@ def _predicted(
     """Yield predictions in parts, at least one of them; it may have no rows."""
     import pandas as pd
 
-    from shiftune.cli.predictions import ROW, with_identifiers
-    from shiftune.predictor.table_model import prediction_columns
+    from shiftune.cli._records import ROW, with_identifiers
+    from shiftune.predictor._ensemble import prediction_columns
 
     there = [name for name in model.identifiers if name in source.names]
     if lacking := [name for name in model.identifiers if name not in there]:
@@ -161,7 +161,7 @@ def _predicted(
     columns = [*model.profile.columns, *there]
     parts: Iterable[pd.DataFrame] = source.parts(columns)
     for part in parts if rows.rows else [pd.DataFrame(columns=columns)]:
-        interrupts.check()
+        _interrupts.check()
         found = prediction_columns(model.predictor, rows.read(part), q)
         found.index = part.index
         found.insert(0, ROW, part.index)

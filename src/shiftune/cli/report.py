@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from shiftune.cli.app import command
-from shiftune.cli.run_arguments import MovedTable, MovedTargetFile, Run
+from shiftune.cli._app import command
+from shiftune.cli._options import MovedTable, MovedTargetFile, Run
 from shiftune.cli.tune import NO_REPORT
 from shiftune.errors import MissingPackageError, StorageError
 
@@ -21,10 +21,8 @@ def report(folder: Run, data: MovedTable = None, target_file: MovedTargetFile = 
     The table is read and the model is fitted again; no trial is added. After Ctrl-C, this gives
     the result of the trials so far. Updates by [bold]shiftune update[/] are shown.
     """
-    from shiftune.cli.folder import REPORT, ResultFolder
-    from shiftune.cli.reopening import reopened
-    from shiftune.cli.screen import notes_for_warnings, screen
-    from shiftune.cli.update_screen import show_updates
+    from shiftune.cli._folder import REPORT, ResultFolder, reopened
+    from shiftune.cli._screen import notes_for_warnings, screen, show_updates
 
     if not ResultFolder.can_report():
         raise MissingPackageError(NO_REPORT)

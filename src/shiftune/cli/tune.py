@@ -10,28 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from shiftune import entry, names
-from shiftune.cli.app import command, command_line
-from shiftune.cli.option_fields import taking
-from shiftune.cli.options import RISKS, TuneOptions
-from shiftune.cli.settings_file import settings_option
+from shiftune import _interrupts, _names
+from shiftune._wording import how_to_install, printable
+from shiftune.cli._app import command, command_line
+from shiftune.cli._options import RISKS, TuneOptions, settings_option, taking
 from shiftune.errors import ProblemError, StorageError
-from shiftune.extras import how_to_install
-from shiftune.wording import printable
 
 if TYPE_CHECKING:
-    from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.job import TuneJob
+    from shiftune.cli._folder import ResultFolder
+    from shiftune.cli._job import TuneJob
 
 NAMES = "\n\n".join(
     f"[bold]{what}[/]: {', '.join(each)}"
     for what, each in (
-        ("Models", names.MODELS),
+        ("Models", _names.MODELS),
         ("Risk estimators", RISKS),
-        ("Density ratios", names.RATIOS),
-        ("Losses for classes", names.LOSSES_OF["classification"]),
-        ("Losses for quantities", names.LOSSES_OF["regression"]),
-        ("Metrics", names.METRICS),
+        ("Density ratios", _names.RATIOS),
+        ("Losses for classes", _names.LOSSES_OF["classification"]),
+        ("Losses for quantities", _names.LOSSES_OF["regression"]),
+        ("Metrics", _names.METRICS),
     )
 )
 
@@ -57,10 +54,9 @@ def tune(options: TuneOptions) -> None:
     study.journal (for optuna-dashboard) and study.journal.answers. Ctrl-C stops the search; the
     same command continues it, also with a larger --trials.
     """
-    from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.job import prepare_job
-    from shiftune.cli.joined import one_beginning
-    from shiftune.cli.screen import screen, show_finished, show_table, show_task
+    from shiftune.cli._folder import ResultFolder, one_beginning
+    from shiftune.cli._job import prepare_job
+    from shiftune.cli._screen import screen, show_finished, show_table, show_task
 
     folder = ResultFolder(options.out or _default_folder(options))
     job = prepare_job(options, folder.journal)
@@ -77,7 +73,7 @@ def tune(options: TuneOptions) -> None:
     if best is not None:
         show_finished(console, best, folder.path)
     else:
-        entry.keeps_results(True)
+        _interrupts.keeps_results(True)
         show_task(console, job.options, 0 if new else folder.finished())
         best = _searched(job, folder, new)
     if best is None:
@@ -101,8 +97,8 @@ def _default_folder(options: TuneOptions) -> Path:
 
 
 def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] | None:
-    from shiftune.cli.joined import searched_together
-    from shiftune.cli.screen import notes_for_warnings
+    from shiftune.cli._folder import searched_together
+    from shiftune.cli._screen import notes_for_warnings
 
     if not folder.can_report():
         typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
@@ -122,7 +118,7 @@ def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] |
 
 def _show(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> None:
     if job.options.as_json:
-        from shiftune.cli.records import column_records
+        from shiftune.cli._records import column_records
 
         table = job.table
         found = {
@@ -134,8 +130,7 @@ def _show(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> None:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     from shiftune.checks import Trust
-    from shiftune.cli.result_screen import show_answer
-    from shiftune.cli.screen import screen
+    from shiftune.cli._screen import screen, show_answer
 
     show_answer(screen(), best, folder.path)
     if best["verdict"]["trust"] == Trust.DO_NOT_USE:

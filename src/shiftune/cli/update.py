@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftune.cli.app import command, command_line
-from shiftune.cli.options import Json
-from shiftune.cli.run_arguments import MovedTable, MovedTargetFile, Run
+from shiftune.cli._app import command, command_line
+from shiftune.cli._options import Json, MovedTable, MovedTargetFile, Run
 from shiftune.errors import DataError, DataWarning, SettingsError
 
 if TYPE_CHECKING:
-    from shiftune.cli.folder import ResultFolder
-    from shiftune.cli.job import TuneJob
+    from shiftune.cli._folder import ResultFolder
+    from shiftune.cli._job import TuneJob
 
 
 @command()
@@ -53,15 +52,14 @@ def update(
     and all labels so far. The next update uses these as well, and is DIR/updates/2. Other files
     of DIR stay as they are.
     """
-    from shiftune.cli.folder import ResultFolder
+    from shiftune.cli._folder import ResultFolder
 
     result = ResultFolder(folder)
     result.settings()  # an error where this is no folder of a result
     if labels is None:
         _list(result, as_json)
         return
-    from shiftune.cli.screen import notes_for_warnings, screen
-    from shiftune.cli.update_screen import show_update
+    from shiftune.cli._screen import notes_for_warnings, screen, show_update
     from shiftune.search._storage import only_search_of
 
     with notes_for_warnings(), only_search_of(result.journal):
@@ -75,8 +73,7 @@ def update(
 
 
 def _list(result: ResultFolder, as_json: bool) -> None:
-    from shiftune.cli.screen import screen
-    from shiftune.cli.update_screen import show_updates
+    from shiftune.cli._screen import screen, show_updates
 
     updates = result.updates
     if as_json:
@@ -88,8 +85,8 @@ def _list(result: ResultFolder, as_json: bool) -> None:
 
 def _updated(result: ResultFolder, path: Path, moved: Mapping[str, Path | None]) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
-    from shiftune.cli.given_labels import in_words, read_given
-    from shiftune.cli.reopening import completed, reopened
+    from shiftune.cli._folder import completed, reopened
+    from shiftune.cli._updates import in_words, read_given
 
     best, updates = completed(result), result.updates
     if obstacle := best.get("update_obstacle"):
@@ -123,14 +120,12 @@ def _written(
     """Update the predictor by labels of some rows, by their positions, and write a state."""
     import numpy as np
 
-    from shiftune.cli.given_labels import row_column
-    from shiftune.cli.predictions import predictions
-    from shiftune.cli.reopening import handed_over
-    from shiftune.cli.stored_model import table_model
-    from shiftune.cli.update_record import update_record
-    from shiftune.problem.site import rows_of
-    from shiftune.search.site_scores import site_scores
-    from shiftune.search.updating import update as update_predictor
+    from shiftune.cli._folder import handed_over, table_model
+    from shiftune.cli._records import predictions
+    from shiftune.cli._updates import row_column, update_record
+    from shiftune.problem._site import rows_of
+    from shiftune.search._result import site_scores
+    from shiftune.search._updating import update as update_predictor
 
     problem = job.table.problem
     kind = float if problem.task == "regression" else problem.classes.dtype

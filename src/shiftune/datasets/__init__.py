@@ -1,8 +1,13 @@
 """Generated problems whose truth is known."""
 
-from shiftune.datasets.gaussian import GaussianSites, gaussian_sites
-from shiftune.datasets.hospitals import hospitals
-from shiftune.datasets.toy import ConstantPrediction, ToyProblem, toy_problem
+from shiftune.datasets._generated import (
+    ConstantPrediction,
+    GaussianSites,
+    ToyProblem,
+    gaussian_sites,
+    hospitals,
+    toy_problem,
+)
 
 __all__ = [
     "ConstantPrediction",

@@ -11,9 +11,8 @@ labels of the target then give b its posterior mean (`effects.posterior`). Where
 differ, s is 0 and nothing happens.
 """
 
-from shiftune.effects.site_effects import SiteEffects, Update
-from shiftune.effects.terms import Spread, Terms
-from shiftune.effects.updated import UpdatedClassifier, UpdatedRegressor, without_effect
+from shiftune.effects._site_effects import SiteEffects, Spread, Terms, Update
+from shiftune.effects._updated import UpdatedClassifier, UpdatedRegressor, without_effect
 
 __all__ = [
     "SiteEffects",

@@ -1,7 +1,7 @@
 """Models by name, with columns of any kind as input; search spaces; models in files."""
 
 from shiftune.models import spaces
-from shiftune.models.by_name import (
+from shiftune.models._by_name import (
     MODELS,
     KnownModel,
     ReadyModel,
@@ -9,8 +9,8 @@ from shiftune.models.by_name import (
     expand_auto,
     ready_model,
 )
-from shiftune.models.space_file import read_space, space_as_toml, space_entries, space_from_entries
-from shiftune.models.storing import load_model, save_model
+from shiftune.models._space import read_space, space_as_toml, space_entries, space_from_entries
+from shiftune.models._storing import load_model, save_model
 
 __all__ = [
     "MODELS",

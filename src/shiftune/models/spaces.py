@@ -14,7 +14,7 @@ from optuna.distributions import (
 )
 
 from shiftune.errors import SettingsError
-from shiftune.models.space import Space
+from shiftune.models._space import Space
 
 
 def svm(*, prefix: str = "") -> Space:
@@ -145,7 +145,7 @@ def extra_trees(*, prefix: str = "") -> Space:
 
 
 def linear(*, prefix: str = "") -> Space:
-    """Space for the known model "linear" (`shiftune.models.penalised`).
+    """Space for the known model "linear" (`shiftune.models._penalised`).
 
     The penalty has the range of `ridge`; a degree of 2 adds squares and products.
 
@@ -160,7 +160,7 @@ def linear(*, prefix: str = "") -> Space:
 
 
 def kernel(*, prefix: str = "") -> Space:
-    """Space for the known model "kernel" (`shiftune.models.penalised`).
+    """Space for the known model "kernel" (`shiftune.models._penalised`).
 
     `gamma` is divided by the number of columns. At 0.01 the model is nearly linear, at 30 it
     knows little but the rows that its features are made of.

@@ -1,7 +1,7 @@
 """What a search hands over: a model, or a weighted mean of several."""
 
-from shiftune.predictor.conformal import SiteScores
-from shiftune.predictor.ensemble import EnsembleClassifier, EnsembleRegressor
-from shiftune.predictor.selection import Candidates
+from shiftune.predictor._conformal import SiteScores
+from shiftune.predictor._ensemble import EnsembleClassifier, EnsembleRegressor
+from shiftune.predictor._selection import Candidates
 
 __all__ = ["Candidates", "EnsembleClassifier", "EnsembleRegressor", "SiteScores"]

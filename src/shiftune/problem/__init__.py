@@ -1,7 +1,7 @@
 """The data: labelled sources, an unlabelled target, and their three-way split."""
 
-from shiftune.problem.problem import ShiftProblem
-from shiftune.problem.site import Site, pooled
-from shiftune.problem.split import PAPER_SHARES, Split
+from shiftune.problem._problem import ShiftProblem
+from shiftune.problem._site import Site, pooled
+from shiftune.problem._split import PAPER_SHARES, Split
 
 __all__ = ["PAPER_SHARES", "ShiftProblem", "Site", "Split", "pooled"]

@@ -1,14 +1,22 @@
 """Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
 
-from shiftune.ratio.auto import AutoRatio, default_candidates, ratio_named
-from shiftune.ratio.base import DensityRatio, EncodedRatio, site_weights
-from shiftune.ratio.classifier import ClassifierRatio
-from shiftune.ratio.column_shift import column_shifts
-from shiftune.ratio.guard import Guard, effective_rows
-from shiftune.ratio.known import KnownRatio
-from shiftune.ratio.least_squares import RULSIF, ULSIF
-from shiftune.ratio.overlap import diagnose, overlap, uncovered_shares
-from shiftune.ratio.score import held_out_scores
+from shiftune.ratio._auto import AutoRatio, ClassifierRatio, default_candidates, ratio_named
+from shiftune.ratio._base import (
+    DensityRatio,
+    EncodedRatio,
+    KnownRatio,
+    held_out_scores,
+    site_weights,
+)
+from shiftune.ratio._least_squares import RULSIF, ULSIF
+from shiftune.ratio._overlap import (
+    Guard,
+    column_shifts,
+    diagnose,
+    effective_rows,
+    overlap,
+    uncovered_shares,
+)
 
 __all__ = [
     "RULSIF",

@@ -1,15 +1,19 @@
 """Estimates of the target risk from losses and weights."""
 
-from shiftune.ratio.guard import Guard
-from shiftune.risk.adjusted import RegressionAdjusted
-from shiftune.risk.by_name import ESTIMATORS, risk_named
-from shiftune.risk.estimate import METHODS, estimate
-from shiftune.risk.estimator import RiskEstimator
-from shiftune.risk.grouped import by_group
-from shiftune.risk.heterogeneity import Heterogeneity, heterogeneity, heterogeneity_of
-from shiftune.risk.influence import leave_one_source_out, without_source
-from shiftune.risk.result import Estimate, RiskEstimate
-from shiftune.risk.theory import (
+from shiftune.ratio._overlap import Guard
+from shiftune.risk._adjusted import RegressionAdjusted
+from shiftune.risk._by_name import ESTIMATORS, risk_named
+from shiftune.risk._estimate import METHODS, estimate
+from shiftune.risk._estimator import RiskEstimator
+from shiftune.risk._heterogeneity import (
+    Heterogeneity,
+    heterogeneity,
+    heterogeneity_of,
+    leave_one_source_out,
+    without_source,
+)
+from shiftune.risk._result import Estimate, RiskEstimate, by_group
+from shiftune.risk._theory import (
     divergence,
     optimal_lambda,
     optimal_variance,

@@ -1,7 +1,6 @@
 """Rows as numbers, for density ratios, adjustments and checks."""
 
-from shiftune.rows.encoding import RowEncoder
-from shiftune.rows.moments import Moments
-from shiftune.rows.subsample import subsample
+from shiftune.rows._encoding import RowEncoder, subsample
+from shiftune.rows._moments import Moments
 
 __all__ = ["Moments", "RowEncoder", "subsample"]

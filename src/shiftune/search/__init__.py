@@ -1,7 +1,7 @@
 """The search: trial -> fit -> losses -> estimated target risk -> next trial."""
 
+from shiftune.search._search import ShiftSearch
 from shiftune.search.gp import GPLCBSampler
-from shiftune.search.search import ShiftSearch
 
 __all__ = [
     "GPLCBSampler",

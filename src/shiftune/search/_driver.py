@@ -18,19 +18,19 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune._files import is_locked, release_lock, remove_if_free, take_lock
-from shiftune.search.records import (
+from shiftune.search._trial import (
     DEFAULTS,
     DRIVER,
     FAILURE,
     MODEL,
     RUNS,
+    Outcome,
     finished_trials,
     outcome_of,
     was_interrupted,
 )
-from shiftune.search.trial import Outcome
 
 logger = logging.getLogger("shiftune")
 
@@ -167,7 +167,7 @@ class JoinedDriver:
         """Wait a moment, unless all trials are finished."""
         if len(finished_trials(self.study)) >= n_trials:
             return False
-        interrupts.check()
+        _interrupts.check()
         time.sleep(POLL_SECONDS)
         return True
 

@@ -25,9 +25,10 @@ from optuna.storages import BaseStorage, JournalStorage
 
 from shiftune._files import PART, atomic_write
 from shiftune._provenance import check_format, check_same
+from shiftune._wording import count
 from shiftune.errors import ProblemError, SettingsError, StorageError
-from shiftune.evaluate.answers import Answers
-from shiftune.evaluate.losses import Loss
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._losses import Loss
 from shiftune.search._driver import (
     Driver,
     FileBeats,
@@ -45,18 +46,17 @@ from shiftune.search._journal import (
     only_search,
     repair,
 )
-from shiftune.search.records import ANSWERS_BYTES, MODEL, finished_trials
-from shiftune.wording import count
+from shiftune.search._trial import ANSWERS_BYTES, MODEL, finished_trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from shiftune.problem import ShiftProblem
     from shiftune.ratio import DensityRatio
-    from shiftune.search.evaluation_settings import EvaluationSettings
-    from shiftune.search.families import Families
-    from shiftune.search.search import ShiftSearch
-    from shiftune.search.trial_workers import TrialWorkers
+    from shiftune.search._families import Families
+    from shiftune.search._loop import TrialWorkers
+    from shiftune.search._search import ShiftSearch
+    from shiftune.search._settings import EvaluationSettings
 
 logger = logging.getLogger("shiftune")
 

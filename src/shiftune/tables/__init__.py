@@ -3,10 +3,9 @@
 Messages name the options of the command line, which uses this package.
 """
 
-from shiftune.tables.files import TableFile, files_at, read_as_written, read_file, separator_of
-from shiftune.tables.schema import Schema
-from shiftune.tables.site_files import SiteFiles
-from shiftune.tables.site_table import SiteTable, site_table
+from shiftune.tables._files import TableFile, files_at, read_as_written, read_file, separator_of
+from shiftune.tables._schema import Schema
+from shiftune.tables._site_table import SiteFiles, SiteTable, site_table
 
 __all__ = [
     "Schema",

@@ -19,7 +19,7 @@ from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
 
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune.workers import in_worker, memory
 from shiftune.workers.cores import share_of_cores
 from shiftune.workers.daemons import DaemonThreads
@@ -78,7 +78,7 @@ class ProcessPool(Pool):
 
     def submit(self, name: str, payload: bytes) -> Future[bytes]:
         """Run an item, in a process that is started if need be."""
-        with interrupts.deferred():
+        with _interrupts.deferred():
             return self._threads.submit(partial(self._run, name, payload))
 
     def _run(self, name: str, payload: bytes) -> bytes:

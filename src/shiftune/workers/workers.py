@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from shiftune import interrupts
+from shiftune import _interrupts
 from shiftune.errors import SettingsError
 from shiftune.workers import in_worker
 from shiftune.workers.cores import number_of_workers
@@ -179,7 +179,7 @@ class Workers:
         while item.outcome is None:
             if item.dropped:
                 raise KeyError(key)
-            interrupts.check()
+            _interrupts.check()
             self._wait(self._pool)
             self._hand_over(self._pool)
         self._items.pop(key)
@@ -214,7 +214,7 @@ class Workers:
                 flying.append(key)
             if not flying:
                 return
-            interrupts.check()
+            _interrupts.check()
             if self._pool is not None:
                 self._wait(self._pool)
                 self._hand_over(self._pool)

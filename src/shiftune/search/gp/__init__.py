@@ -1,6 +1,5 @@
 """GP-LCB: Bayesian optimisation with a Gaussian process, as an Optuna sampler."""
 
-from shiftune.search.gp.sampler import GPLCBSampler
-from shiftune.search.gp.trial_history import VARIANCE_KEY
+from shiftune.search.gp._sampler import VARIANCE_KEY, GPLCBSampler
 
 __all__ = ["VARIANCE_KEY", "GPLCBSampler"]

@@ -1,0 +1,107 @@
+"""Names of models, losses, metrics, risk estimators and density ratios; none of them is loaded.
+
+The command line's help and shell completion need the names alone. The table behind each list is
+made with `complete`, so a name without its entry, or the reverse, fails on import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Literal, TypeVar, get_args
+
+Task = Literal["classification", "regression"]
+ModelName = Literal[
+    "lightgbm",
+    "xgboost",
+    "hist_gradient_boosting",
+    "random_forest",
+    "extra_trees",
+    "linear",
+    "kernel",
+    "ridge",
+    "elastic_net",
+    "logistic",
+    "svm",
+    "knn",
+    "mlp",
+]
+RowLossName = Literal["log_loss", "brier", "zero_one"]
+# No means over rows: of all rows of a site together.
+SiteLossName = Literal["auc", "average_precision", "balanced_accuracy", "f1"]
+ClassLossName = Literal[RowLossName, SiteLossName]
+QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
+LossName = Literal[ClassLossName, QuantityLossName]
+RatioName = Literal["logistic", "ulsif", "rulsif", "boosting", "auto"]
+RiskName = Literal[
+    "adjusted",
+    "naive",
+    "unbiased",
+    "variance_reduced",
+    "self_normalised",
+    "oracle",
+]
+
+FinalName = Literal["ensemble", "best"]
+ClassMetricName = Literal[
+    "auc",
+    "average_precision",
+    "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "sensitivity",
+    "specificity",
+    "net_benefit",
+    "brier",
+    "log_loss",
+    "calibration_in_the_large",
+    "calibration_slope",
+    "calibration_error",
+    "o_e",
+]
+QuantityMetricName = Literal["rmse", "mae", "median_absolute_error", "bias", "r2", "coverage"]
+MetricName = Literal[ClassMetricName, QuantityMetricName]
+
+TASKS: tuple[Task, ...] = get_args(Task)
+FINALS: tuple[FinalName, ...] = get_args(FinalName)
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
+# Stands for several models.
+AUTO = "auto"
+LOSSES: tuple[LossName, ...] = get_args(LossName)
+SITE_LOSSES: tuple[SiteLossName, ...] = get_args(SiteLossName)
+LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
+    "classification": get_args(ClassLossName),
+    "regression": get_args(QuantityLossName),
+}
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+RATIOS: tuple[RatioName, ...] = get_args(RatioName)
+RISKS: tuple[RiskName, ...] = get_args(RiskName)
+
+Name = TypeVar("Name", bound=str)
+Entry = TypeVar("Entry")
+
+
+def complete(names: Sequence[Name], table: Mapping[Name, Entry]) -> dict[Name, Entry]:
+    """Return the table in the order of the names, which must be its keys.
+
+    >>> complete(("a", "b"), {"b": 2, "a": 1})
+    {'a': 1, 'b': 2}
+    >>> complete(("a",), {"b": 2})
+    Traceback (most recent call last):
+    ValueError: names ['a', 'b'] are in the list or in the table, but not in both
+    """
+    if odd := sorted(set(names) ^ set(table)):
+        raise ValueError(f"names {odd} are in the list or in the table, but not in both")
+    return {name: table[name] for name in names}
+
+
+class Level(StrEnum):
+    """Level of a finding; equal to its word, so tables and JSON hold plain text.
+
+    >>> Level.CAUTION == "caution"
+    True
+    """
+
+    OK = "ok"
+    CAUTION = "caution"
+    PROBLEM = "problem"

@@ -1,0 +1,139 @@
+"""Check of one assumption: a level, a finding and advice."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shiftune._names import Level
+
+# The usual level of a test.
+SIGNIFICANT = 0.05
+# A sentence names no more sites than this.
+MOST_NAMES = 3
+NOTHING_TO_DO = "Nothing to do."
+# Spaces inside "5 %" and "p = 0.01", which stay on one line.
+_UNBROKEN = re.compile(r" (?=%)|(?<=\bp) (?=[<=])|(?<=p [<=]) ")
+_WIDTH, _INDENT = 96, " " * 9
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One assumption behind a result: what was found, and what to do.
+
+    Attributes
+    ----------
+    name : str
+        For example "overlap" or "same labels".
+    level : Level
+        "ok", "caution" or "problem".
+    finding, advice : str
+        What was found, in a sentence or two, and what to do.
+    figures : dict
+        The numbers behind it.
+    headline : str
+        The finding in a few words, for the verdict; empty where nothing was found.
+    """
+
+    name: str
+    level: Level
+    finding: str
+    advice: str
+    figures: dict[str, float]
+    headline: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.level.upper():8} {self.name}"]
+        for text, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
+            together = _UNBROKEN.sub("\N{NO-BREAK SPACE}", text)
+            lines.append(
+                textwrap.fill(
+                    together, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)
+                )
+            )
+        return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+class Checks(list[Check]):
+    """Checks of a result, printed as text."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(check) for check in self)
+
+    __repr__ = __str__
+
+
+def chance(p_value: float) -> str:
+    """Write a p value.
+
+    >>> chance(0.0000012), chance(0.0312)
+    ('p < 0.001', 'p = 0.031')
+    """
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
+
+
+def verb(names: list[str], one: str, several: str) -> str:
+    """Return the form of a verb that fits the number of sites."""
+    return one if len(names) == 1 else several
+
+
+class Trust(StrEnum):
+    """Whether a result can be used at the target.
+
+    >>> Trust.WITH_CARE == "with care"
+    True
+    """
+
+    TRUST = "trust"
+    WITH_CARE = "with care"
+    DO_NOT_USE = "do not use"
+
+
+_TRUST_AT = {
+    Level.OK: Trust.TRUST,
+    Level.CAUTION: Trust.WITH_CARE,
+    Level.PROBLEM: Trust.DO_NOT_USE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a result can be used at the target, and the checks that decide it.
+
+    Attributes
+    ----------
+    trust : Trust
+        "trust": no check found anything. "with care": a caution, which limits what the
+        figures mean. "do not use": a problem, which can make the estimate or the model worthless.
+    reasons : tuple of Check
+        Those of the deciding level; empty for "trust".
+    """
+
+    trust: Trust
+    reasons: tuple[Check, ...]
+
+    @property
+    def reason(self) -> str:
+        """What decided, in a few words; empty for "trust"."""
+        return "; ".join(check.headline or check.finding for check in self.reasons)
+
+    def __str__(self) -> str:
+        return f"{self.trust}: {self.reason}" if self.reasons else str(self.trust)
+
+
+def judgement(checks: Sequence[Check]) -> Judgement:
+    """Judge a result by its checks: the most serious level decides.
+
+    >>> fine = Check("overlap", Level.OK, "Fine.", "", {})
+    >>> bad = Check("skill", Level.PROBLEM, "It is ...", "", {}, "no better than a constant")
+    >>> print(judgement([fine, bad]), "|", judgement([fine]))
+    do not use: no better than a constant | trust
+    """
+    for level in (Level.PROBLEM, Level.CAUTION):
+        found = tuple(check for check in checks if check.level is level)
+        if found:
+            return Judgement(_TRUST_AT[level], found)
+    return Judgement(Trust.TRUST, ())

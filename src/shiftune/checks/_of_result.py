@@ -1,0 +1,442 @@
+"""Check that the sources agree about the risk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from shiftune._names import Level
+from shiftune._wording import count, figures, listed, loss_in_words, number, percent
+from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._plan import StudyData, constant_answers
+from shiftune.risk._heterogeneity import (
+    ALL,
+    Heterogeneity,
+    heterogeneity_of,
+    leave_one_source_out,
+    values_without,
+    without_source,
+)
+from shiftune.risk._result import RiskEstimate
+from shiftune.search._result import SearchResult
+from shiftune.search._trial import paired_difference
+
+# "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
+# 327: 25 % is low, 50 % moderate, 75 % high.
+HIGH = 0.75
+
+AGREEMENT = "risks agree"
+
+
+def agreement_check(risk: RiskEstimate) -> Check:
+    """Check whether the sources' estimates of the chosen model's risk differ significantly.
+
+    A caution: they do (Cochran's Q, 5 % level) and the interval does not include it, or fewer than
+    two can be compared, or labelled rows of the target contradict the sources. A problem: at least
+    three quarters of the variation (I^2) are not sampling error, and the interval does not include
+    it. (Intervals that do include it cover no less often where sources disagree;
+    `benchmarks/results/alarms.md`.)
+    """
+    check = _among_sources(risk)
+    if not risk.labelled_target:
+        return check
+    own, by_sources, p_value = _own_labels(risk)
+    figures = check.figures | {"own_labels": own, "by_sources": by_sources, "own_p_value": p_value}
+    if p_value >= SIGNIFICANT:
+        return replace(check, figures=figures)
+    target = risk.names[-1]
+    return replace(
+        check,
+        headline=f"labels of {target!r} contradict the sources",
+        level=Level.PROBLEM if check.level is Level.PROBLEM else Level.CAUTION,
+        finding=f"{check.finding} But the labelled rows of {target!r} itself give "
+        f"{number(own, 4)} and the sources {number(by_sources, 4)}: sampling error and "
+        f"site-to-site variation do not explain the difference ({chance(p_value)}).",
+        advice=f"Trust the labels of {target!r} and add more: it is unlike the sources, which help "
+        "little.",
+        figures=figures,
+    )
+
+
+def _own_labels(risk: RiskEstimate) -> tuple[float, float, float]:
+    """Risk by the target's labels, risk by the sources, and p value of the difference."""
+    own, share = float(risk.estimates[-1]), float(risk.lam[-1] * risk.n[-1])
+    change = np.full(len(risk.n), 1 / (1 - share))
+    change[-1] = 0.0
+    sources = risk.with_shares(change)
+    spread = np.sqrt(sources.variance + risk.divergences[-1] / risk.n[-1])
+    if spread == 0:
+        return own, sources.value, float(own == sources.value)
+    p_value = 2 * stdtr(sources.dof, -abs(own - sources.value) / spread)
+    return own, sources.value, float(p_value)
+
+
+def _among_sources(risk: RiskEstimate) -> Check:
+    found = heterogeneity_of(risk)
+    if found is None:
+        return Check(
+            AGREEMENT,
+            Level.CAUTION,
+            "Agreement of the sources cannot be tested: fewer than two are in the estimate.",
+            "Add sources, or label some target rows: how far sites differ is unknown, and the "
+            "interval may be too narrow.",
+            {},
+            "only one source is in the estimate",
+        )
+    low, high = found.prediction_interval()
+    low = max(low, 0.0) if risk.estimates.min() >= 0 else low
+    figures = {
+        "q": found.q,
+        "q_expected": found.expected,
+        "p_value": found.p_value,
+        "i_squared": found.i_squared,
+        "tau": found.tau_squared**0.5,
+        "new_site_low": low,
+        "new_site_high": high,
+    }
+    if found.p_value >= SIGNIFICANT:
+        return _agreed(found, figures)
+    return _disagreed(found, risk, figures)
+
+
+def _agreed(found: Heterogeneity, figures: dict[str, float]) -> Check:
+    finding = (
+        f"The {found.k} sources agree about the risk within sampling error "
+        f"({chance(found.p_value)})."
+    )
+    return Check(AGREEMENT, Level.OK, finding, NOTHING_TO_DO, figures)
+
+
+def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
+    finding = (
+        f"The {found.k} sources disagree about the risk by more than sampling error "
+        f"({chance(found.p_value)}); {percent(found.i_squared)} of the variation between them is "
+        "real (I²)."
+    )
+    if risk.between is not None:
+        return Check(
+            AGREEMENT,
+            Level.OK,
+            f"{finding} The risk varies from site to site by about "
+            f"{number(figures['tau'], 4)} (standard deviation); the interval includes this "
+            "variation.",
+            "Target labels narrow the interval, and so does a column that explains the "
+            "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
+            figures,
+        )
+    otherwise = (
+        "some sites have harder cases (an estimate with weights corrects for that)"
+        if risk.method == "naive"
+        else "the density ratios are off (try ratio='auto')"
+    )
+    ends = f"{number(figures['new_site_low'], 4)} to {number(figures['new_site_high'], 4)}"
+    return Check(
+        AGREEMENT,
+        Level.PROBLEM if found.i_squared >= HIGH else Level.CAUTION,
+        f"{finding} By their differences, the risk at a new site may lie anywhere from {ends}.",
+        f"Use {ends} instead of the interval of the risk. Either similar cases have different "
+        f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
+        "disagree.",
+        figures,
+        "the sources disagree about the risk",
+    )
+
+
+# From fewer sites the variance between sites is hardly known.
+FEW_SOURCES = 4
+# Rows of a class with which the loss is judged.
+FEW_OF_A_CLASS = 20
+# Share of the rows that one site has.
+GIANT = 0.8
+# Share of the losses' variance within sites that comes from one row in a hundred.
+HEAVY_TAIL = 0.75
+
+ENOUGH = "enough sites and rows"
+
+
+def enough_check(result: SearchResult) -> Check:
+    """Check whether sites and rows are enough to see how far a new site may differ.
+
+    A caution: fewer than four sources; a class with fewer than 20 rows among those that judge the
+    model; one source with more than 80 % of the training rows; or one row in a hundred makes up
+    three quarters of the losses' variance within sites.
+    """
+    data, risk = result.context.data, result.choice.risk
+    sources = int(np.sum(risk.lam[: len(risk.source_names)] > 0))
+    found: list[str] = []
+    numbers = {"sources": float(sources)}
+    if sources < FEW_SOURCES:
+        found.append(f"{count(sources, 'source')} only, too few to show how far sites differ")
+    for words, more in (_rare(data), _giant(data), _tail(result)):
+        numbers |= more
+        found += words
+    if not found:
+        finding = f"{count(sources, 'source')}, no rare class, no giant site, no heavy tail."
+        return Check(ENOUGH, Level.OK, finding, NOTHING_TO_DO, numbers)
+    advice = (
+        "Add sites or rows, or label a few target rows: the true uncertainty may be larger than "
+        "the interval."
+    )
+    return Check(ENOUGH, Level.CAUTION, f"There are {'; '.join(found)}.", advice, numbers, found[0])
+
+
+def _rare(data: StudyData) -> tuple[list[str], dict[str, float]]:
+    if data.classes is None:
+        return [], {}
+    y = np.concatenate(data.y_validation)
+    counts = {str(c): int(np.sum(y == c)) for c in data.classes}
+    rare = [f"{rows} of {name!r}" for name, rows in counts.items() if rows < FEW_OF_A_CLASS]
+    words = f"only few rows of a class to judge the model: {listed(rare, MOST_NAMES, quoted=False)}"
+    return [words] if rare else [], {"fewest_of_a_class": float(min(counts.values()))}
+
+
+def _giant(data: StudyData) -> tuple[list[str], dict[str, float]]:
+    names, rows = np.unique(data.source_rows, return_counts=True)
+    share = float(rows.max() / rows.sum()) if len(rows) > 1 else 0.0
+    words = (
+        f"few training rows besides those of {str(names[rows.argmax()])!r}, which has "
+        f"{percent(share)} of them, so the model is mostly one of that site"
+    )
+    return [words] if share > GIANT else [], {"largest_source": share}
+
+
+def _tail(result: SearchResult) -> tuple[list[str], dict[str, float]]:
+    answers = result.choice.answers
+    if answers is None:
+        return [], {}
+    share = tail_share(result.context.data.losses(answers, result.loss))
+    words = f"a few large losses that decide: 1 % of the rows have {percent(share)} of the variance"
+    return [words] if share > HEAVY_TAIL else [], {"tail": share}
+
+
+def tail_share(losses: list[NDArray[np.float64]]) -> float:
+    """Share of the variance within sites that one row in a hundred makes up.
+
+    >>> round(tail_share([np.r_[np.zeros(99), 100.0]]), 2)
+    0.99
+    """
+    squares = np.sort(np.concatenate([(own - own.mean()) ** 2 for own in losses]))[::-1]
+    total = float(squares.sum())
+    return float(squares[: max(len(squares) // 100, 1)].sum()) / total if total > 0 else 0.0
+
+
+# Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
+# sources, one with a share of 79 %; of three or more, one with some 80 %.)
+NEARER_TO_ONE = 1.5
+
+INFLUENCE = "no source decides alone"
+
+
+def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
+    """Check how far estimate and choice depend on one source.
+
+    A problem: only one source is in the estimate; or without some source another trial would be
+    chosen, and by the remaining sources the chosen one is worse (95 % interval of the paired
+    difference, widened for the number of trials and sources). A caution: without some source the
+    risk lies outside its 95 % interval, or one source has so large a share that the estimate is
+    nearer to that of one source than of two.
+
+    Parameters
+    ----------
+    risks : sequence of RiskEstimate
+        Of all evaluated trials.
+    chosen : int
+        Position of the chosen one.
+    """
+    risk = risks[chosen]
+    table = leave_one_source_out(risk)
+    heaviest, share = str(table["share"].idxmax()), float(table["share"].max())
+    if share >= ALL:
+        return Check(
+            INFLUENCE,
+            Level.PROBLEM,
+            f"Estimate and choice rest on {heaviest!r} alone.",
+            "Add another source that overlaps with the target, or label some target rows: if "
+            f"{heaviest!r} differs from the target in a way that matters, both are wrong.",
+            {"largest_share": 1.0, "sources": 1.0},
+            f"all rests on {heaviest!r} alone",
+        )
+    other, worse = _choices(risks, chosen, {str(name) for name in table.index})
+    low, high = risk.interval()
+    away = [str(s) for s in table.index[(table["without"] < low) | (table["without"] > high)]]
+    figures = {
+        "largest_share": share,
+        "effective_sources": float(table["share"].sum() ** 2 / np.sum(table["share"] ** 2)),
+        "largest_change": float(table["change"].abs().max()),
+        "largest_change_in_stderr": float(np.nan_to_num(table["change_in_stderr"].abs().max())),
+        "sources": float(len(table)),
+        "sources_that_change_the_choice": float(len(other)),
+        "sources_that_decide_the_choice": float(len(worse)),
+    }
+    finding = f"{_about_estimate(risk, table, outside=bool(away))}. {_about_choice(other, worse)}."
+    if worse:
+        some = listed(worse, MOST_NAMES)
+        advice = (
+            f"Find out whether {some} or the other sources are more like the target. If in doubt, "
+            f"run the search without {some}, and compare best_params_."
+        )
+        headline = f"without {some} another choice would be better"
+        return Check(INFLUENCE, Level.PROBLEM, finding, advice, figures, headline)
+    if away:
+        advice = (
+            f"Find out what is special about {listed(away, MOST_NAMES)}: the interval is too "
+            "narrow for the influence of one source."
+        )
+        headline = f"{listed(away, MOST_NAMES)} moves the estimate out of its interval"
+        return Check(INFLUENCE, Level.CAUTION, finding, advice, figures, headline)
+    if figures["effective_sources"] < NEARER_TO_ONE:
+        advice = f"Make sure that {heaviest!r} is like the target beyond what the table shows"
+        if risk.method == "variance_reduced":
+            advice += "; risk='unbiased' gives the other sources larger shares"
+        finding += f" {heaviest!r} has {percent(share)} of the weight in the estimate."
+        headline = f"{heaviest!r} has most of the weight"
+        return Check(INFLUENCE, Level.CAUTION, finding, f"{advice}.", figures, headline)
+    return Check(INFLUENCE, Level.OK, finding, NOTHING_TO_DO, figures)
+
+
+def _choices(
+    risks: Sequence[RiskEstimate], chosen: int, sources: set[str]
+) -> tuple[list[str], list[str]]:
+    """Sources without which another trial wins; those of them without which the chosen is worse."""
+    # The rival is the best of all other trials, once for every source.
+    level = 1 - SIGNIFICANT / (len(sources) * max(len(risks) - 1, 1))
+    other: list[str] = []
+    worse: list[str] = []
+    values = np.array([values_without(risk) for risk in risks])
+    # Where there is no estimate without a source, the trial cannot win.
+    winners = np.argmin(np.where(np.isnan(values), np.inf, values), axis=0)
+    for name, rival in zip(risks[chosen].names, winners, strict=True):
+        if name in sources and rival != chosen:
+            other.append(name)
+            apart = paired_difference(*(_without(risks[i], name) for i in (chosen, rival)))
+            if apart.interval(level)[0] > 0:
+                worse.append(name)
+    return other, worse
+
+
+def _about_estimate(risk: RiskEstimate, table: pd.DataFrame, *, outside: bool) -> str:
+    farthest = str(table["change"].abs().idxmax())
+    value = float(table["without"].to_dict()[farthest])
+    text = (
+        f"Without {farthest!r}, the most influential source, the risk would be "
+        f"{number(value, 4)} instead of {number(risk.value, 4)}"
+    )
+    if outside:
+        low, high = risk.interval()
+        text += f", outside its 95 % interval ({number(low, 4)} to {number(high, 4)})"
+    return text
+
+
+def _about_choice(other: list[str], worse: list[str]) -> str:
+    if worse:
+        return (
+            f"Without {_one_of(worse)} other parameters would be chosen, and by the "
+            "remaining sources the chosen ones are worse than those"
+        )
+    if other:
+        return (
+            f"Without {_one_of(other)} other parameters would be chosen, but they cannot "
+            "be distinguished from the chosen ones"
+        )
+    return "No single source changes the choice of parameters"
+
+
+def _one_of(sites: list[str]) -> str:
+    """Name sites that are left out one at a time.
+
+    >>> _one_of(["B"]), _one_of(["B", "C"])
+    ("'B'", "'B' and 'C', one at a time,")
+    """
+    named = listed(sites, MOST_NAMES)
+    return named if len(sites) == 1 else f"{named}, one at a time,"
+
+
+def _without(risk: RiskEstimate, site: str) -> RiskEstimate:
+    """The estimate without a source; infinite, so that it cannot win, where there is none."""
+    j = risk.names.index(site)
+    alone = risk.lam[j] * risk.n[j] >= ALL
+    return replace(risk, value=np.inf) if alone else without_source(risk, site)
+
+
+# Chance of being no better, from which on it is mentioned, or a problem.
+SOME_CHANCE, LIKELY = 0.2, 0.75
+
+SKILL = "better than a constant"
+
+
+def skill_check(result: SearchResult) -> Check:
+    """Compare what is handed over with a constant, at sites that neither has seen.
+
+    The constant is the best one for the sources' labels: class frequencies, the mean, a quantile.
+    A problem: the chance that its risk at the target is lower is 3 in 4 (from the paired
+    difference). A caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has
+    one model, which knows all sites, so does the constant.
+    """
+    answers = result.choice.answers
+    if answers is None:
+        return Check(
+            SKILL,
+            Level.CAUTION,
+            "Whether the model is better than a constant is unknown: its plan of fits keeps no "
+            "answers.",
+            "Compare the model with a constant yourself.",
+            {},
+            "skill is unknown",
+        )
+    known = answers.unseen is answers.known
+    constant = constant_answers(result.context.data, result.loss, known=known)
+    with_model = _risk(result, answers.unseen)
+    without = _risk(result, constant.astype(answers.unseen.dtype))
+    gain = without.minus(with_model)
+    chance = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
+    low, high = gain.interval()
+    numbers = {
+        "constant": without.value,
+        "model": with_model.value,
+        "gain": gain.value,
+        "gain_low": low,
+        "gain_high": high,
+        "chance_of_none": chance,
+    }
+    model, plain = figures(with_model.value, without.value)
+    loss = loss_in_words(result.loss.name)
+    share = f"{percent(answers.unseen_share)} of the expected {loss}"
+    where = (
+        "on other rows of the sites it knows"
+        if known
+        else f"at sites that it has not seen ({share})"
+    )
+    certain = "may be" if SOME_CHANCE < chance < LIKELY else "is"
+    better = "better" if gain.value > 0 else "no better"
+    finding = (
+        f"The model {certain} {better} than a constant {where}: {loss} {model} with the model, "
+        f"{plain} with the same answer for every row; the chance that it is no better is "
+        f"{percent(chance)}."
+    )
+    if chance >= LIKELY:
+        advice = (
+            "Predict the constant, look for columns that explain more, or label a few target rows, "
+            "which show what the site's own level is."
+        )
+        headline = "the model is no better than a constant"
+        return Check(SKILL, Level.PROBLEM, finding, advice, numbers, headline)
+    if chance > SOME_CHANCE:
+        advice = (
+            "Add rows or sites, or label a few target rows: the model may be better at some sites "
+            "only."
+        )
+        headline = "it is not certain that the model is better than a constant"
+        return Check(SKILL, Level.CAUTION, finding, advice, numbers, headline)
+    return Check(SKILL, Level.OK, finding, NOTHING_TO_DO, numbers)
+
+
+def _risk(result: SearchResult, predicted: np.ndarray) -> RiskEstimate:
+    """Estimate the risk of answers to the validation rows."""
+    losses = result.context.data.losses(Answers(predicted, predicted), result.loss)
+    return result.context.estimate(losses)

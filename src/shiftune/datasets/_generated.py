@@ -1,0 +1,304 @@
+"""Generated multi-site problems whose density ratios and true risks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from shiftune._wording import check_choice
+from shiftune.problem import ShiftProblem
+from shiftune.ratio._base import KnownRatio
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSites:
+    r"""Sites whose columns are independent Gaussians, so that every density ratio is known.
+
+    .. math:: w_j(x) = \prod_c \frac{s_{jc}}{s_{Tc}} \exp\!\left(
+              \frac{(x_c - m_{jc})^2}{2 s_{jc}^2} - \frac{(x_c - m_{Tc})^2}{2 s_{Tc}^2} \right)
+
+    Attributes
+    ----------
+    means, sds : arrays of shape (k + 1, d)
+        Of the target (first) and of the k sources.
+
+    Examples
+    --------
+    >>> sites = gaussian_sites([[0.0], [1.0]])
+    >>> sites.ratio(1)(np.array([[0.5]]))  # half-way between the two means
+    array([1.])
+    """
+
+    means: Floats
+    sds: Floats
+
+    def draw(self, site: int, n: int, rng: np.random.Generator) -> Floats:
+        """Draw n rows of a site (0 is the target), shape (n, d)."""
+        noise = rng.standard_normal((n, self.means.shape[1]))
+        return np.asarray(self.means[site] + self.sds[site] * noise)
+
+    def ratio(self, source: int) -> Callable[[Floats], Floats]:
+        """Return w_j as a function of rows, for source j = 1..k."""
+
+        def w(X: Floats) -> Floats:
+            z_T = (X - self.means[0]) / self.sds[0]
+            z_j = (X - self.means[source]) / self.sds[source]
+            log_sd = np.log(self.sds[source] / self.sds[0]).sum()
+            return np.asarray(np.exp(log_sd + 0.5 * (z_j**2 - z_T**2).sum(axis=1)))
+
+        return w
+
+    @property
+    def k(self) -> int:
+        """Number of sources."""
+        return len(self.means) - 1
+
+
+def gaussian_sites(means: ArrayLike, sds: ArrayLike = 1.0) -> GaussianSites:
+    """Return Gaussian sites with these means and standard deviations, the target first."""
+    m = np.atleast_2d(np.asarray(means, dtype=float))
+    return GaussianSites(m, np.broadcast_to(np.asarray(sds, dtype=float), m.shape).copy())
+
+
+NAMES = ("A", "B", "C", "D", "E", "F", "G", "H")
+WARDS = ("medicine", "surgery", "intensive care")
+CODES = tuple(f"code_{letter}" for letter in "abcdefgh")
+EQUIPMENT = ("analyser_temperature", "minutes_to_laboratory", "beds_per_nurse")
+# Mean, and standard deviation between hospitals; within one it is 15 % of that.
+READINGS = np.array([[21.0, 2.0], [18.0, 4.0], [8.0, 1.5]])
+WITHIN = 0.15
+
+
+def hospitals(
+    n: int = 300,
+    *,
+    outcomes_differ: float = 0.2,
+    coding_differs: float = 0.0,
+    random_state: int = 0,
+    only: str | None = None,
+    rows_state: int = 0,
+) -> pd.DataFrame:
+    r"""Draw patients of eight hospitals, with the outcome of all of them.
+
+    The hospitals differ in their patients (age, severity and laboratory values are shifted by about
+    0.6 standard deviations, wards have other shares), and slightly in the outcomes of similar
+    patients: the log-odds of a readmission are shifted by a normal amount of sd `outcomes_differ`.
+    The outcome depends on the columns in a way that is neither additive nor linear.
+
+    Parameters
+    ----------
+    n : int
+        Patients of every hospital.
+    outcomes_differ : float
+        How far the hospitals differ in the outcomes of similar patients.
+    coding_differs : float
+        How far the hospitals differ in the meaning of codes: above 0, the table has eight codes,
+        each of which changes the log-odds by a normal amount of this sd at each hospital, and three
+        readings of equipment, which nearly identify the hospital. What a flexible model learns
+        from them about known hospitals is wrong at a new one.
+    random_state : int
+        Seed of the hospitals.
+    only : str, optional
+        Draw patients of this hospital alone.
+    rows_state : int
+        Seed of the patients: another number draws other patients at the same hospitals.
+
+    Returns
+    -------
+    DataFrame
+        Columns hospital, readmitted ("yes" or "no") and eight inputs, or nineteen.
+
+    Examples
+    --------
+    >>> table = hospitals(50)
+    >>> table.shape, sorted(table["hospital"].unique())[:3]
+    ((400, 10), ['A', 'B', 'C'])
+    """
+    if only is not None:
+        check_choice(only, NAMES, "hospital")
+    rng = np.random.default_rng(random_state)
+    shifts = rng.normal(0, 0.6, (len(NAMES), 5))
+    wards = rng.dirichlet([6, 4, 2], len(NAMES))
+    concept = rng.normal(0, outcomes_differ, len(NAMES))
+    meanings = rng.normal(0, coding_differs, (len(NAMES), len(CODES)))
+    shares = rng.uniform(0.25, 0.6, (len(NAMES), len(CODES)))
+    equipment = rng.standard_normal((len(NAMES), len(EQUIPMENT)))
+    frames = []
+    for j, name in enumerate(NAMES):
+        if only in (None, name):
+            rows = np.random.default_rng([random_state, rows_state, j])
+            coded = (
+                _codes([random_state, rows_state, j, 1], n, shares[j]) if coding_differs else None
+            )
+            odds = concept[j] if coded is None else concept[j] + (coded - shares[j]) @ meanings[j]
+            own = _patients(rows, n, shifts[j], wards[j], odds)
+            if coded is not None:
+                own[list(CODES)] = coded.astype(int)
+                own[list(EQUIPMENT)] = _readings(rows, n, equipment[j])
+            frames.append(own.assign(hospital=name))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _patients(
+    rng: np.random.Generator,
+    n: int,
+    shift: np.ndarray,
+    wards: np.ndarray,
+    concept: float | np.ndarray,
+) -> pd.DataFrame:
+    age, severity, lactate, creatinine, pressure = (rng.standard_normal((n, 5)) + shift).T
+    stays = rng.poisson(np.exp(0.3 * severity))
+    ward = rng.choice(WARDS, n, p=wards)
+    emergency = rng.random(n) < 1 / (1 + np.exp(-severity))
+    odds = (
+        concept
+        - 0.6
+        + 0.8 * age * (severity > 0)
+        + 0.7 * np.abs(lactate)
+        - 0.6 * np.tanh(creatinine * pressure)
+        + 0.4 * np.minimum(stays, 3)
+        + 0.8 * (ward == "intensive care") * emergency
+    )
+    sick = rng.random(n) < 1 / (1 + np.exp(-odds))
+    return pd.DataFrame(
+        {
+            "age": np.round(65 + 12 * age),
+            "severity": np.round(10 + 3 * severity, 1),
+            "lactate": np.round(np.exp(0.4 + 0.5 * lactate), 2),
+            "creatinine": np.round(np.exp(0.3 * creatinine), 2),
+            "systolic_pressure": np.round(125 + 18 * pressure),
+            "earlier_stays": stays,
+            "emergency": emergency,
+            "ward": pd.Categorical(ward, WARDS),
+            "readmitted": np.where(sick, "yes", "no"),
+        }
+    )
+
+
+def _codes(seed: list[int], n: int, shares: np.ndarray) -> np.ndarray:
+    """Return which codes patients have, shape (n, 8)."""
+    return np.asarray(np.random.default_rng(seed).random((n, len(CODES))) < shares)
+
+
+def _readings(rng: np.random.Generator, n: int, hospital: np.ndarray) -> np.ndarray:
+    """Return readings of a hospital's equipment, shape (n, 3)."""
+    mean, spread = READINGS.T
+    own = hospital + WITHIN * rng.standard_normal((n, len(EQUIPMENT)))
+    return np.asarray(np.round(mean + spread * own, 2))
+
+
+class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The toy problem's "model": predicts its hyperparameter for every row.
+
+    >>> ConstantPrediction(0.3).fit([[1.0]], [5.0]).predict([[1.0], [2.0]])
+    array([0.3, 0.3])
+    """
+
+    def __init__(self, theta: float = 0.0) -> None:
+        self.theta = theta
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn nothing."""
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return theta for every row."""
+        return np.full(len(X), self.theta)
+
+
+@dataclass(frozen=True, slots=True)
+class ToyProblem:
+    r"""Data of the toy problem, with its true density ratios and risks.
+
+    :math:`x \sim N(\mu_j, 1)`, :math:`y \sim N(0.7 x + 0.3, 1)`; the "model",
+    `ConstantPrediction`, predicts the hyperparameter :math:`\theta` whatever x is, with loss
+    :math:`(\theta - y)^2 / 2` (``loss="half_squared"``).
+
+    Attributes
+    ----------
+    problem : ShiftProblem
+        With the target's labels as oracle.
+    sites : GaussianSites
+        The true distributions of x.
+    """
+
+    problem: ShiftProblem
+    sites: GaussianSites
+
+    @property
+    def ratio(self) -> KnownRatio:
+        """The true density ratios."""
+        return KnownRatio([self.sites.ratio(j) for j in range(1, self.sites.k + 1)])
+
+    @property
+    def best_theta(self) -> float:
+        r"""The :math:`\theta` with the smallest true risk, :math:`0.7 \mu_T + 0.3`."""
+        return float(0.7 * self.sites.means[0, 0] + 0.3)
+
+    def true_risk(self, theta: float) -> float:
+        r"""Return the risk at the target, :math:`((\theta - 0.7\mu_T - 0.3)^2 + 1.49) / 2`."""
+        return ((theta - self.best_theta) ** 2 + 1 + 0.7**2) / 2
+
+    def divergences(self, theta: float) -> NDArray[np.float64]:
+        r"""Return the true divergences of the sources from the target, shape (k,).
+
+        .. math:: \mathrm{Div}_j(\theta) = e^{(\mu_T - \mu_j)^2}\,
+                  \frac{d_j^4 + 6 d_j^2 s^2 + 3 s^4}{4} - f(\theta)^2, \qquad
+                  d_j = \theta - 0.7 (2\mu_T - \mu_j) - 0.3, \quad s^2 = 1.49 .
+
+        It is :math:`E_j[w_j^2 L^2] - f^2`, the variance of one weighted loss: with unit variances
+        :math:`p_T^2 / p_j` is :math:`e^{(\mu_T - \mu_j)^2}` times the density of
+        :math:`N(2\mu_T - \mu_j, 1)`, under which :math:`\theta - y \sim N(d_j, s^2)`, and the
+        rest is a Gaussian's fourth moment. Finite for every shift, but enormous for large ones:
+        the factor is 7 at a shift of 1.4, and 8103 at 3.
+
+        >>> toy = toy_problem(1.0)
+        >>> toy.divergences(toy.best_theta).round(2)
+        array([ 3.34, 13.28])
+        """
+        mu_T, mu_j = self.sites.means[0, 0], self.sites.means[1:, 0]
+        d2, s2 = (theta - 0.7 * (2 * mu_T - mu_j) - 0.3) ** 2, 1 + 0.7**2
+        square = np.exp((mu_T - mu_j) ** 2) * (d2**2 + 6 * d2 * s2 + 3 * s2**2) / 4
+        return np.asarray(square - self.true_risk(theta) ** 2)
+
+    @staticmethod
+    def losses(theta: float, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Loss of every row, shape (n,)."""
+        return np.asarray((theta - y) ** 2 / 2)
+
+
+def toy_problem(c: float, *, k: int = 2, n: int = 1000, random_state: int = 0) -> ToyProblem:
+    r"""Draw a toy problem, with source means :math:`\mu_j` uniform in (-c, c).
+
+    The target's mean is uniform in (-1, 1).
+
+    Parameters
+    ----------
+    c : float
+        How far the sources may lie from 0.
+    k, n : int
+        Number of sources, and rows of every site.
+
+    Examples
+    --------
+    >>> toy = toy_problem(5.0)
+    >>> len(toy.problem.sources), round(toy.true_risk(toy.best_theta), 3)
+    (2, 0.745)
+    """
+    rng = np.random.default_rng(random_state)
+    means = np.concatenate([rng.uniform(-1.0, 1.0, 1), rng.uniform(-c, c, k)])
+    sites = gaussian_sites(means[:, None])
+    X = [sites.draw(site, n, rng) for site in range(k + 1)]
+    y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(n) for x in X]
+    problem = ShiftProblem.from_sites(
+        list(zip(X[1:], y[1:], strict=True)), X[0], oracle_labels=y[0], task="regression"
+    )
+    return ToyProblem(problem, sites)

@@ -1,0 +1,650 @@
+"""Metrics by name, with a threshold; scikit-learn's scorers; functions; the default set."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import get_scorer, get_scorer_names, r2_score
+
+from shiftune import _names
+from shiftune._names import Task, complete
+from shiftune._wording import check_choice, check_different
+from shiftune.errors import SettingsError
+from shiftune.evaluate._losses import LOSSES, Loss
+from shiftune.metrics._metric import Floats, Metric, Needs, of_ratio, of_rows
+
+Labels = NDArray[Any]
+Sites = NDArray[np.intp]
+
+
+class _Ranked(NamedTuple):
+    """Different scores of every site, the lowest of the first site first.
+
+    `place` is the place of every row's score, shape (n,); `site` that of every score's site.
+    """
+
+    place: NDArray[np.intp]
+    site: Sites
+
+    @classmethod
+    def of(cls, p: Floats, sites: Sites) -> _Ranked:
+        order = np.lexsort((p, sites))
+        different = np.diff(p[order], prepend=np.nan) != 0
+        different |= np.diff(sites[order], prepend=-1) != 0
+        place = np.empty(len(p), dtype=np.intp)
+        place[order] = np.cumsum(different) - 1
+        return cls(place, sites[order][different])
+
+    def sums(self, weights: Floats) -> Floats:
+        """Sum over the rows of a score."""
+        return np.bincount(self.place, weights, len(self.site)).astype(float)
+
+    def totals(self, sums: Floats) -> Floats:
+        """Sum over the scores of every site."""
+        return np.bincount(self.site, sums).astype(float)
+
+    def up_to(self, sums: Floats) -> Floats:
+        """Sum over this score and the lower ones of its site."""
+        totals = self.totals(sums)
+        return np.asarray(sums.cumsum() - (totals.cumsum() - totals)[self.site])
+
+
+def _placements(y: Labels, p: Floats, w: Floats, sites: Sites) -> Floats:
+    """Of a positive the share of negatives below it, of a negative that of positives above it.
+
+    Rows of the same score count half (DeLong 1988).
+    """
+    ranked = _Ranked.of(p, sites)
+
+    def below(weights: Floats) -> Floats:
+        own = ranked.sums(weights)
+        shares = (ranked.up_to(own) - own / 2) / ranked.totals(own)[ranked.site]
+        return np.asarray(shares[ranked.place])
+
+    return np.where(y == 1, below(w * (y != 1)), 1 - below(w * (y == 1)))
+
+
+def _auc(y: Labels, p: Floats, w: Floats) -> float:
+    placements = _placements(y, p, w, np.zeros(len(y), dtype=np.intp))
+    return float(np.average(placements[y == 1], weights=w[y == 1]))
+
+
+def _auc_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+    positive, n = y == 1, np.bincount(sites)
+    placements, positives = _placements(y, p, np.ones(len(y)), sites), np.bincount(sites, positive)
+    area = (np.bincount(sites, positive * placements) / positives)[sites]
+    share = np.where(positive, (positives / n)[sites], (1 - positives / n)[sites])
+    return np.asarray(area + (placements - area) / share)
+
+
+def _average_precision(y: Labels, p: Floats, w: Floats) -> float:
+    ranked = _Ranked.of(-p, np.zeros(len(y), dtype=np.intp))
+    positives, rows = ranked.sums(w * y), ranked.sums(w)
+    precision = ranked.up_to(positives) / ranked.up_to(rows)
+    return float(positives @ precision / positives.sum())
+
+
+def _average_precision_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+    r"""Derivative of :math:`\sum_i y_i A_i / B_i \big/ \sum_i y_i` by the weights of the rows.
+
+    A and B are the positives and all rows that score at least as high as row i.
+    """
+    ranked = _Ranked.of(-p, sites)
+    positives, rows = ranked.sums(1.0 * y), ranked.sums(np.ones(len(y)))
+    A, B = ranked.up_to(positives), ranked.up_to(rows)
+    total, n = ranked.totals(positives), ranked.totals(rows)
+    value = ranked.totals(positives * A / B) / total
+
+    def from_here(sums: Floats) -> Floats:
+        return np.asarray((ranked.totals(sums)[ranked.site] - ranked.up_to(sums) + sums)[place])
+
+    place = ranked.place
+    gained = (A / B)[place] + from_here(positives / B) - value[sites]
+    moved = y * gained - from_here(positives * A / B**2)
+    return np.asarray(value[sites] + (n / total)[sites] * moved)
+
+
+def _one_vs_rest(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mean over the classes that some rows have and others have not; NaN if there are none."""
+
+    def averaged(y: Labels, p: Floats, w: Floats) -> Any:
+        each = {1: p} if p.ndim == 1 else dict(enumerate(p.T))
+        found = [
+            function((y == c).astype(int), own, w)
+            for c, own in each.items()
+            if 0 < np.sum(y == c) < len(y)
+        ]
+        return np.mean(found) if found else np.nan
+
+    return averaged
+
+
+def _one_vs_rest_by_site(function: Callable[..., Floats]) -> Callable[..., Floats]:
+    """The same at every site."""
+
+    def averaged(y: Labels, p: Floats, sites: Sites) -> Floats:
+        total, count, n = np.zeros(len(y)), np.zeros(len(y)), np.bincount(sites)
+        for c, own in ({1: p} if p.ndim == 1 else dict(enumerate(p.T))).items():
+            rows = np.bincount(sites, y == c)
+            defined = ((rows > 0) & (rows < n))[sites]
+            values = function((y == c).astype(int), own, sites)
+            total, count = total + np.where(defined, values, 0.0), count + defined
+        return np.asarray(total / count)
+
+    return averaged
+
+
+AUC = Metric(
+    "auc",
+    _one_vs_rest(_auc),
+    "probabilities",
+    scale="logit",
+    by_site=_one_vs_rest_by_site(_auc_by_site),
+)
+AVERAGE_PRECISION = Metric(
+    "average_precision",
+    _one_vs_rest(_average_precision),
+    "probabilities",
+    scale="logit",
+    by_site=_one_vs_rest_by_site(_average_precision_by_site),
+)
+
+
+def predicted(p: Floats, threshold: float = 0.5) -> NDArray[np.intp]:
+    """Return the number of the predicted class, shape (n,); of two, by a threshold."""
+    return np.asarray(p >= threshold if p.ndim == 1 else p.argmax(axis=1), dtype=np.intp)
+
+
+def _needs(threshold: float) -> Needs:
+    if not 0 < threshold < 1:
+        raise SettingsError(f"a threshold lies between 0 and 1, got {threshold}")
+    return "classes" if threshold == 0.5 else "probabilities"
+
+
+def _correct(y: Labels, p: Floats) -> Floats:
+    return np.asarray(predicted(p) == y, dtype=float)
+
+
+def sensitivity(threshold: float = 0.5, name: str = "sensitivity") -> Metric:
+    """Share of the rows of the second class that are predicted as such."""
+
+    def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
+        return 1.0 * y * predicted(p, threshold), 1.0 * y
+
+    return of_ratio(name, parts, _needs(threshold), scale="logit")
+
+
+def specificity(threshold: float = 0.5, name: str = "specificity") -> Metric:
+    """Share of the rows of the first class that are predicted as such."""
+
+    def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
+        return (1.0 - y) * (1 - predicted(p, threshold)), 1.0 - y
+
+    return of_ratio(name, parts, _needs(threshold), scale="logit")
+
+
+def net_benefit(
+    threshold: float = 0.5, name: str = "net_benefit", *, cutoff: float | None = None
+) -> Metric:
+    r"""True positives less :math:`t / (1 - t)` times false positives, per row.
+
+    Vickers and Elkin (2006): the threshold t is the risk at which one would just act. Predictions
+    of at least `cutoff` count as positive; by default of t.
+    """
+    _needs(threshold)
+    cost, least = threshold / (1 - threshold), threshold if cutoff is None else cutoff
+
+    def rows(y: Labels, p: Floats) -> Floats:
+        return np.asarray((p >= least) * np.where(y == 1, 1.0, -cost))
+
+    return of_rows(name, rows, "probabilities", two_classes=True)
+
+
+def _balanced_accuracy(y: Labels, p: Floats, w: Floats) -> float:
+    """Mean share of correct rows over the classes of the site; NaN if it has one only."""
+    correct, classes = _correct(y, p), np.unique(y)
+    if len(classes) < 2:
+        return np.nan
+    return float(np.mean([np.average(correct[y == c], weights=w[y == c]) for c in classes]))
+
+
+def _balanced_accuracy_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+    correct = _correct(y, p)
+    each = [_ratio_by_site((y == c) * correct, y == c, sites) for c in range(y.max() + 1)]
+    return _mean_of_known(each)
+
+
+def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
+    """Twice the true positives of a class, and labels plus predictions."""
+    chosen = predicted(p) == c
+    return 2.0 * (y == c) * chosen, 1.0 * (y == c) + chosen
+
+
+def _f1(y: Labels, p: Floats, w: Floats) -> float:
+    parts = [_rights(y, p, c) for c in ([1] if p.ndim == 1 else np.unique(y))]
+    return float(np.mean([np.divide(w @ right, w @ both) for right, both in parts]))
+
+
+def _f1_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+    def of_class(c: int) -> Floats:
+        missing = np.bincount(sites, y == c)[sites] == 0
+        return np.where(missing & (p.ndim > 1), np.nan, _ratio_by_site(*_rights(y, p, c), sites))
+
+    return _mean_of_known([of_class(c) for c in ([1] if p.ndim == 1 else range(y.max() + 1))])
+
+
+def _ratio_by_site(above: Floats, below: Floats, sites: Sites) -> Floats:
+    """Ratio of two sums at every row's site, and the influence of the row on it."""
+    n, total = np.bincount(sites), np.bincount(sites, below)
+    ratio = (np.bincount(sites, above) / total)[sites]
+    return np.asarray(ratio + (above - ratio * below) * (n / total)[sites])
+
+
+def _mean_of_known(each: list[Floats]) -> Floats:
+    """Mean over the classes that have a value at a row's site."""
+    known = ~np.isnan(each)
+    return np.asarray(np.where(known, each, 0.0).sum(axis=0) / known.sum(axis=0))
+
+
+def _rarest(y: Labels, p: Floats) -> float:
+    return float(np.bincount(y, minlength=2).min()) if p.ndim == 1 else len(y)
+
+
+ACCURACY = of_rows("accuracy", _correct, "classes", scale="logit")
+BALANCED_ACCURACY = Metric(
+    "balanced_accuracy",
+    _balanced_accuracy,
+    "classes",
+    scale="logit",
+    by_site=_balanced_accuracy_by_site,
+    counted=_rarest,
+)
+F1 = Metric("f1", _f1, "classes", scale="logit", by_site=_f1_by_site, counted=_rarest)
+
+
+def _squares(y: Labels, p: Floats) -> Floats:
+    return np.asarray((y - p) ** 2, dtype=float)
+
+
+def _distances(y: Labels, p: Floats) -> Floats:
+    return np.asarray(np.abs(y - p), dtype=float)
+
+
+def _over(y: Labels, p: Floats) -> Floats:
+    return np.asarray(p - y, dtype=float)
+
+
+def _r2(y: Labels, p: Floats, w: Floats) -> float:
+    return float(r2_score(y, p, sample_weight=w)) if len(y) > 1 and np.ptp(y) > 0 else np.nan
+
+
+def _r2_influence(y: Labels, p: Floats) -> Floats:
+    errors, own = _squares(y, p), _squares(y, np.full(len(y), y.mean()))
+    return np.asarray((errors.mean() / own.mean() * own - errors) / own.mean())
+
+
+def _median_absolute_error(y: Labels, p: Floats, w: Floats) -> float:
+    away = _distances(y, p)
+    order = np.argsort(away)
+    upto = w[order].cumsum() / w.sum()
+    # Between two rows where they share the weight evenly.
+    first, last = np.searchsorted(upto, [0.5 - 1e-12, 0.5 + 1e-12])
+    return float((away[order][first] + away[order][min(last, len(y) - 1)]) / 2)
+
+
+def _median_influence(y: Labels, p: Floats) -> Floats:
+    """Influence on a median, with the density there from the quantiles around it (Woodruff)."""
+    away = _distances(y, p)
+    half = min(1 / np.sqrt(len(y)), 0.5)
+    low, median, high = np.quantile(away, [0.5 - half, 0.5, 0.5 + half])
+    return np.asarray(np.sign(away - median) * (high - low) / (4 * half))
+
+
+def coverage(quantile: float = 0.5, name: str = "coverage") -> Metric:
+    """Share of the labels that are at most the prediction, which should be the quantile."""
+    if not 0 < quantile < 1:
+        raise SettingsError(f"a quantile lies between 0 and 1, got {quantile}")
+
+    def rows(y: Labels, p: Floats) -> Floats:
+        return np.asarray(y <= p, dtype=float)
+
+    return of_rows(name, rows, "values", scale="logit", better=quantile)
+
+
+RMSE = of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower")
+MAE = of_rows("mae", _distances, "values", scale="log", better="lower")
+BIAS = of_rows("bias", _over, "values", better=0.0)
+R2 = Metric("r2", _r2, "values", scale="log_of_rest", influence=_r2_influence)
+MEDIAN_ABSOLUTE_ERROR = Metric(
+    "median_absolute_error",
+    _median_absolute_error,
+    "values",
+    scale="log",
+    better="lower",
+    influence=_median_influence,
+)
+
+
+# Smallest probability whose log odds are taken: one row that was thought impossible would decide
+# the slope alone.
+SMALLEST = 1e-6
+BINS = 10
+STEPS = 50
+# Beyond it the classes are separated, and the slope has no limit.
+STEEPEST = 100.0
+# Condition of a matrix from which on it has no inverse: predictions that hardly differ.
+SINGULAR = 1e12
+
+
+def log_odds(p: Floats) -> Floats:
+    """Return log odds, of probabilities that are kept away from 0 and 1."""
+    return np.asarray(logit(np.clip(p, SMALLEST, 1 - SMALLEST)))
+
+
+def recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floats:
+    """Coefficients of a logistic regression by Newton's method; NaN where it has none.
+
+    Parameters
+    ----------
+    y, offset, w : arrays of shape (n,)
+    design : array of shape (n, q)
+    """
+    b = np.zeros(design.shape[1])
+    for _ in range(STEPS):
+        q = expit(offset + design @ b)
+        H = (design * (w * q * (1 - q))[:, None]).T @ design
+        try:
+            step = np.linalg.solve(H, design.T @ (w * (y - q)))
+        except np.linalg.LinAlgError:
+            break
+        b += np.clip(step, -2, 2)
+        if np.abs(b).max() > STEEPEST:
+            break
+        if np.abs(step).max() < 1e-9 and np.linalg.cond(H) < SINGULAR:
+            return b
+    return np.full(design.shape[1], np.nan)
+
+
+def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
+    """Return a number of the labels' line on the log odds of the predictions.
+
+    `of` are its weights of intercept and slope; with one weight the slope is 1.
+    """
+    wanted = np.array(of)
+
+    def parts(p: Floats) -> tuple[Floats, Floats]:
+        odds = log_odds(p)
+        if len(wanted) == 1:
+            return np.ones((len(p), 1)), odds
+        return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
+
+    def value(y: Labels, p: Floats, w: Floats) -> float:
+        return float(recalibration(y, *parts(p), w) @ wanted)
+
+    def influence(y: Labels, p: Floats) -> Floats:
+        design, offset = parts(p)
+        q = expit(offset + design @ recalibration(y, design, offset, np.ones(len(y))))
+        if np.isnan(q).any():
+            return np.full(len(y), np.nan)
+        H = (design * (q * (1 - q))[:, None]).T @ design / len(y)
+        return np.asarray((y - q) * (design @ np.linalg.solve(H, wanted)))
+
+    return Metric(
+        name, value, "probabilities", better=better, two_classes=True, influence=influence
+    )
+
+
+def _both(y: Labels, p: Floats) -> tuple[Floats, Floats]:
+    return np.asarray(y, dtype=float), p
+
+
+def _judged(y: Labels, p: Floats) -> tuple[Floats, Floats]:
+    """Whether the likelier class was right, and how likely it was; of two classes, the second."""
+    if p.ndim == 1:
+        return np.asarray(y == 1, dtype=float), p
+    return np.asarray(p.argmax(axis=1) == y, dtype=float), p.max(axis=1)
+
+
+def _deviations(y: Labels, p: Floats, w: Floats) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
+    """Bin of every row and its deviation, shape (n,); weight and mean deviation of every bin."""
+    right, q = _judged(y, p)
+    place = np.minimum((q * BINS).astype(np.intp), BINS - 1)
+    rows = np.bincount(place, w, BINS).astype(float)
+    rows[rows == 0] = 1.0  # bins without rows have no deviation
+    return place, right - q, rows, np.bincount(place, w * (right - q), BINS) / rows
+
+
+def _calibration_error(y: Labels, p: Floats, w: Floats) -> float:
+    r"""Mean size of the bins' deviations d, without the part that chance explains.
+
+    .. math:: \sum_b \frac{n_b}{n} \sqrt{\max(d_b^2 - v_b, 0)}, \qquad
+              v_b = \frac{1}{n_b^2} \sum_{i \in b} q_i (1 - q_i) :
+
+    the variance that d would have if the probabilities q were right. Without this, a site of
+    50 rows looks miscalibrated whatever the model.
+    """
+    place, _, rows, mean = _deviations(y, p, w)
+    _, q = _judged(y, p)
+    chance = np.bincount(place, w**2 * q * (1 - q), BINS) / rows**2
+    return float(rows @ np.sqrt(np.maximum(mean**2 - chance, 0.0)) / w.sum())
+
+
+def _calibration_error_influence(y: Labels, p: Floats) -> Floats:
+    """Derivative of the mean size without correction: that of the root has no bound near 0."""
+    place, away, _, mean = _deviations(y, p, np.ones(len(y)))
+    signed = np.sign(mean)[place] * away
+    return np.asarray(signed - signed.mean())
+
+
+def _row_loss(name: str) -> Metric:
+    loss = LOSSES["brier" if name == "brier" else "log_loss"]
+
+    def rows(y: Labels, p: Floats) -> Floats:
+        return loss(y, p, np.arange(2 if p.ndim == 1 else p.shape[1]))
+
+    return of_rows(name, rows, "probabilities", scale="log", better="lower")
+
+
+BRIER = _row_loss("brier")
+LOG_LOSS = _row_loss("log_loss")
+CALIBRATION_IN_THE_LARGE = recalibrated("calibration_in_the_large", (1.0,), 0.0)
+CALIBRATION_SLOPE = recalibrated("calibration_slope", (0.0, 1.0), 1.0)
+OBSERVED_TO_EXPECTED = of_ratio("o_e", _both, "probabilities", scale="log", better=1.0)
+CALIBRATION_ERROR = Metric(
+    "calibration_error",
+    _calibration_error,
+    "probabilities",
+    better="lower",
+    influence=_calibration_error_influence,
+)
+
+
+# What `ShiftSearch(metrics=)` and `metric_named` take.
+GivenMetric = str | Metric | Callable[..., Any]
+
+METRICS = complete(
+    _names.METRICS,
+    {
+        "auc": AUC,
+        "average_precision": AVERAGE_PRECISION,
+        "accuracy": ACCURACY,
+        "balanced_accuracy": BALANCED_ACCURACY,
+        "f1": F1,
+        "sensitivity": sensitivity(),
+        "specificity": specificity(),
+        "net_benefit": net_benefit(),
+        "brier": BRIER,
+        "log_loss": LOG_LOSS,
+        "calibration_in_the_large": CALIBRATION_IN_THE_LARGE,
+        "calibration_slope": CALIBRATION_SLOPE,
+        "calibration_error": CALIBRATION_ERROR,
+        "o_e": OBSERVED_TO_EXPECTED,
+        "rmse": RMSE,
+        "mae": MAE,
+        "median_absolute_error": MEDIAN_ABSOLUTE_ERROR,
+        "bias": BIAS,
+        "r2": R2,
+        "coverage": coverage(),
+    },
+)
+AT: dict[str, Callable[[float, str], Metric]] = {
+    "sensitivity": sensitivity,
+    "specificity": specificity,
+    "net_benefit": net_benefit,
+    "coverage": coverage,
+}
+
+TWO_CLASSES = ("auc", "average_precision", "accuracy", "brier", "calibration_slope", "o_e")
+CLASSES = ("auc", "accuracy", "balanced_accuracy", "f1", "brier")
+VOTES = ("accuracy", "balanced_accuracy", "f1")
+QUANTITIES = ("rmse", "mae", "r2", "bias")
+
+
+def metric_named(metric: GivenMetric, task: Task = "classification") -> Metric:
+    """Return a metric from a name, a scikit-learn scorer's name, or a function.
+
+    Parameters
+    ----------
+    metric : str, Metric or function
+        "sensitivity", "specificity" and "net_benefit" take a threshold, "coverage" takes a
+        quantile: "sensitivity@0.2". Any name of `sklearn.metrics.get_scorer` is known as well;
+        scorers are higher where predictions are better. A function is called with (y, prediction)
+        or (y, prediction, weights), as `Metric` describes them.
+    task : {"classification", "regression"}
+        Of scorers and functions.
+
+    Examples
+    --------
+    >>> metric_named("sensitivity@0.2")([0, 1, 1], [0.3, 0.3, 0.1])
+    0.5
+    >>> metric_named("neg_mean_poisson_deviance", "regression").name
+    'neg_mean_poisson_deviance'
+    >>> metric_named("acu")
+    Traceback (most recent call last):
+    shiftune.errors.SettingsError: there is no metric 'acu'; did you mean 'auc'?
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if callable(metric):
+        name = getattr(metric, "__name__", type(metric).__name__)
+        return Metric(name, _with_weights(metric), _given_by(task))
+    name, at, value = str(metric).partition("@")
+    if at:
+        return AT[check_choice(name, AT, "metric with a threshold")](_threshold(value), metric)
+    if metric not in METRICS and metric in get_scorer_names():
+        return _scorer(metric, task)
+    return METRICS[check_choice(metric, METRICS, "metric")]
+
+
+def metrics_for(
+    given: Sequence[GivenMetric] | GivenMetric | None,
+    loss: Loss,
+    classes: NDArray[Any] | None,
+) -> list[Metric]:
+    """Return the metrics of a search: those given, or a default set for its labels and loss.
+
+    Parameters
+    ----------
+    given : names, Metrics or functions, or one of them
+    loss : Loss
+    classes : array of shape (C,), or None for quantities
+    """
+    task: Task = "regression" if classes is None else "classification"
+    if given is None:
+        given = _default_names(loss, classes)
+    several = [given] if isinstance(given, str | Metric) or callable(given) else list(given)
+    found = [metric_named(each, task) for each in several]
+    check_different([metric.name for metric in found], "metric")
+    for metric in found:
+        if metric.task != task:
+            raise SettingsError(
+                f"the metric {metric.name!r} is for {metric.task}, and the labels are for {task}"
+            )
+    return found
+
+
+def _default_names(loss: Loss, classes: NDArray[Any] | None) -> Sequence[str]:
+    if classes is None:
+        quantile = loss.name.removeprefix("pinball at ")
+        return QUANTITIES if quantile == loss.name else (f"coverage@{quantile}", *QUANTITIES)
+    if loss.needs == "predict":
+        return VOTES
+    return TWO_CLASSES if len(classes) == 2 else CLASSES
+
+
+def _threshold(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"after @ comes a number such as 0.2, got {text!r}") from None
+
+
+def _given_by(task: Task) -> Needs:
+    return "values" if task == "regression" else "probabilities"
+
+
+def _with_weights(function: Callable[..., Any]) -> Callable[[NDArray[Any], Floats, Floats], Any]:
+    """Call a user's function with weights, if it takes any."""
+    try:
+        taken = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions have none
+        taken = inspect.signature(lambda y, prediction: None).parameters
+    if "sample_weight" in taken:
+        return lambda y, p, w: function(y, p, sample_weight=w)
+    required = [each for each in taken.values() if each.default is each.empty]
+    if len(required) > 2 or "weights" in taken:
+        return function
+    return lambda y, p, w: function(y, p)
+
+
+# ---------------------------------------------------------------- scorers
+
+
+class _AnsweredValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Regressor whose rows are its predictions, for scorers that ask a model."""
+
+    fitted_ = True
+
+    def predict(self, X: Floats) -> Floats:
+        return X
+
+
+class _AnsweredClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifier whose rows are its probabilities."""
+
+    def __init__(self, classes: int) -> None:
+        self.classes = classes
+        self.classes_ = np.arange(classes)
+
+    def predict_proba(self, X: Floats) -> Floats:
+        return X
+
+    def predict(self, X: Floats) -> NDArray[np.intp]:
+        return np.asarray(X.argmax(axis=1))
+
+
+def _scorer(name: str, task: Task) -> Metric:
+    scorer = get_scorer(name)
+
+    def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
+        # Some scorers, such as that of the largest error, take no weights.
+        kept: dict[str, Any] = {} if np.all(w == w[0]) else {"sample_weight": w}
+        if task == "regression":
+            return float(scorer(_AnsweredValues(), p, y, **kept))
+        P = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)
+            try:
+                return float(scorer(_AnsweredClasses(P.shape[1]), P, y, **kept))
+            except ValueError:  # such as an area under a curve where a class is missing
+                return np.nan
+
+    return Metric(name, value, _given_by(task))

@@ -1,0 +1,322 @@
+"""Metric: a number of (labels, predictions, weights), with its influence values and its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+
+from shiftune._names import Task
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._losses import Loss
+from shiftune.evaluate._plan import StudyData
+from shiftune.problem._site import Features, rows_of
+from shiftune.rows._moments import linearised
+
+Floats = NDArray[np.float64]
+Curve = Callable[[Any], Any]
+
+ScaleName = Literal["identity", "logit", "log", "log_of_rest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Increasing or decreasing function of a metric, its derivative and its inverse."""
+
+    to: Curve
+    slope: Curve
+    back: Curve
+    # Values that the function takes to infinity.
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+
+    def inside(self, values: Floats, resolution: Floats) -> Floats:
+        """Keep values away from the bounds, by a part of their size; shapes (k,).
+
+        >>> SCALES["logit"].inside(np.array([0.2, 1.0]), np.array([0.1, 0.1]))
+        array([0.2, 0.9])
+        """
+        if np.isinf(self.bounds).all():
+            return values
+        low, high = self.bounds
+        unit = high - low
+        if np.isinf(unit):  # half a row of a site of average value
+            bound = low if np.isfinite(low) else high
+            unit = float(np.mean(np.abs(values - bound))) or 1.0
+        return np.asarray(np.clip(values, low + unit * resolution, high - unit * resolution))
+
+    def interval(self, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of an interval as values of the metric, which may be infinite.
+
+        >>> SCALES["log"].interval(0.0, 1000.0)
+        (1.0, inf)
+        """
+        with np.errstate(over="ignore"):
+            ends = sorted((float(self.back(low)), float(self.back(high))))
+        return ends[0], ends[1]
+
+
+SCALES: dict[ScaleName, Scale] = {
+    "identity": Scale(lambda v: v, np.ones_like, lambda s: s),
+    "logit": Scale(logit, lambda v: 1 / (v * (1 - v)), expit, (0.0, 1.0)),
+    "log": Scale(np.log, lambda v: 1 / v, np.exp, (0.0, np.inf)),
+    "log_of_rest": Scale(
+        lambda v: np.log(1 - v), lambda v: -1 / (1 - v), lambda s: 1 - np.exp(s), (-np.inf, 1.0)
+    ),
+}
+
+
+Needs = Literal["probabilities", "classes", "values"]
+
+# Groups of rows that are left out in turn, where a metric has no influence values of its own.
+GROUPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    r"""Metric of predictions at one site.
+
+    The labels of classes are their numbers 0, 1, ... in sorted order. Predictions are values of
+    shape (n,), probabilities of the second of two classes, shape (n,), or of C > 2 classes, shape
+    (n, C). Where a metric is not defined (one class only), it is NaN.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        ``function(y, prediction, weights)`` returns the metric; weights have shape (n,).
+    needs : {"probabilities", "classes", "values"}
+        What the predictions must be. "classes": shares of votes are enough.
+    scale : {"identity", "logit", "log", "log_of_rest"}
+        Scale on which sites are combined and an interval is symmetric; the last is log(1 - value).
+    better : {"higher", "lower"} or float
+        Direction, or the value of a perfect prediction, to which nearer is better.
+    two_classes : bool
+        Whether it is defined for two classes only.
+    influence : callable, optional
+        ``influence(y, prediction)`` returns :math:`\psi_i`, n times the derivative of the metric by
+        the weight of row i, shape (n,). Without it, groups of rows are left out in turn.
+    by_site : callable, optional
+        ``by_site(y, prediction, sites)`` returns :math:`\theta_j + \psi_{ij}`, the metric of every
+        row's site and its influence on it, shape (n,), for sites with numbers 0, 1, ...; instead of
+        `influence`.
+    rows : callable, optional
+        ``rows(y, prediction)`` returns a value per row, where the metric is their mean
+    power : float
+        to this power.
+    counted : callable, optional
+        ``counted(y, prediction)`` returns the number of rows that a share is of, such as those of
+        a class; by default all rows.
+
+    Examples
+    --------
+    >>> from shiftune.metrics import metric_named
+    >>> auc = metric_named("auc")
+    >>> auc([0, 0, 1], [0.1, 0.4, 0.3])
+    0.5
+    >>> auc([0, 0, 1], [0.1, 0.4, 0.3], weights=[3, 1, 1])
+    0.75
+    """
+
+    name: str
+    function: Callable[[NDArray[Any], Floats, Floats], Any]
+    needs: Needs
+    scale: ScaleName = "identity"
+    better: Literal["higher", "lower"] | float = "higher"
+    two_classes: bool = False
+    influence: Callable[[NDArray[Any], Floats], Floats] | None = None
+    by_site: Callable[[NDArray[Any], Floats, NDArray[np.intp]], Floats] | None = None
+    rows: Callable[[NDArray[Any], Floats], Floats] | None = None
+    power: float = 1.0
+    counted: Callable[[NDArray[Any], Floats], float] | None = None
+
+    @property
+    def task(self) -> Task:
+        """Kind of label that it is for."""
+        return "regression" if self.needs == "values" else "classification"
+
+    def __call__(
+        self, y: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
+    ) -> float:
+        """Return the metric; NaN where it is not defined."""
+        labels, predicted = np.asarray(y), np.asarray(prediction, dtype=float)
+        w = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(self.function(labels, predicted, w))
+
+    def influence_values(
+        self, y: NDArray[Any], prediction: Floats, weights: Floats | None = None
+    ) -> Floats:
+        """Return the influence of every row, shape (n,)."""
+        if weights is not None and self.rows is not None:
+            each = linearised(self.rows(y, prediction), weights)
+            mean = each.mean()
+            return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
+        if weights is not None or (self.by_site is None and self.influence is None):
+            return _by_leaving_out(self, y, prediction, weights)  # formulas are without weights
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.influence is not None:
+                return self.influence(y, prediction)
+            assert self.by_site is not None
+            values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
+            return np.asarray(values - values.mean())
+
+
+def _by_leaving_out(
+    metric: Metric, y: NDArray[Any], prediction: Floats, weights: Floats | None
+) -> Floats:
+    """Influence of rows from metrics without a group of them, as in the jackknife.
+
+    Rows of a group share its influence, scaled so that the mean square has the size that it would
+    have if every row were left out in turn.
+    """
+    n, groups = len(y), min(GROUPS, len(y))
+    if groups < 2:
+        return np.full(n, np.nan)
+    group = np.random.default_rng(0).permutation(n) % groups
+    w = np.ones(n) if weights is None else weights
+    kept = [group != g for g in range(groups)]
+    without = np.array([metric(y[own], prediction[own], w[own]) for own in kept])
+    away = (groups - 1) * (without.mean() - without)
+    rows = away[group] * np.sqrt((n - 1) / (groups - 1))
+    return np.asarray(rows - rows.mean())  # groups differ by a row
+
+
+def of_rows(
+    name: str,
+    rows: Callable[[NDArray[Any], Floats], Floats],
+    needs: Needs,
+    *,
+    power: float = 1.0,
+    scale: ScaleName = "identity",
+    better: Literal["higher", "lower"] | float = "higher",
+    two_classes: bool = False,
+) -> Metric:
+    """Return the metric that is the mean of a value per row, to a power."""
+
+    def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
+        return float(np.average(rows(y, p), weights=w) ** power)
+
+    def influence(y: NDArray[Any], p: Floats) -> Floats:
+        each = rows(y, p)
+        mean = each.mean()
+        return np.asarray(power * mean ** (power - 1) * (each - mean))
+
+    return Metric(name, value, needs, scale, better, two_classes, influence, rows=rows, power=power)
+
+
+def of_ratio(
+    name: str,
+    parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
+    needs: Needs,
+    *,
+    scale: ScaleName = "identity",
+    better: Literal["higher", "lower"] | float = "higher",
+) -> Metric:
+    """Return the metric of two classes that is a sum over the rows, divided by another one."""
+
+    def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
+        above, below = parts(y, p)
+        return float(np.divide(w @ above, w @ below))
+
+    def influence(y: NDArray[Any], p: Floats) -> Floats:
+        above, below = parts(y, p)
+        return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
+
+    def counted(y: NDArray[Any], p: Floats) -> float:
+        return float(parts(y, p)[1].sum())
+
+    return Metric(name, value, needs, scale, better, True, influence, counted=counted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SitePredictions:
+    """Labels and predictions on the validation rows of every source, as metrics read them.
+
+    Attributes
+    ----------
+    names : k names
+    y : k arrays of shape (n_j,)
+        Values, or the numbers of the classes.
+    p : k arrays of shape (n_j,), or (n_j, C) for C > 2 classes
+    X : k arrays or data frames of shape (n_j, d)
+    classes : array of shape (C,), or None for values
+    votes : bool
+        Whether `p` are shares of votes instead of probabilities.
+    unseen : bool
+        Whether the models have not seen the sites that they predict.
+    groups : k arrays of shape (n_j,), or None where rows are independent
+        Codes of rows that belong together.
+    weights : k arrays of shape (n_j,), or None where every row counts once
+    draws : k arrays of shape (D, n_j) or (D, n_j, C), or None
+        Predictions that are updated by labels of the site: one for every draw of labels, with NaN
+        for the rows that it labels. `p` are then those of the first draw without the row's label.
+    """
+
+    names: tuple[str, ...]
+    y: list[NDArray[Any]]
+    p: list[Floats]
+    X: list[Features]
+    classes: NDArray[Any] | None = None
+    votes: bool = False
+    unseen: bool = True
+    groups: Sequence[NDArray[np.intp]] | None = None
+    weights: Sequence[Floats] | None = None
+    draws: Sequence[Floats] | None = None
+
+    @classmethod
+    def of(cls, answers: Answers, data: StudyData, loss: Loss) -> SitePredictions:
+        """Take the unseen-site answers of the sources apart; labelled target rows are left out."""
+        names = tuple(name for name in data.names if name != data.labelled_target)
+        rows = [data.validation_rows([name]) for name in names]
+        labels: Sequence[NDArray[Any]] = data.y_validation[: len(names)]
+        if data.classes is not None:
+            labels = [np.searchsorted(data.classes, own) for own in labels]
+        return cls(
+            names,
+            list(labels),
+            [_as_read(answers.unseen[own]) for own in rows],
+            [rows_of(data.X_validation, own) for own in rows],
+            data.classes,
+            votes=data.classes is not None and loss.needs == "predict",
+            unseen=answers.unseen_share > 0,
+            groups=None if data.groups is None else data.groups[: len(names)],
+            weights=None if data.sample_weight is None else data.sample_weight[: len(names)],
+        )
+
+    def updated(self, answers: Sequence[Floats]) -> SitePredictions:
+        """Return the same rows with updated answers, k arrays (D, n_j) or (D, n_j, C)."""
+        draws = [np.stack([_as_read(draw) for draw in own]) for own in answers]
+        first = [np.isfinite(own).reshape(*own.shape[:2], -1).all(axis=2) for own in draws]
+        p = [
+            own[known.argmax(axis=0), np.arange(own.shape[1])]
+            for own, known in zip(draws, first, strict=True)
+        ]
+        return replace(self, p=p, draws=draws)
+
+    @property
+    def task(self) -> Task:
+        """Kind of the labels."""
+        return "regression" if self.classes is None else "classification"
+
+    def obstacle(self, metric: Metric) -> str:
+        """Reason why a metric cannot be computed at any site; empty if it can."""
+        if metric.task != self.task:
+            return f"it is for {metric.task}"
+        if metric.two_classes and self.classes is not None and len(self.classes) != 2:
+            return f"it needs two classes, and there are {len(self.classes)}"
+        if metric.needs == "probabilities" and self.votes:
+            return "it needs probabilities, and the loss is of predicted classes"
+        return ""
+
+
+def _as_read(answers: NDArray[Any]) -> Floats:
+    """Return values, or probabilities that add up to 1; of two classes that of the second."""
+    found = answers.astype(float)
+    if found.ndim == 1:
+        return found
+    shares = found / found.sum(axis=1, keepdims=True)
+    return np.asarray(shares[:, 1] if shares.shape[1] == 2 else shares)

@@ -1,0 +1,401 @@
+r"""A metric at a site that no model has seen, from the sites that play this part.
+
+The metric :math:`\theta_j` of each site is taken to its scale g and linearised in its rows,
+
+.. math:: v_{ij} = g(\theta_j) + g'(\theta_j)\, \psi_{ij},
+
+with influence values :math:`\psi`. The mean of these values over the rows of a site is
+:math:`g(\theta_j)`, and how they depend on the columns shows, to first order, how the metric would
+change with the rows of the target. So the values are handed to the estimator of the risk
+(`shiftune.risk.RegressionAdjusted`) like losses: it adjusts them to the target's rows, adds up
+sampling error, differences between sites and extrapolation, and what it returns is taken back from
+the scale. `benchmarks/results/metrics.md` compares this with plain means of the sites.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+from sklearn.base import clone
+
+from shiftune._wording import count, listed
+from shiftune.errors import OverlapWarning
+from shiftune.metrics._metric import SCALES, Floats, Metric, SitePredictions
+from shiftune.risk import RegressionAdjusted
+from shiftune.risk._result import Estimate, by_group
+
+# Rows without which a site has no value, and rows of its rarest class where a metric compares
+# classes.
+FEWEST_ROWS = 5
+FEWEST_OF_A_CLASS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteMetric:
+    """Value of a metric at a site.
+
+    Attributes
+    ----------
+    site : str
+    n : int
+    value : float
+        NaN where it cannot be computed, for the reason in `note`.
+    influence : array of shape (n,)
+    resolution : float
+        Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
+    note : str
+    groups : array of shape (n,), or None where rows are independent
+    """
+
+    site: str
+    n: int
+    value: float
+    influence: Floats
+    resolution: float = 0.0
+    note: str = ""
+    groups: NDArray[np.intp] | None = None
+
+    @property
+    def stderr(self) -> float:
+        """Standard error, by the influence of the rows, or of groups of them."""
+        parts = self.influence
+        if self.groups is not None:
+            codes = np.unique(self.groups, return_inverse=True)[1]
+            parts = np.bincount(codes, parts).astype(float)
+        unbiased = len(parts) / max(len(parts) - 1, 1)
+        return float(np.sqrt(unbiased * np.sum(parts**2)) / self.n)
+
+
+def at_site(
+    metric: Metric,
+    site: str,
+    y: NDArray[Any],
+    p: Floats,
+    groups: NDArray[np.intp] | None = None,
+    weights: Floats | None = None,
+) -> SiteMetric:
+    """Compute a metric at a site, if its rows allow that."""
+    n, nothing = len(y), np.full(len(y), np.nan)
+    if missing := too_few(metric, y, 2 if p.ndim == 1 else p.shape[1]):
+        return SiteMetric(site, n, np.nan, nothing, note=missing)
+    with np.errstate(divide="ignore", invalid="ignore"):  # not defined there
+        value, influence = metric(y, p, weights), metric.influence_values(y, p, weights)
+    if not (np.isfinite(value) and np.isfinite(influence).all()):
+        return SiteMetric(site, n, np.nan, nothing, note="not defined there")
+    counted = n if metric.counted is None else metric.counted(y, p)
+    return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0), groups=groups)
+
+
+def over_draws(
+    metric: Metric,
+    site: str,
+    y: NDArray[Any],
+    draws: Floats,
+    groups: NDArray[np.intp] | None = None,
+) -> SiteMetric:
+    """Compute the mean of a metric over draws of rows that are predicted.
+
+    Not the metric of all rows, since rows with different updates cannot be ranked.
+
+    Parameters
+    ----------
+    draws : array of shape (D, n) or (D, n, C)
+        Predictions, with NaN for rows that are left out.
+    """
+    n, found = len(y), []
+    for p in draws:
+        rows = np.isfinite(p).reshape(n, -1).all(axis=1)
+        found.append((rows, at_site(metric, site, y[rows], p[rows])))
+    known = [(rows, own) for rows, own in found if np.isfinite(own.value)]
+    if not known:
+        return replace(found[0][1], n=n, influence=np.full(n, np.nan))
+    influence = np.zeros(n)
+    for rows, own in known:
+        influence[rows] += own.influence * (n / own.n / len(known))
+    value, resolution = np.mean([[own.value, own.resolution] for _, own in known], axis=0)
+    return SiteMetric(site, n, float(value), influence, float(resolution), groups=groups)
+
+
+def too_few(metric: Metric, y: NDArray[Any], classes: int) -> str:
+    """Reason why the labels of a site are too few for a metric; empty if they are enough."""
+    if len(y) < FEWEST_ROWS:
+        return f"{count(len(y), 'row')} only"
+    if metric.rows is not None or metric.task == "regression":
+        return ""
+    counts = np.bincount(y)
+    if np.count_nonzero(counts) < 2:
+        return "one class only"
+    rarest = int(counts[counts > 0].min())
+    if classes == 2 and rarest < FEWEST_OF_A_CLASS:
+        return f"{count(rarest, 'row')} of one class only"
+    return ""
+
+
+# Fewest sites with a value from which a new one is estimated.
+FEWEST_SITES = 2
+# Variance on the scale of a share of 0 or 1, with half a row added (as of log odds and log rates).
+AT_THE_BOUND = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewSiteMetric:
+    """Estimate of a metric at a new site.
+
+    Attributes
+    ----------
+    metric : Metric
+    value, low, high : float
+        NaN where it cannot be estimated.
+    sites : tuple of SiteMetric
+    note : str
+        What a reader must know: why there is no value, sites that have none.
+    """
+
+    metric: Metric
+    value: float
+    low: float
+    high: float
+    sites: tuple[SiteMetric, ...]
+    note: str = ""
+
+    @property
+    def known(self) -> list[SiteMetric]:
+        """Sites with a value."""
+        return [site for site in self.sites if np.isfinite(site.value)]
+
+
+class NewSite:
+    """Estimator of metrics at the target, from predictions at the sources.
+
+    Parameters
+    ----------
+    predictions : SitePredictions
+    X_target : array or DataFrame of shape (n_T, d)
+    fitted : RegressionAdjusted, optional
+        Fitted on these rows, where there is one.
+    target_weights : array of shape (n_T,), optional
+        Weights of the target's rows, where those of the sources have weights.
+    level : float
+        Of the intervals.
+    """
+
+    def __init__(
+        self,
+        predictions: SitePredictions,
+        X_target: Any,
+        fitted: RegressionAdjusted | None = None,
+        target_weights: Floats | None = None,
+        level: float = 0.95,
+    ) -> None:
+        self.predictions, self.X_target, self.level = predictions, X_target, level
+        self.target_weights = target_weights
+        self._fitted: dict[tuple[int, ...], RegressionAdjusted] = {}
+        if fitted is not None:
+            self._fitted[tuple(range(len(predictions.names)))] = fitted
+
+    def estimate(self, metric: Metric) -> NewSiteMetric:
+        """Estimate one metric."""
+        if reason := self.predictions.obstacle(metric):
+            return NewSiteMetric(metric, np.nan, np.nan, np.nan, (), reason)
+        return self.combined(metric, self.at_sites(metric))
+
+    def combined(self, metric: Metric, sites: tuple[SiteMetric, ...]) -> NewSiteMetric:
+        """Estimate a metric from those of all sources."""
+        note = _about_missing(sites)
+        used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
+        if len(used) < FEWEST_SITES:
+            why = f"{count(len(used), 'site')} with a value, and {FEWEST_SITES} are needed"
+            return NewSiteMetric(metric, np.nan, np.nan, np.nan, sites, f"{why}: {note or why}")
+        found = self.on_scale(metric, [sites[j] for j in used], used)
+        scale = SCALES[metric.scale]
+        low, high = scale.interval(*found.interval(self.level))
+        value = float(scale.back(found.value))
+        return NewSiteMetric(metric, value, low, high, sites, note)
+
+    def at_sites(self, metric: Metric) -> tuple[SiteMetric, ...]:
+        """Compute a metric at every source."""
+        return tuple(self.at_source(metric, j) for j in range(len(self.predictions.names)))
+
+    def at_source(self, metric: Metric, j: int) -> SiteMetric:
+        """Compute a metric at the source with a number."""
+        given = self.predictions
+        groups = None if given.groups is None else given.groups[j]
+        if given.draws is not None:
+            return over_draws(metric, given.names[j], given.y[j], given.draws[j], groups)
+        weights = None if given.weights is None else given.weights[j]
+        return at_site(metric, given.names[j], given.y[j], given.p[j], groups, weights)
+
+    def on_scale(
+        self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]
+    ) -> Estimate:
+        """Estimate a metric on its scale from the sites that have a value."""
+        estimator, rows = self._estimator(tuple(used)), values_of_rows(metric, sites)
+        unknown = at_the_bound(metric, sites)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
+            values = [a + b for a, b in zip(rows, unknown, strict=True)]
+            risk = estimator.estimate(values, names=[site.site for site in sites])
+        if self.predictions.groups is not None:
+            risk = by_group(risk, [self.predictions.groups[j] for j in used])
+        # What is unknown counts in the variance only; the estimate is linear in the values.
+        moved = float(estimator.coefficients_ @ np.concatenate(unknown))
+        return Estimate(risk.value - moved, risk.variance, risk.dof)
+
+    def _estimator(self, used: tuple[int, ...]) -> RegressionAdjusted:
+        if used not in self._fitted:
+            like = next(iter(self._fitted.values()), RegressionAdjusted())
+            sources = [self.predictions.X[j] for j in used]
+            weights, own = self.predictions.weights, self.target_weights
+            given = None
+            if weights is not None and own is not None:
+                given = [own, *(weights[j] for j in used)]
+            self._fitted[used] = clone(like).fit(self.X_target, sources, given)
+        return self._fitted[used]
+
+
+def values_of_rows(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
+    """Values on the metric's scale whose mean over a site's rows is its metric, k arrays (n_j,)."""
+    scale, (_, inside) = SCALES[metric.scale], _inside(metric, sites)
+    return [
+        np.asarray(scale.to(kept) + scale.slope(kept) * site.influence)
+        for site, kept in zip(sites, inside, strict=True)
+    ]
+
+
+def at_the_bound(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
+    """Values with the variance of shares of 0 or 1, where no row differs from the others."""
+    given, inside = _inside(metric, sites)
+    return [
+        np.sqrt(AT_THE_BOUND * site.n) * _signs(site.n) if value != kept else np.zeros(site.n)
+        for site, value, kept in zip(sites, given, inside, strict=True)
+    ]
+
+
+def _inside(metric: Metric, sites: Sequence[SiteMetric]) -> tuple[Floats, Floats]:
+    """Return the metrics of the sites as they are, and kept away from the scale's bounds."""
+    values = np.array([site.value for site in sites])
+    resolution = np.array([site.resolution for site in sites])
+    return values, SCALES[metric.scale].inside(values, resolution)
+
+
+def _signs(n: int) -> Floats:
+    """Return +1 and -1 at random, centred, with a mean square of 1.
+
+    At random, since adjacent rows may belong together, and the order of rows may have a meaning.
+    """
+    signs = np.where(np.random.default_rng(0).permutation(n) < n / 2, 1.0, -1.0)
+    return np.asarray((signs - signs.mean()) / signs.std())
+
+
+def _about_missing(sites: Sequence[SiteMetric]) -> str:
+    missing: dict[str, list[str]] = {}
+    for site in sites:
+        if site.note:
+            missing.setdefault(site.note, []).append(site.site)
+    return "; ".join(f"no value at {listed(names)}: {why}" for why, names in missing.items())
+
+
+SEEN = "from models that have seen the sites, so probably too good"
+NO_PREDICTIONS = "no predictions on validation rows were kept"
+
+
+class MetricTables(NamedTuple):
+    """Metrics at the target and at the sources.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Indexed by metric: `estimate` at the target with its interval `low` to `high` for a site
+        that no model has seen; `mean_of_sites`, `lowest`, `lowest_site`, `highest`,
+        `highest_site`; `sites` that have a value; which values are `better`; `note`.
+    by_site : DataFrame
+        Indexed by metric and site: `rows`, `value`, `stderr`, `low`, `high`, `note`; intervals are
+        those of the sites themselves.
+    """
+
+    table: pd.DataFrame
+    by_site: pd.DataFrame
+
+
+def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> MetricTables:
+    """Estimate metrics, at the target and at every source.
+
+    Parameters
+    ----------
+    metrics : Metrics
+    new_site : NewSite or None
+        None where there are no predictions; all estimates are NaN then.
+    """
+    if new_site is None:
+        unknown = (np.nan, np.nan, np.nan, ())
+        found = [NewSiteMetric(metric, *unknown, NO_PREDICTIONS) for metric in metrics]
+        return MetricTables(_table(found), _by_site(found, 0.95))
+    found = [new_site.estimate(metric) for metric in metrics]
+    notes = [] if new_site.predictions.unseen else [SEEN]
+    return MetricTables(_table(found, notes), _by_site(found, new_site.level))
+
+
+def _table(found: Sequence[NewSiteMetric], notes: Sequence[str] = ()) -> pd.DataFrame:
+    rows = []
+    for each in found:
+        known = sorted(each.known, key=lambda site: site.value)
+        lowest, highest = (known[0], known[-1]) if known else (None, None)
+        rows.append(
+            {
+                "metric": each.metric.name,
+                "estimate": each.value,
+                "low": each.low,
+                "high": each.high,
+                "mean_of_sites": float(np.mean([s.value for s in known])) if known else np.nan,
+                "lowest": lowest.value if lowest else np.nan,
+                "lowest_site": lowest.site if lowest else "",
+                "highest": highest.value if highest else np.nan,
+                "highest_site": highest.site if highest else "",
+                "sites": len(known),
+                "better": _direction(each.metric),
+                "note": "; ".join(filter(None, [each.note, *notes])),
+            }
+        )
+    return pd.DataFrame(rows).set_index("metric")
+
+
+def _by_site(found: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
+    rows = [
+        {
+            "metric": each.metric.name,
+            "site": site.site,
+            "rows": site.n,
+            "value": site.value,
+            "stderr": site.stderr,
+            **dict(zip(("low", "high"), own_interval(each.metric, site, level), strict=True)),
+            "note": site.note,
+        }
+        for each in found
+        for site in each.sites
+    ]
+    columns = ["metric", "site", "rows", "value", "stderr", "low", "high", "note"]
+    return pd.DataFrame(rows, columns=columns).set_index(["metric", "site"])
+
+
+def own_interval(metric: Metric, site: SiteMetric, level: float) -> tuple[float, float]:
+    """Interval of a site's own metric, on the metric's scale, from Student's t."""
+    scale = SCALES[metric.scale]
+    inside = scale.inside(np.array([site.value]), np.array([site.resolution]))
+    error = site.stderr * abs(float(scale.slope(inside)[0]))
+    if inside[0] < site.value or inside[0] > site.value:  # a share of 0 or 1
+        error = float(np.sqrt(AT_THE_BOUND))
+    half = float(stdtrit(max(site.n - 1, 1), 0.5 + level / 2)) * error
+    middle = float(scale.to(inside)[0])
+    return scale.interval(middle - half, middle + half)
+
+
+def _direction(metric: Metric) -> str:
+    better = metric.better
+    return better if isinstance(better, str) else f"nearest to {better:g}"

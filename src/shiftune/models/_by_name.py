@@ -1,0 +1,453 @@
+"""Models by name, each with a ready search space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from optuna.distributions import IntDistribution
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+    is_classifier,
+)
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import LabelEncoder, StandardScaler
+
+from shiftune import _names
+from shiftune._names import AUTO, ModelName, Task, complete
+from shiftune._wording import check_choice, how_to_install
+from shiftune.errors import MissingPackageError, SettingsError
+from shiftune.models import spaces
+from shiftune.models._space import Space
+from shiftune.problem._columns import ColumnKind
+from shiftune.rows._encoding import MISSING, one_hot
+from shiftune.tables import Schema
+
+
+class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scikit-learn transformer that reads the columns of a schema; missing categories are text.
+
+    >>> import pandas as pd
+    >>> reader = ColumnReader(Schema({"age": "number", "sex": "category"}))
+    >>> reader.fit_transform(pd.DataFrame({"sex": ["f", None], "age": ["50", "unknown"]}))
+        age        sex
+    0  50.0          f
+    1   NaN  (missing)
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Learn nothing."""
+        self.fitted_ = True
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return the schema's columns as floats and text."""
+        return self.schema.read(X).fillna(dict.fromkeys(self.schema.categories, MISSING))
+
+
+def preparation(schema: Schema | None) -> Pipeline:
+    """Return a pipeline from columns of any kind to a float array without gaps.
+
+    Without a schema the rows are arrays of numbers.
+
+    Numbers and dates: the median where they are missing, with a 0/1 column that marks it; scaled to
+    mean 0 and standard deviation 1. Categories: a 0/1 column for each of the 20 most frequent,
+    missing being one of them, and one for all others.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [40.0, 60.0, None], "sex": ["f", "m", "f"]})
+    >>> preparation(Schema({"age": "number", "sex": "category"})).fit_transform(table).shape
+    (3, 4)
+    """
+    filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    numbers = Pipeline([("fill", filled), ("scale", StandardScaler())])
+    if schema is None:
+        return numbers
+    encoder = ColumnTransformer(
+        [
+            ("numbers", numbers, schema.numbers),
+            ("categories", one_hot(), schema.categories),
+        ]
+    )
+    return Pipeline([("read", ColumnReader(schema)), ("encode", encoder)])
+
+
+def needs_numbers(model: Any, classes: NDArray[Any]) -> bool:
+    """Whether a model is a classifier of XGBoost, and the classes are not 0, 1, 2, ..."""
+    if not type(model).__module__.startswith("xgboost.") or not is_classifier(model):
+        return False
+    return list(classes) != list(range(len(classes)))
+
+
+class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifier of any classes, around one that needs numbers, such as XGBoost's.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> NumberedClasses(LogisticRegression()).fit(X, ["no", "no", "yes", "yes"]).predict(X)
+    array(['no', 'no', 'yes', 'yes'], dtype='<U3')
+    """
+
+    def __init__(self, classifier: Any) -> None:
+        self.classifier = classifier
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit a clone of the classifier to the numbers of the classes."""
+        self.encoder_ = LabelEncoder().fit(y)
+        self.classes_ = self.encoder_.classes_
+        numbers = self.encoder_.transform(y)
+        self.classifier_ = clone(self.classifier).fit(X, numbers, sample_weight=sample_weight)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict classes, as they were given."""
+        return np.asarray(self.encoder_.inverse_transform(self.classifier_.predict(X)))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities of shape (n, C), in the order of `classes_`."""
+        return np.asarray(self.classifier_.predict_proba(X))
+
+
+STEP = "model"
+# Squares and products of 20 columns are 230 features; of more columns they would be thousands.
+MOST_SQUARED = 20
+# Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
+# products are wrong there first (`benchmarks/results/ensembles.md`).
+MOST_OUTSIDE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """Recipe of a model that is available by name.
+
+    Attributes
+    ----------
+    about : str
+        Description in a few words.
+    module : str
+        Module of its classes.
+    regressor, classifier : str
+        Names of the classes; empty if the model has none for the task.
+    space : function
+        Returns the ready search space.
+    options : dict
+        Arguments of the classes.
+    scaled_label : bool
+        Whether the regressor needs a standardised label.
+    wrapper : function or None
+        Wrapper of the classifier, and the prefix of the model's parameters in it.
+    cells_per_tree : int
+        Rows x columns that a tree of a forest is grown on at most; 0 is no limit.
+    """
+
+    about: str
+    module: str
+    regressor: str
+    classifier: str
+    space: Callable[..., Space]
+    options: Mapping[str, Any]
+    scaled_label: bool = False
+    wrapper: tuple[Callable[[Any], Any], str] | None = None
+    cells_per_tree: int = 0
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Tasks that the model has a class for."""
+        both: tuple[tuple[str, Task], ...] = (
+            (self.regressor, "regression"),
+            (self.classifier, "classification"),
+        )
+        return tuple(task for name, task in both if name)
+
+
+class TableSize(NamedTuple):
+    """Size of the data that a model is fitted to, which limits what it may cost.
+
+    `rows` is the fewest that any fit has, `columns` the number after `preparation`, `outside` the
+    share of the target's rows with a value beyond those of all sources.
+    """
+
+    rows: int
+    columns: int
+    outside: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyModel:
+    """A pipeline for a table's columns, the model inside it, and its ready space.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        Reads data frames.
+    bare : estimator
+        The model itself; parameters go by its names in files and on the screen.
+    prefix : str
+        Prefix of these names in the pipeline.
+    space : Space
+        The ready space, in the bare model's names.
+    """
+
+    pipeline: Pipeline
+    bare: Any
+    prefix: str
+    space: Space
+
+    def in_pipeline(self, space: Space) -> Space:
+        """Return a space in the pipeline's names."""
+        return {self.prefix + name: distribution for name, distribution in space.items()}
+
+
+def _calibrated(classifier: Any) -> Any:
+    from sklearn.calibration import CalibratedClassifierCV
+
+    return CalibratedClassifierCV(classifier, cv=3, ensemble=False)
+
+
+# Trials run side by side in processes of their own; threads of several models on the same cores
+# wait for each other, and on small tables already those of a single one.
+ONE_THREAD = {"n_jobs": 1}
+
+# 5000 rows of 20 columns: 100 such trees take a second. Of more rows every tree draws its own.
+CELLS_PER_TREE = 100_000
+
+MODELS: dict[ModelName, KnownModel] = complete(
+    _names.MODELS,
+    {
+        "lightgbm": KnownModel(
+            "boosted trees, LightGBM",
+            "lightgbm",
+            "LGBMRegressor",
+            "LGBMClassifier",
+            spaces.lightgbm,
+            {"verbosity": -1, **ONE_THREAD},
+        ),
+        "xgboost": KnownModel(
+            "boosted trees, XGBoost",
+            "xgboost",
+            "XGBRegressor",
+            "XGBClassifier",
+            spaces.xgboost,
+            ONE_THREAD,
+            wrapper=(NumberedClasses, "classifier__"),
+        ),
+        "hist_gradient_boosting": KnownModel(
+            "boosted trees, scikit-learn",
+            "sklearn.ensemble",
+            "HistGradientBoostingRegressor",
+            "HistGradientBoostingClassifier",
+            spaces.hist_gradient_boosting,
+            {},
+        ),
+        "random_forest": KnownModel(
+            "averaged trees",
+            "sklearn.ensemble",
+            "RandomForestRegressor",
+            "RandomForestClassifier",
+            spaces.random_forest,
+            {},
+        ),
+        "extra_trees": KnownModel(
+            "averaged trees, split at random",
+            "sklearn.ensemble",
+            "ExtraTreesRegressor",
+            "ExtraTreesClassifier",
+            spaces.extra_trees,
+            {"min_samples_leaf": 5, "max_features": 0.5},
+            cells_per_tree=CELLS_PER_TREE,
+        ),
+        "linear": KnownModel(
+            "linear, with products of columns",
+            "shiftune.models._penalised",
+            "ProductsRegressor",
+            "ProductsClassifier",
+            spaces.linear,
+            {},
+        ),
+        "kernel": KnownModel(
+            "kernel machine, Nystroem features",
+            "shiftune.models._penalised",
+            "KernelRegressor",
+            "KernelClassifier",
+            spaces.kernel,
+            {},
+        ),
+        "ridge": KnownModel(
+            "linear, squared penalty", "sklearn.linear_model", "Ridge", "", spaces.ridge, {}
+        ),
+        "elastic_net": KnownModel(
+            "linear, sparse",
+            "sklearn.linear_model",
+            "ElasticNet",
+            "",
+            spaces.elastic_net,
+            {"max_iter": 5000},
+            scaled_label=True,
+        ),
+        "logistic": KnownModel(
+            "linear, for classes",
+            "sklearn.linear_model",
+            "",
+            "LogisticRegression",
+            spaces.logistic,
+            {"max_iter": 1000},
+        ),
+        "svm": KnownModel(
+            "support vectors, RBF kernel",
+            "sklearn.svm",
+            "SVR",
+            "SVC",
+            spaces.svm,
+            {},
+            scaled_label=True,
+            wrapper=(_calibrated, "estimator__"),
+        ),
+        "knn": KnownModel(
+            "nearest neighbours",
+            "sklearn.neighbors",
+            "KNeighborsRegressor",
+            "KNeighborsClassifier",
+            spaces.knn,
+            {},
+        ),
+        "mlp": KnownModel(
+            "neural network, one hidden layer",
+            "sklearn.neural_network",
+            "MLPRegressor",
+            "MLPClassifier",
+            spaces.mlp,
+            {"max_iter": 2000},
+            scaled_label=True,
+        ),
+    },
+)
+
+
+# The families of "auto": unlike each other, and in the order of their cost. With forests beside
+# them the ensemble was worse in the arena (`benchmarks/results/ensembles.md`).
+AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
+
+
+# Boosted trees of a model: rows times columns times trees stay below this, so that a fit, and a
+# prediction of 10,000 rows, take less than a second; but this many trees may always be grown.
+CELLS_OF_ALL_TREES = 6_000_000
+ENOUGH_TREES = 200
+
+
+def ready_model(
+    name: str,
+    task: Task,
+    columns: Schema | Mapping[str, ColumnKind] | None,
+    *,
+    size: TableSize | None = None,
+) -> ReadyModel:
+    """Return a model by name, for a table with these columns.
+
+    Parameters
+    ----------
+    name : one of `MODELS`
+    task : {"classification", "regression"}
+    columns : Schema, or mapping from column names to "number", "category" or "date", or None
+        The columns that the model reads; None for arrays of numbers.
+    size : TableSize, optional
+        Limits the number of neighbours by the rows, squares and products to tables of few
+        columns, the number of boosted trees, and the rows that a tree of "extra_trees" is grown
+        on.
+
+    Examples
+    --------
+    >>> model = ready_model("svm", "regression", {"age": "number"})
+    >>> type(model.bare).__name__, model.prefix, sorted(model.space)
+    ('SVR', 'model__regressor__', ['C', 'gamma'])
+    """
+    model = MODELS[check_choice(name, MODELS, "model")]
+    if task not in model.tasks:
+        others = [other for other, m in MODELS.items() if task in m.tasks]
+        raise SettingsError(
+            f"the model {name!r} is for {model.tasks[0]}, not for {task}; models for {task}: "
+            f"{', '.join(others)}"
+        )
+    bare = _class_of(name, model, task)(**model.options)
+    space = model.space()
+    if size is not None:
+        _limit(bare, space, model, size)
+    inside, prefix = _wrapped(bare, model, task)
+    schema = columns if columns is None or isinstance(columns, Schema) else Schema(columns)
+    pipeline = Pipeline([*preparation(schema).steps, (STEP, inside)])
+    return ReadyModel(pipeline, bare, f"{STEP}__{prefix}", space)
+
+
+def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
+    """Bound the cost of a model, and leave out what a table of this size has no use for."""
+    neighbours = space.get("n_neighbors")
+    if isinstance(neighbours, IntDistribution):
+        most = max(1, min(neighbours.high, size.rows))
+        space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
+    for trees in ("n_estimators", "max_iter"):
+        if isinstance(grown := space.get(trees), IntDistribution):
+            most = CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) or 1)
+            most = min(grown.high, max(most, ENOUGH_TREES))
+            space[trees] = IntDistribution(grown.low, most, log=grown.log)
+    if "degree" in space:
+        if size.columns <= MOST_SQUARED and size.outside <= MOST_OUTSIDE:
+            bare.set_params(degree=2)
+        else:
+            del space["degree"]
+    if model.cells_per_tree and size.rows * size.columns > model.cells_per_tree:
+        rows = max(1, model.cells_per_tree // size.columns)
+        bare.set_params(bootstrap=True, max_samples=rows)
+
+
+def expand_auto(wanted: Iterable[str]) -> list[str]:
+    """Return names of models, each once, with those that "auto" stands for in its place.
+
+    >>> expand_auto(["ridge", "auto", "linear"])[:3]
+    ['ridge', 'linear', 'kernel']
+    """
+    found: list[str] = []
+    for name in wanted:
+        found += _auto() if name == AUTO else [name]
+    return list(dict.fromkeys(found))
+
+
+def _auto() -> list[str]:
+    """Return the families of "auto", with boosted trees that are installed."""
+    other = "lightgbm" if find_spec("lightgbm") else "hist_gradient_boosting"
+    return [other if name == "lightgbm" else name for name in AUTO_FAMILIES]
+
+
+def _class_of(name: str, model: KnownModel, task: Task) -> Any:
+    try:
+        module = import_module(model.module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
+        ) from error
+    return getattr(module, model.regressor if task == "regression" else model.classifier)
+
+
+def _wrapped(bare: Any, model: KnownModel, task: Task) -> tuple[Any, str]:
+    if task == "classification":
+        wrap, prefix = model.wrapper or (lambda inner: inner, "")
+        return wrap(bare), prefix
+    if not model.scaled_label:
+        return bare, ""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.preprocessing import StandardScaler
+
+    return TransformedTargetRegressor(bare, transformer=StandardScaler()), "regressor__"

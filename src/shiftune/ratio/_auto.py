@@ -1,0 +1,247 @@
+"""Density ratio that chooses, for every source, the estimator with the best held-out score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from shiftune._names import RATIOS, complete
+from shiftune._wording import check_choice
+from shiftune.errors import SettingsError
+from shiftune.problem._site import Features
+from shiftune.ratio._base import DensityRatio, EncodedRatio, held_out_scores
+from shiftune.ratio._least_squares import RULSIF, ULSIF
+from shiftune.rows._encoding import subsample
+
+# Largest odds taken at face value; a classifier that is surer than this has separated the sites.
+MOST_ODDS = 1e9
+# With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
+# rows in 20 to 60 columns gave 2 to 8 times the error without it (benchmarks/ratios.py).
+ROWS_PER_COLUMN = 150
+
+
+@dataclass(eq=False, repr=False)
+class ClassifierRatio(EncodedRatio):
+    r"""Density ratio from the odds of a probabilistic classifier, one classifier per source.
+
+    Target rows are class 1, the rows of source j class 0; Bayes' rule turns the probability
+    :math:`\pi(x)` that a row is the target's into
+
+    .. math:: w_j(x) = \frac{n_j}{n_T} \, \frac{\pi(x)}{1 - \pi(x)} .
+
+    Parameters
+    ----------
+    estimator : "logistic", "boosting" or a scikit-learn classifier
+        Needs `predict_proba`; sees the encoded columns (see `RowEncoder`). Logistic regression
+        is exact for Gaussian sites with one covariance.
+    max_rows : int
+        At most this many rows of the target, and of each source, are used.
+    random_state : int
+        Draws those rows, and seeds the classifiers known by name.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> target, source = rng.normal(0, 1, (4000, 1)), rng.normal(1, 1, (4000, 1))
+    >>> (w,) = ClassifierRatio().fit(target, [source]).weights([np.array([[-1.0], [0.5]])])
+    >>> bool(np.allclose(w, np.exp([1.5, 0.0]), rtol=0.1))
+    True
+    """
+
+    estimator: Any = "logistic"
+    _: KW_ONLY
+    max_rows: int = 20_000
+    random_state: int = 0
+
+    # One thread: the fits are small, and threads that wait for a busy core cost far more than
+    # they gain.
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def _fit_encoded(
+        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
+    ) -> None:
+        Z_T = np.asarray(subsample(Z_target, self.max_rows, self.random_state))
+        self.classifiers_: list[Any] = []
+        self.prior_odds_: list[float] = []
+        for Z in Z_sources:
+            Z_j = np.asarray(subsample(Z, self.max_rows, self.random_state))
+            is_target = np.repeat([1, 0], [len(Z_T), len(Z_j)])
+            prototype = self._prototype(min(len(Z_T), len(Z_j)), Z_T.shape[1])
+            self.classifiers_.append(clone(prototype).fit(np.vstack([Z_T, Z_j]), is_target))
+            self.prior_odds_.append(len(Z_T) / len(Z_j))
+
+    # Once for all sources: to find the libraries takes longer than the weights of a small one.
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+        return super()._weights_of_all(tables)
+
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        return super()._weights_rows(source, X)
+
+    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        p = self.classifiers_[source].predict_proba(Z)[:, 1]
+        odds = p / np.maximum(1 - p, 1 / MOST_ODDS)
+        return np.asarray(odds / self.prior_odds_[source])
+
+    def _prototype(self, n: int, d: int) -> Any:
+        """Return the unfitted classifier for n rows of the smaller class and d columns."""
+        if isinstance(self.estimator, str):
+            if self.estimator == "logistic":
+                return LogisticRegression(C=min(1.0, n / (ROWS_PER_COLUMN * d)), max_iter=1000)
+            if self.estimator == "boosting":
+                # Plain boosting is far too sure of itself: see benchmarks/ratios.py.
+                return HistGradientBoostingClassifier(
+                    max_iter=200,
+                    max_leaf_nodes=4,
+                    learning_rate=0.05,
+                    l2_regularization=10.0,
+                    early_stopping=n >= 10,  # it sets rows of both classes aside
+                    random_state=self.random_state,
+                )
+            raise SettingsError(
+                f"the classifier is 'logistic', 'boosting' or a scikit-learn classifier, got "
+                f"{self.estimator!r}"
+            )
+        if not hasattr(self.estimator, "predict_proba"):
+            raise SettingsError(
+                f"{type(self.estimator).__name__} has no predict_proba; a density ratio needs "
+                "probabilities (for SVMs wrap it in CalibratedClassifierCV)"
+            )
+        return self.estimator
+
+
+# Standard errors by which a source's own best candidate must win.
+DEPARTURE = 2.0
+# A source with fewer rows gets the candidate that is best for the others; a target with fewer rows
+# gets the first.
+FEWEST_ROWS = 10
+
+
+@dataclass(eq=False, repr=False)
+class AutoRatio(DensityRatio):
+    """Choose among density ratios by their held-out least-squares score, source by source.
+
+    The score of one source is noisy: its squared weights have heavy tails. So the candidate that
+    is least behind the best in the median source is taken, except for sources whose own best
+    candidate beats it by more than two standard errors of the paired difference over the
+    folds. (What else was tried is in benchmarks/ratios.py.)
+
+    Parameters
+    ----------
+    candidates : mapping from names to DensityRatio, optional
+        Default: uLSIF, RuLSIF, a logistic and a boosted-tree classifier.
+    n_folds : int
+        Folds of the held-out score.
+    max_rows : int
+        At most this many rows of the target, and of each source, take part in the choice; the
+        chosen estimators are then fitted on all rows.
+    random_state : int
+
+    Attributes
+    ----------
+    choice_ : list of str
+        The name of the chosen candidate, one per source.
+    scores_ : DataFrame of shape (k, number of candidates)
+        Mean held-out score; lower is better. NaN for sources of fewer than 10 rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> target, source = rng.normal(0, 1, (1000, 7)), rng.normal(0.3, 1, (1000, 7))
+    >>> AutoRatio().fit(target, [source]).choice_
+    ['logistic']
+    """
+
+    candidates: Mapping[str, DensityRatio] | None = None
+    _: KW_ONLY
+    n_folds: int = 5
+    max_rows: int = 5_000
+    random_state: int = 0
+
+    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+        """Hand the user's rows to the candidates, each of which encodes them in its way."""
+        candidates = dict(self.candidates or default_candidates(self.random_state))
+        if not candidates:
+            raise SettingsError("AutoRatio needs at least one candidate")
+        names = list(candidates)
+        self.scores_ = pd.DataFrame(np.nan, index=range(len(sources)), columns=names)
+        self.choice_ = names[:1] * len(sources)
+        scored = [j for j, X in enumerate(sources) if len(X) >= FEWEST_ROWS]
+        if len(names) > 1 and scored and len(target) >= FEWEST_ROWS:
+            few_T, *few = [
+                subsample(X, self.max_rows, self.random_state)
+                for X in (target, *(sources[j] for j in scored))
+            ]
+            scores = np.stack(
+                [
+                    held_out_scores(
+                        candidate, few_T, few, n_folds=self.n_folds, random_state=self.random_state
+                    )
+                    for candidate in candidates.values()
+                ]
+            )
+            self.scores_.loc[scored] = scores.mean(axis=1).T
+            overall, own = chosen(scores)
+            self.choice_ = [names[overall]] * len(sources)
+            for j, c in zip(scored, own, strict=True):
+                self.choice_[j] = names[c]
+        self.fitted_: dict[int, tuple[DensityRatio, int]] = {}
+        for name in names:
+            members = [j for j, choice in enumerate(self.choice_) if choice == name]
+            if members:
+                ratio = clone(candidates[name]).fit(target, [sources[j] for j in members])
+                self.fitted_ |= {j: (ratio, place) for place, j in enumerate(members)}
+
+    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+        ratio, place = self.fitted_[source]
+        return ratio.weights_at(X, source=place)
+
+
+def chosen(
+    scores: NDArray[np.float64], departure: float = DEPARTURE
+) -> tuple[int, NDArray[np.intp]]:
+    """Choose a candidate for all sources, and for each, from scores (candidates, folds, k).
+
+    Scores are taken relative to the best of their source: J of a source that does not overlap
+    can be -1e5 and must not decide for the others.
+    """
+    means = scores.mean(axis=1)
+    best = means.min(axis=0)
+    behind = np.median((means - best) / np.maximum(np.abs(best), 1e-12), axis=1)
+    overall = int(np.argmin(behind))
+    own = np.argmin(means, axis=0)
+    gain = scores[overall] - np.take_along_axis(scores, own[None, None, :], axis=0)[0]
+    error = gain.std(axis=0, ddof=1) / np.sqrt(len(gain))
+    return overall, np.where(gain.mean(axis=0) > departure * error, own, overall)
+
+
+def default_candidates(random_state: int = 0) -> dict[str, DensityRatio]:
+    """Return the candidates among which `AutoRatio` chooses."""
+    return {
+        "logistic": ClassifierRatio("logistic", random_state=random_state),
+        "ulsif": ULSIF(random_state=random_state),
+        "rulsif": RULSIF(random_state=random_state),
+        "boosting": ClassifierRatio("boosting", random_state=random_state),
+    }
+
+
+def ratio_named(ratio: str | DensityRatio, random_state: int = 0) -> DensityRatio:
+    """Return a density ratio from its name, or as it is.
+
+    >>> ratio_named("logistic")
+    ClassifierRatio()
+    """
+    if isinstance(ratio, DensityRatio):
+        return ratio
+    candidates = default_candidates(random_state)
+    choices = complete(RATIOS, {**candidates, "auto": AutoRatio(random_state=random_state)})
+    return choices[check_choice(ratio, choices, "density ratio")]

@@ -1,0 +1,639 @@
+"""The answer in brief: what page, notebook, terminal and model card begin with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from shiftune._names import SITE_LOSSES, Level
+from shiftune._provenance import versions_in_words
+from shiftune._wording import (
+    count,
+    figures,
+    figures_or_unknown,
+    from_to,
+    listed,
+    loss_in_words,
+    lower_by,
+    metric_in_words,
+    number,
+    percent,
+    short_names,
+    with_interval,
+    written_like,
+)
+from shiftune.checks import Check, judgement
+from shiftune.checks._of_result import SKILL
+from shiftune.evaluate._plan import LeaveSourcesOut
+from shiftune.search._result import SearchResult
+from shiftune.search._trial import default_rival, finished_trials, naive_rival, plain_promise
+
+if TYPE_CHECKING:
+    from shiftune.search._updating import Updated
+
+# A figure that would keep this share is hardly lower.
+HARDLY_LOWER = 0.95
+
+
+def how_estimated(result: SearchResult) -> str:
+    """Describe where the estimated risk comes from."""
+    risk, problem, target = result.risk, result.problem, result.target
+    estimator, plan = result.settings.risk, result.settings.plan
+    if estimator.uses_target_labels:
+        return f"The estimate uses the labels of {target} itself, as experiments can."
+    sentences = []
+    if result.updated is not None:
+        sentences.append(
+            "All losses come from models that never saw the site, with an effect of the site from "
+            f"as many labels as {target} has."
+        )
+    elif isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
+        sentences.append(_about_unseen_sites(plan, target, known=bool(problem.labelled_target)))
+    if not estimator.corrects:
+        sentences.append(
+            "The estimate is the mean over source rows that the model was not trained on, without "
+            f"any correction for differences between the sources and {target}."
+        )
+    elif not estimator.needs_ratio:
+        sentences.append(
+            f"The sites' losses are adjusted for how their rows differ from those of {target}."
+        )
+    else:
+        sentences.append(
+            f"Each labelled row is weighted by how typical it is of {target}; sites close to it "
+            "have larger shares."
+        )
+    few = problem.labelled_target
+    if few is not None and few.name in risk.names:
+        j = risk.names.index(few.name)
+        rows, have = count(int(risk.n[j]), "labelled row"), "has" if risk.n[j] == 1 else "have"
+        share = percent(risk.lam[j] * risk.n[j])
+        sentences.append(f"The {rows} of {target} itself {have} {share} of the weight.")
+    if risk.between is not None:
+        sentences.append(
+            "The interval includes site-to-site variation."
+            if len(problem.sources) > 1
+            else "One source shows nothing about site-to-site variation, so the interval does not "
+            "include it and is too narrow."
+        )
+    return " ".join(sentences)
+
+
+def assumptions(result: SearchResult) -> str:
+    """Describe what has to hold for the interval to be right."""
+    estimator, target = result.settings.risk, result.target
+    if estimator.uses_target_labels:
+        return "The intervals include chance in the evaluated rows only."
+    if not estimator.corrects:
+        return (
+            "The intervals include chance in the evaluated rows, but not the difference between "
+            f"the sources and {target}."
+        )
+    if result.risk.between is not None:
+        text = (
+            f"{target} may differ from the sites in its cases, and in the outcomes of similar "
+            "cases as far as the sites differ from each other. If it is unlike all of them, its "
+            f"true risk can lie outside the interval, and only labels from {target} can show it."
+        )
+    else:
+        text = (
+            "The sites may differ in their cases, but similar cases must have the same outcomes "
+            "everywhere. If they do not, no weighting repairs it, and only labels from "
+            f"{target} can show it."
+        )
+    if result.weights is not None:
+        text += (
+            " The intervals take the weights as given and do not include errors of the density "
+            "ratios."
+        )
+    return text
+
+
+def worth_in_words(worth: pd.DataFrame, target: str) -> str:
+    """Describe what labels are expected to change, from `SearchResult.worth_of_labels`.
+
+    >>> worth = pd.DataFrame(
+    ...     {"risk": [0.5, 0.4, 0.38], "half_width": [0.2, 0.15, 0.1]}, index=[0, 10, 30]
+    ... )
+    >>> worth_in_words(worth, "A")
+    'Labels of 10 / 30 random rows of A are expected to lower the loss there by about 20 / 24 %, and
+    the width of its 95 % interval by about 25 / 50 %'
+    """
+    counts = " / ".join(str(m) for m in worth.index[1:])
+    lower = [
+        f"{name} by about {_lower_by(worth[column])}"
+        for name, column in (
+            ("the loss there", "risk"),
+            ("the width of its 95 % interval", "half_width"),
+        )
+        if worth[column].iloc[1:].min() < HARDLY_LOWER * worth[column].iloc[0]
+    ]
+    if not lower:
+        return (
+            f"Labels of up to {worth.index[-1]} rows of {target} would hardly lower the loss there "
+            "or narrow its interval"
+        )
+    return (
+        f"Labels of {counts} random rows of {target} are expected to lower {', and '.join(lower)}"
+    )
+
+
+def update_in_words(updated: Updated, target: str, loss: str) -> str:
+    """Describe what the labels of the target have changed."""
+    gain = updated.gain_
+    labels = count(updated.labels_, "label")
+    if not updated.effect_["estimate"].any():
+        return (
+            f"An effect from {labels} would not have helped the sources reliably, so none is added "
+            "to the predictions."
+        )
+    return (
+        f"Predictions have an effect of {target}'s own added, learned from {labels}"
+        f"{_intercept(updated.effect_)}. Compared with no labels, the {loss} is "
+        f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
+        "site."
+    )
+
+
+def how_to_repeat(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what a reader needs to repeat a search, with versions."""
+    own = result.options | {"data fingerprint": result.problem.fingerprint()}
+    given = own if settings is None else settings
+    return {**given, "versions": given.get("versions") or versions_in_words()}
+
+
+def _intercept(effect: pd.DataFrame) -> str:
+    """Put the intercept in words: by how much labels lie above, or odds are multiplied."""
+    if effect.index.nlevels == 1:
+        added = float(effect["estimate"]["intercept"])
+        if added == 0:
+            return ""
+        where = "above" if added > 0 else "below"
+        return (
+            f": a row that is average elsewhere lies {number(abs(added), 2)} {where} what other "
+            "sites suggest"
+        )
+    classes = list(dict.fromkeys(effect.index.get_level_values(0)))
+    if len(classes) > 2:
+        return ""
+    low, high = (float(effect["estimate"][each, "intercept"]) for each in classes)
+    if high == low:
+        return ""
+    times = number(float(np.exp(high - low)), 2)
+    return f": the odds of {classes[1]} are {times} times those that other sites suggest"
+
+
+def _lower_by(figures: pd.Series) -> str:
+    now, *then = (float(each) for each in figures)
+    return f"{' / '.join(f'{100 * (1 - each / now):.0f}' for each in then)} %"
+
+
+def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> str:
+    but = ", a few labels aside" if known else ""
+    if plan.extra_fits == 0:
+        return (
+            "Trials were evaluated with models trained without about a quarter of the rows, those "
+            "of whole sites (if the others have all classes), as the final model has never seen "
+            f"{target}{but}."
+        )
+    part = "Half" if plan.unseen == 0.5 else percent(plan.unseen)
+    return (
+        f"{part} of each site's loss comes from models that never saw that site, as the final "
+        f"model has never seen {target}{but}."
+    )
+
+
+# Metrics beside the loss, by how much they say to most readers.
+TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
+MOST_METRICS = 2
+MOST_STEPS = 4
+MOST_CLASSES = 4
+CONSTANT = "constant learned at the sources"
+
+MEANINGS = {
+    "log_loss": "of predicted probabilities; lower is better",
+    "brier": "of predicted probabilities; lower is better",
+    "zero_one": "share of wrong classes; lower is better",
+    "squared": "mean squared error; lower is better",
+    "auc": "how well cases are ranked: 0.5 is chance, 1 is perfect",
+    "o_e": "cases observed to cases expected: 1 is perfect",
+    "calibration_slope": "1 is perfect; below 1, predictions are too extreme",
+    "r2": "0 is no better than the mean, 1 is perfect",
+    "bias": "prediction less label: 0 is perfect",
+}
+# Of losses that are 1 less a metric.
+MEANINGS_AS_LOSS: dict[str, str] = dict.fromkeys(SITE_LOSSES, "0 is perfect; lower is better")
+MEANINGS_AS_LOSS |= {"auc": "0 is perfect, 0.5 is chance; lower is better"}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One figure at the target, as text.
+
+    Attributes
+    ----------
+    name, value, interval : str
+        Such as "AUC", "0.69", "0.54 to 0.80".
+    meaning : str
+        How to read it.
+    beside : str
+        What to compare it with.
+    """
+
+    name: str
+    value: str
+    interval: str
+    meaning: str
+    beside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Another choice beside what is handed over, as text; empty where a figure is unknown.
+
+    Attributes
+    ----------
+    name : str
+    expected : str
+        Its loss at the target.
+    promised : str
+        What plain cross-validation would have promised for it.
+    worse_by : str
+        Its loss less that of what is handed over, with the interval.
+    """
+
+    name: str
+    expected: str
+    promised: str
+    worse_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a reader wants to know first, as text.
+
+    Attributes
+    ----------
+    title : str
+        Such as "readmitted at A".
+    question : str
+        What is predicted, for which rows, learned from what.
+    trust, reason : str
+        The verdict; `reason` is empty where no check found anything.
+    figures : tuple of KeyFigure
+        The loss first.
+    compared : tuple of Compared
+        What is handed over first.
+    next_steps : tuple of pairs of str
+        What it is about, and what to do.
+    """
+
+    title: str
+    question: str
+    trust: str
+    reason: str
+    figures: tuple[KeyFigure, ...]
+    compared: tuple[Compared, ...]
+    next_steps: tuple[tuple[str, str], ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return it as dicts and lists, for JSON."""
+        return asdict(self)
+
+
+def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:
+    """Return the answer of a search in brief."""
+    verdict = judgement(checks)
+    compared = _compared(result, checks)
+    return Brief(
+        title=f"{result.problem.label or 'Predictions'} at {result.target}",
+        question=_question(result),
+        trust=str(verdict.trust),
+        reason=verdict.reason,
+        figures=(_loss(result, compared[0].promised, checks), *_metrics(result, checks)),
+        compared=compared,
+        next_steps=_next_steps(result, checks),
+    )
+
+
+def _question(result: SearchResult) -> str:
+    problem, few = result.problem, result.problem.labelled_target
+    what = problem.label or "the label"
+    classes = [number(each) for each in problem.classes]
+    kind = "a quantity" if problem.task == "regression" else f"{len(classes)} classes"
+    if 0 < len(classes) <= MOST_CLASSES:
+        kind = " or ".join(classes)
+    rows = sum(len(site) for site in problem.sources)
+    labels = f"{count(len(few), 'label')} of {result.target}" if few else ""
+    return (
+        f"Predicts {what} ({kind}) for {count(len(problem.target), 'row')} of {result.target}, "
+        f"learned from {count(len(problem.sources), 'labelled site')} with {count(rows, 'row')} "
+        f"and {count(len(problem.columns), 'column')}{f', and from {labels}' if labels else ''}."
+    )
+
+
+def _loss(result: SearchResult, promised: str, checks: Sequence[Check]) -> KeyFigure:
+    ends = result.risk.interval()
+    value, low, high = figures(result.risk.value, *ends)
+    name = result.loss.name
+    beside = []
+    if constant := _constant(checks):
+        plain = f"{CONSTANT} {written_like(constant['constant'], ends)}"
+        alone = f"at unseen sites alone {written_like(constant['model'], ends)}, "
+        beside.append(alone + plain if _unseen_alone(result) else plain)
+    if promised:
+        beside.append(f"plain cross-validation promises {promised}")
+    return KeyFigure(
+        loss_in_words(name),
+        value,
+        _interval(low, high),
+        MEANINGS_AS_LOSS.get(name) or MEANINGS.get(name, "lower is better"),
+        "; ".join(beside),
+    )
+
+
+def _unseen_alone(result: SearchResult) -> bool:
+    """Whether the constant is compared at unseen sites, and the risk is of known ones as well."""
+    answers = result.choice.answers
+    return answers is not None and answers.unseen is not answers.known
+
+
+def _interval(low: str, high: str) -> str:
+    return "unknown" if {"inf", "-inf", "nan"} & {low, high} else from_to(low, high)
+
+
+def _metrics(result: SearchResult, checks: Sequence[Check]) -> list[KeyFigure]:
+    table = result.metrics.table
+    own = result.loss.name
+    names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
+    if result.given_metrics is None:
+        known = table[table["estimate"].notna()]
+        names = [name for name in TELLING if name in known.index]
+    rows: dict[Any, Any] = table.to_dict("index")
+    return [_metric(name, rows[name], result, checks) for name in names[:MOST_METRICS]]
+
+
+def _metric(
+    name: str, row: Mapping[str, Any], result: SearchResult, checks: Sequence[Check]
+) -> KeyFigure:
+    if row["estimate"] != row["estimate"]:
+        return KeyFigure(metric_in_words(name), "?", "", row["note"], "")
+    ends = row["estimate"], row["low"], row["high"]
+    value, low, high = figures(*map(float, ends))
+    lowest, highest = (
+        f"{written_like(float(row[end]), (ends[1], ends[2]))} ({row[f'{end}_site']})"
+        for end in ("lowest", "highest")
+    )
+    beside = f"sites {lowest} to {highest}"
+    meaning = MEANINGS.get(name, f"{row['better']} is better")
+    if name in ("rmse", "mae"):
+        meaning = f"typical error, in units of {result.problem.label or 'the label'}"
+    constant = _constant(checks)
+    if name == "rmse" and result.loss.name == "squared" and constant is not None:
+        root = written_like(float(np.sqrt(constant["constant"])), (ends[1], ends[2]))
+        beside = f"{CONSTANT} {root}; {beside}"
+    return KeyFigure(metric_in_words(name), value, _interval(low, high), meaning, beside)
+
+
+def _constant(checks: Sequence[Check]) -> dict[str, float] | None:
+    """Return the figures of the constant, if it was compared."""
+    found = [check.figures for check in checks if check.name == SKILL and check.figures]
+    return found[0] if found else None
+
+
+def _compared(result: SearchResult, checks: Sequence[Check]) -> tuple[Compared, ...]:
+    ends = result.risk.interval()
+    corrects = result.settings.risk.corrects
+
+    def promised(mean_loss: float) -> str:
+        return written_like(mean_loss, ends) if corrects and mean_loss == mean_loss else ""
+
+    # Without the effect of the target's labels, as the others are.
+    own = result.choice.risk
+    rows = [
+        Compared(
+            "this model",
+            with_interval(own.value, own.interval()),
+            promised(plain_promise(result)),
+            "",
+        )
+    ]
+    if constant := _constant(checks):
+        gain = with_interval(constant["gain"], (constant["gain_low"], constant["gain_high"]))
+        expected = written_like(constant["constant"], ends)
+        if _unseen_alone(result):
+            model = written_like(constant["model"], ends)
+            expected += f", and this model {model}, at unseen sites alone"
+        rows.append(Compared(CONSTANT, expected, "", gain))
+    others = [("default parameters", default_rival(result))]
+    naive = naive_rival(result)
+    if naive is not None and (naive.trial != result.chosen or len(result.choice.weights) > 1):
+        others.append((f"choice of plain cross-validation (trial {naive.trial})", naive))
+    for name, rival in others:
+        if rival is not None:
+            expected = with_interval(rival.risk.value, rival.risk.interval())
+            gap = with_interval(rival.gap.value, rival.gap.interval())
+            rows.append(Compared(name, expected, promised(rival.mean_loss), gap))
+    return tuple(rows)
+
+
+def _next_steps(result: SearchResult, checks: Sequence[Check]) -> tuple[tuple[str, str], ...]:
+    serious = sorted(
+        (check for check in checks if check.level is not Level.OK and check.advice),
+        key=lambda check: check.level is not Level.PROBLEM,
+    )
+    steps = [(check.name, check.advice) for check in serious]
+    worth = result.worth_of_labels
+    labels = [] if worth is None else [("labels", _worth(worth, result.target))]
+    return (*steps[: MOST_STEPS - len(labels)], *labels)
+
+
+def _worth(worth: pd.DataFrame, target: str) -> str:
+    """Describe what about 30 labels would change."""
+    few = worth.iloc[[0, min(2, len(worth) - 1)]]
+    return f"{worth_in_words(few, target)}."
+
+
+# Classes whose odds are shown.
+
+
+def estimate_in_words(record: Mapping[str, Any]) -> str:
+    """Write an estimate with its interval.
+
+    >>> estimate_in_words({"value": 0.24671, "low": 0.20742, "high": 0.28600})
+    '0.247 (0.207 to 0.286)'
+    """
+    value, low, high = figures_or_unknown(record["value"], record["low"], record["high"])
+    return f"{value} ({low} to {high})"
+
+
+def update_facts(record: Mapping[str, Any] | None, target: str) -> list[tuple[str, str]]:
+    """Return gain and effect of labels, each with its name; nothing if none were used."""
+    if record is None:
+        return []
+    return [
+        (f"Gain from {count(record['labels'], 'label')}", estimate_in_words(record["gain"])),
+        (f"Effect of {target}", effect_in_words(record, target)),
+    ]
+
+
+def metric_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the telling metrics with labels, each with its name.
+
+    >>> auc = {"metric": "auc", "estimate": 0.7012, "low": 0.6, "high": 0.79}
+    >>> metric_facts({"metrics": [auc, {"metric": "o_e", "estimate": None}]})
+    [('AUC', '0.70 (0.60 to 0.79)')]
+    """
+    known = {each["metric"]: each for each in record["metrics"] if each["estimate"] is not None}
+    names = [name for name in TELLING if name in known] or list(known)
+    return [
+        (metric_in_words(name), estimate_in_words(known[name] | {"value": known[name]["estimate"]}))
+        for name in names[:MOST_METRICS]
+    ]
+
+
+def effect_in_words(record: Mapping[str, Any], target: str) -> str:
+    """Describe how the effect moves the target's predictions.
+
+    >>> shift = [{"class": None, "scale": "value", "mean": -1.25}]
+    >>> effect_in_words({"labels": 10, "shift": shift}, "A")
+    'predictions of A are lowered by 1.25 on average'
+    """
+    shift = record["shift"]
+    if not any(each["mean"] for each in shift):
+        return (
+            f"none: that of {count(record['labels'], 'label')} would not have helped the sources "
+            "reliably, so the predictions stay as they are"
+        )
+    if shift[0]["class"] is None:
+        by = shift[0]["mean"]
+        way = "raised" if by > 0 else "lowered"
+        return f"predictions of {target} are {way} by {number(abs(by))} on average"
+    if len(shift) == 2:
+        name, by = shift[1]["class"], shift[1]["mean"]
+        return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"
+    shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:MOST_CLASSES]
+    odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in shown), quoted=False)
+    return f"the odds at {target} are {odds} what the models expect"
+
+
+def _odds(by: float) -> str:
+    return f"{number(math.exp(by))} times (log odds {by:+.2f})"
+
+
+def first_in_words(record: Mapping[str, Any]) -> str:
+    """Describe whether the labels agree with the estimate that was made without them."""
+    first = record["first_estimate"]
+    own = first["mean_loss"]
+    text = f"{estimate_in_words(first)}; mean at the labelled rows {estimate_in_words(own)}: "
+    if first["agrees"] is None:
+        one = "a single label" if record["labels"] == 1 else "labels of a single group"
+        return f"{text}{one} cannot confirm it"
+    if first["agrees"]:
+        return text + "the labels agree with it"
+    lower = own["value"] < first["value"]
+    return text + f"the labels contradict it, it was too {'high' if lower else 'low'}"
+
+
+def model_in_words(record: Mapping[str, Any]) -> str:
+    """Describe which model was updated: the present one, or one of fewer trials."""
+    return "present" if record["current"] else f"earlier, {count(record['of_trials'], 'trial')}"
+
+
+# Of the width of a range, on its scale.
+NEAR_AN_END = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One line of the table of parameters, as text."""
+
+    name: str
+    short_name: str
+    chosen: str
+    default: str
+    searched: str
+    as_good: str
+
+
+def parameters(result: SearchResult) -> list[Parameter]:
+    """Describe every parameter that any trial has; texts are empty where there is no value."""
+    chosen = result.best_params
+    default: dict[str, Any] = {}
+    for family in result.families.values():
+        default |= family.defaults()
+    tied = [t.params for t in finished_trials(result.study) if t.number in result.tied]
+    short = short_names(result.distributions)
+    return [
+        Parameter(
+            name,
+            short[name],
+            number(chosen[name]) if name in chosen else "",
+            number(default[name]) if name in default else "",
+            _searched(distribution, chosen.get(name)),
+            _span([params[name] for params in tied if name in params]),
+        )
+        for name, distribution in result.distributions.items()
+    ]
+
+
+def in_words(params: Mapping[str, Any]) -> str:
+    """Return parameters in one line, by short names.
+
+    >>> in_words({"model__alpha": 0.5, "model__l1_ratio": 1.0}), in_words({})
+    ('alpha 0.5, l1_ratio 1', 'default parameters')
+    """
+    short = short_names(params)
+    words = [f"{short[name]} {number(value)}" for name, value in params.items()]
+    return ", ".join(words) or "default parameters"
+
+
+def _searched(distribution: BaseDistribution, chosen: Any) -> str:
+    """Describe the searched range, and whether the chosen value lies at its end.
+
+    >>> _searched(FloatDistribution(1e-4, 1e3, log=True), 990.0)
+    '0.0001 to 1000, log scale; chosen at its end'
+    """
+    if isinstance(distribution, CategoricalDistribution):
+        return ", ".join(str(choice) for choice in distribution.choices)
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        log = ", log scale" if distribution.log else ""
+        end = "; chosen at its end" if _at_an_end(distribution, chosen) else ""
+        return f"{_range(distribution.low, distribution.high)}{log}{end}"
+    return str(distribution)
+
+
+def _at_an_end(distribution: FloatDistribution | IntDistribution, chosen: Any) -> bool:
+    if chosen is None or distribution.single():
+        return False
+    ends = np.array([distribution.low, chosen, distribution.high], dtype=float)
+    low, value, high = np.log(ends) if distribution.log else ends
+    return bool(min(value - low, high - value) <= NEAR_AN_END * (high - low))
+
+
+def _span(values: Sequence[Any]) -> str:
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < len(values) or not numbers:
+        return ", ".join(dict.fromkeys(str(v) for v in values))
+    return _range(min(numbers), max(numbers))
+
+
+def _range(low: Any, high: Any) -> str:
+    """Write both ends.
+
+    >>> _range(0.01, 0.3), _range(5, 5)
+    ('0.01 to 0.3', '5')
+    """
+    first, last = number(low), number(high)
+    return first if first == last else f"{first} to {last}"

@@ -1,0 +1,114 @@
+"""The interface of risk estimators."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from shiftune.evaluate._plan import FitPlan, PooledFit
+from shiftune.risk._result import RiskEstimate
+
+Floats = NDArray[np.float64]
+# One array per source.
+Arrays = Sequence[ArrayLike]
+
+
+class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Estimator of the risk at the target from losses at the sources.
+
+    A subclass writes `estimate`; the defaults of everything else are those of an estimator that
+    weights losses by density ratios. Run `shiftune.testing.check_risk_estimator` on it and pass it
+    as `risk=` to `ShiftSearch`.
+
+    Attributes
+    ----------
+    needs_ratio : bool
+        Whether `estimate` reads density ratios.
+    corrects : bool
+        Whether the estimate accounts for differences between the sources' rows and the target's.
+    uses_target_labels : bool
+        Whether the losses are those of the target's rows, whose labels were kept aside
+        (experiments only).
+    default_final : "ensemble" or "best"
+        What a search hands over where the user does not choose.
+    target_trains : bool
+        Whether a share of the target's few labelled rows trains the models; otherwise all of them
+        evaluate.
+    """
+
+    needs_ratio = True
+    corrects = True
+    uses_target_labels = False
+    target_trains = True
+    default_final = "best"
+
+    def default_plan(self) -> FitPlan:
+        """Models of a trial where the user does not choose a plan."""
+        return PooledFit()
+
+    def fit(
+        self, X_target: Any, X_sources: Sequence[Any], sample_weight: Sequence[Floats] | None = None
+    ) -> Self:
+        """Read the rows, once per study; by default nothing is learned.
+
+        Parameters
+        ----------
+        X_target : array or DataFrame of shape (n_T, d)
+        X_sources : k arrays or DataFrames of shape (n_j, d)
+            The rows whose losses `estimate` will receive, in the same order.
+        sample_weight : k + 1 arrays, of shape (n_T,) and (n_j,), optional
+            Weights of the rows, where they have any; those of the target first. The losses are
+            then such that their means are weighted ones (`shiftune.rows._moments`).
+        """
+        return self
+
+    @abstractmethod
+    def estimate(
+        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
+    ) -> RiskEstimate:
+        """Estimate the target risk of one model.
+
+        Parameters
+        ----------
+        losses : k arrays of shape (n_j,), and one more if rows of the target have labels
+        weights : density ratios at the same rows, or None if `needs_ratio` is False
+        names : names of the sources, optional
+        """
+
+    def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
+        """Value by which trials of different model families are compared; by default the risk."""
+        return risk.value
+
+    def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float] | None:
+        """Estimates with as little and as much adjustment to the target's rows as is plausible.
+
+        None where the estimator adjusts nothing.
+        """
+        return None
+
+    def row_shares(self, losses: Floats, best: RiskEstimate) -> Floats:
+        """Coefficients of the rows' losses by which ensembles are compared, shape (n,).
+
+        By default sites count as in the estimate, and the rows of a site alike.
+
+        Parameters
+        ----------
+        losses : array of shape (P, n)
+            Of several models, on all rows that `estimate` receives, end to end.
+        best : RiskEstimate
+            Of the best trial.
+        """
+        return np.repeat(best.lam, best.n)
+
+    def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
+        """Revise the estimates of all trials at the end of a study; by default unchanged.
+
+        Called on the estimator as the user gave it, which has not been fitted: a study that is
+        continued or read again has the estimates alone.
+        """
+        return list(risks)

@@ -1,0 +1,459 @@
+"""RiskEstimate: an estimated target risk, its variance and every source's contribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from shiftune._wording import percent
+from shiftune.errors import DataError, SettingsError
+from shiftune.ratio._overlap import Verdict, effective_rows
+from shiftune.risk._new_site import (
+    NewSiteVariance,
+    packed,
+    pooled_variance,
+    squares_by_source,
+    unpacked,
+    variance_between,
+)
+
+Floats = NDArray[np.float64]
+
+_BY_SOURCE = (
+    "n",
+    "estimates",
+    "divergences",
+    "lam",
+    "mean_weights",
+    "ess",
+    "block_counts",
+    "units",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimated number, with its variance and the degrees of freedom of the variance."""
+
+    value: float
+    variance: float
+    dof: float
+
+    @property
+    def stderr(self) -> float:
+        """Standard error."""
+        return float(np.sqrt(self.variance))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval that covers the truth with probability `level`, from Student's t.
+
+        >>> low, high = Estimate(1.0, 0.01, dof=1e6).interval(0.95)
+        >>> round(low, 3), round(high, 3)
+        (0.804, 1.196)
+        """
+        if not 0 < level < 1:
+            raise SettingsError(f"the level of an interval lies between 0 and 1, got {level}")
+        half = float(stdtrit(self.dof, 0.5 + level / 2)) * self.stderr
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RiskEstimate(Estimate):
+    r"""Estimated target risk, :math:`\hat f = \sum_j \lambda_j \sum_i w_{ij} L_{ij}`.
+
+    The variance takes the weights as given: it is that of the sample of labelled rows, and does
+    not include errors of the density ratios. Where `between` is a number, the variance is for a
+    new site, and includes the differences of p(y|x) between sites.
+
+    Where `method` is "self-normalised" (see `fallback`), each source's weights are divided by their
+    mean first: `estimates` and `lam` are of these, `influence` of leaving a row out.
+
+    Attributes
+    ----------
+    value, variance : float
+        :math:`\hat f` and :math:`\sum_j \lambda_j^2 n_j \mathrm{Div}_j`.
+    dof : float
+        Degrees of freedom of the variance (Welch and Satterthwaite), for the interval.
+    method : str
+        The estimator's name.
+    names : tuple of k names
+    n : array of shape (k,)
+    estimates : array of shape (k,)
+        Each source's own estimate, :math:`m_j = \mathrm{mean}_i\, w_{ij} L_{ij}`.
+    divergences : array of shape (k,)
+        :math:`\mathrm{Div}_j`, the variance of one weighted loss of source j; where rows belong to
+        groups, n times that of the source's mean.
+    lam : array of shape (k,)
+        :math:`\lambda_j`; :math:`\lambda_j n_j` is the source's share in the estimate.
+    mean_weights, ess : arrays of shape (k,)
+    left_out : tuple of k verdicts
+        Why a source was left out; None where it was not. `sources` has it in words.
+    influence : array of shape (n,)
+        :math:`\psi_{ij} = \lambda_j (w_{ij} L_{ij} - m_j)`, source after source: how far each
+        row moves the estimate. Variance of the estimate and of differences of two estimates on
+        the same rows follow from their squares.
+    fallback : str
+        Why another estimate than the chosen one was computed; empty otherwise.
+    block_counts : array of shape (k,)
+        Entries of `influence` that belong to each source: n, or fewer once `condensed`, or where
+        rows belong to groups.
+    units : array of shape (k,)
+        Independent units of each source: its rows, or its groups (`shiftune.risk.by_group`; of
+        different sizes they count as fewer).
+    new_site : NewSiteVariance or None
+        Parts of the variance besides the sampling error of the rows; None where the estimator
+        takes the sources' true values to be the same.
+    labelled_target : bool
+        Whether the last source is the target itself, with its few labelled rows.
+    nonnegative : bool
+        Whether no loss is below 0; the risk then is not, and neither is its interval.
+    """
+
+    method: str
+    names: tuple[str, ...]
+    n: NDArray[np.intp]
+    estimates: Floats
+    divergences: Floats
+    lam: Floats
+    mean_weights: Floats
+    ess: Floats
+    left_out: tuple[Verdict | None, ...]
+    influence: Floats
+    block_counts: NDArray[np.intp]
+    units: Floats
+    fallback: str = ""
+    new_site: NewSiteVariance | None = None
+    labelled_target: bool = False
+    nonnegative: bool = False
+
+    def __post_init__(self) -> None:
+        for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
+            values.flags.writeable = False
+        for values in (self.ess, self.influence, self.block_counts, self.units):
+            values.flags.writeable = False
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval that covers the truth with probability `level`, from Student's t."""
+        low, high = Estimate.interval(self, level)
+        return (max(low, 0.0), max(high, 0.0)) if self.nonnegative else (low, high)
+
+    @property
+    def between(self) -> float | None:
+        """Variance between the sites; None where the estimate does not include it."""
+        return None if self.new_site is None else self.new_site.between
+
+    @property
+    def sources(self) -> pd.DataFrame:
+        """One row per source: n, estimate, divergence, lambda, share, mean weight, ESS, reason."""
+        return pd.DataFrame(
+            {
+                "n": self.n,
+                "estimate": self.estimates,
+                "stderr": np.sqrt(self.divergences / self.n),
+                "divergence": self.divergences,
+                "lambda": self.lam,
+                "share": self.lam * self.n,
+                "mean_weight": self.mean_weights,
+                "ess": self.ess,
+                "left_out": ["" if why is None else str(why) for why in self.left_out],
+            },
+            index=pd.Index(self.names, name="site"),
+        )
+
+    def sources_with_intervals(self, level: float = 0.95) -> pd.DataFrame:
+        """Return `sources` with the interval of every source's own estimate, in `low` and `high`.
+
+        From Student's t with one degree of freedom less than the source has effective rows, or
+        groups (at least 1).
+        """
+        table, effective = self.sources, np.minimum(self.ess, self.units)
+        half = stdtrit(np.maximum(effective - 1, 1), 0.5 + level / 2) * table["stderr"]
+        return table.assign(low=table["estimate"] - half, high=table["estimate"] + half)
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The names without the target's own, whose few labelled rows come last."""
+        return self.names[: len(self.names) - self.labelled_target]
+
+    @property
+    def coverage(self) -> float:
+        r"""Share of the target that the sources cover, :math:`\sum_j \lambda_j n_j \bar w_j`.
+
+        The mean weight of a source is the share of the target that its rows stand for. Below 1
+        the rest of the target is not in the estimate, which is then too low.
+        """
+        return float(np.sum(self.lam * self.n * self.mean_weights))
+
+    def minus(self, other: RiskEstimate) -> Estimate:
+        """Difference to another estimate on the same rows, with the paired standard error.
+
+        Rows on which both models err alike cancel, so two models can often be distinguished
+        even where their intervals overlap.
+
+        >>> from shiftune.risk import estimate
+        >>> rng = np.random.default_rng(0)
+        >>> hard = rng.exponential(size=100)
+        >>> a, b = estimate([hard], method="naive"), estimate([hard + 0.1], method="naive")
+        >>> d = b.minus(a)
+        >>> round(d.value, 3), bool(d.stderr < a.stderr / 100)
+        (0.1, True)
+        """
+        same_rows = np.array_equal(self.n, other.n) and np.array_equal(
+            self.block_counts, other.block_counts
+        )
+        if self.names != other.names or not same_rows:
+            raise DataError(
+                "two estimates can be compared only on the same rows of the same sources"
+            )
+        influence = self.influence - other.influence
+        effective = self._effective
+        one, two = self.new_site, other.new_site
+        if one is None or two is None:
+            variance, dof = pooled_variance(influence, self.block_counts, effective)
+        else:
+            apart = one.minus(two, self.estimates - other.estimates, self.block_counts, self.n)
+            variance, dof = apart.variance(influence, self.block_counts, self.n, effective)
+        return Estimate(self.value - other.value, variance, dof)
+
+    @property
+    def row_variance(self) -> float:
+        """Variance by the sampling error of the rows alone, for comparisons within one study."""
+        return float(np.sum(self.influence**2))
+
+    def stderr_of_all_rows(self, drawn: Floats) -> float:
+        """Return about what the standard error would be with all rows of every source.
+
+        Parameters
+        ----------
+        drawn : array of shape (k,)
+            Share of each source's rows that the estimate has, as a random sample. The error that
+            comes from its rows would fall with the root of it, and nothing else.
+
+        Examples
+        --------
+        >>> from shiftune.risk import estimate
+        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
+        >>> risk.stderr_of_all_rows(np.array([0.25, 0.25])) / risk.stderr
+        0.5
+        """
+        of_rows = squares_by_source(self.influence, self.block_counts)
+        less = float(np.sum((1.0 - drawn) * of_rows))
+        return float(np.sqrt(max(self.variance - less, 0.0)))
+
+    def with_shares(self, change: Floats) -> RiskEstimate:
+        r"""Return the estimate with every source's share multiplied by a factor, shape (k,).
+
+        The shares that result must add up to 1. The sources' own estimates do not change.
+
+        >>> from shiftune.risk import estimate
+        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
+        >>> risk.with_shares(np.array([0.0, 2.0])).value
+        4.0
+        """
+        lam, k = self.lam * change, len(self.n) - self.labelled_target
+        site = None if self.new_site is None else self.new_site.scaled(change[:k])
+        found = replace(
+            self,
+            value=float((lam * self.n) @ self.estimates),
+            lam=lam,
+            influence=self.influence * np.repeat(change, self.block_counts),
+        )
+        return found.with_variance(site)
+
+    def with_variance(self, site: NewSiteVariance | None) -> RiskEstimate:
+        """Return the estimate with the variance that its influence values and `site` give."""
+        variance, dof = (
+            pooled_variance(self.influence, self.block_counts, self._effective)
+            if site is None
+            else site.variance(self.influence, self.block_counts, self.n, self._effective)
+        )
+        return replace(self, variance=variance, dof=dof, new_site=site)
+
+    @property
+    def _effective(self) -> Floats:
+        """Effective rows, blocks or groups of every source, whichever are fewest, shape (k,)."""
+        return np.minimum(np.minimum(self.ess, self.block_counts), self.units)
+
+    def condensed(self, most: int = 2000) -> RiskEstimate:
+        r"""Return the same estimate with about `most` influence values.
+
+        Rows of a source are assigned to b blocks in turn, in proportion to its size but at least 8,
+        and their influence values added up. Rows are independent, so the squares of the blocks
+        still estimate the variance of the estimate and of differences, to a relative error of
+        about :math:`\sqrt{2/b}` for a single source. The values of a source add up to 0, which
+        makes their squares too small by (b - 1)/b; the blocks are scaled up for it.
+        """
+        share = np.ceil(most * self.block_counts / self.block_counts.sum()).astype(np.intp)
+        blocks = np.minimum(self.block_counts, np.maximum(share, 8))
+        if np.array_equal(blocks, self.block_counts):
+            return self
+        starts = np.cumsum(blocks) - blocks
+        blocks_of = zip(starts, self.block_counts, blocks, strict=True)
+        place = np.concatenate(
+            [start + np.arange(block_counts) % b for start, block_counts, b in blocks_of]
+        )
+        scale = np.where(
+            blocks < self.block_counts, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0
+        )
+
+        def summed(rows: Floats) -> Floats:
+            sums = np.bincount(place, rows, int(blocks.sum())).astype(float)
+            return np.asarray(sums * np.repeat(scale, blocks))
+
+        site = self.new_site
+        return replace(
+            self,
+            influence=summed(self.influence),
+            block_counts=blocks,
+            new_site=None if site is None else replace(site, row_effects=summed(site.row_effects)),
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the estimate as text and numbers that JSON can hold."""
+        record: dict[str, Any] = {
+            "value": self.value,
+            "variance": self.variance,
+            "dof": self.dof,
+            "method": self.method,
+            "fallback": self.fallback,
+            "new_site": None if self.new_site is None else self.new_site.to_record(),
+            "labelled_target": self.labelled_target,
+            "nonnegative": self.nonnegative,
+            "names": list(self.names),
+            "left_out": [None if why is None else why.to_record() for why in self.left_out],
+            "influence": packed(self.influence),
+        }
+        return record | {name: getattr(self, name).tolist() for name in _BY_SOURCE}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RiskEstimate:
+        """Read what `to_record` wrote (influence values to single precision).
+
+        >>> from shiftune.risk import estimate
+        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
+        >>> RiskEstimate.from_record(risk.to_record()).value
+        2.75
+        """
+        values = dict(record)
+        influence = unpacked(values.pop("influence"))
+        values |= {name: np.array(values[name]) for name in _BY_SOURCE}
+        values["names"] = tuple(values["names"])
+        values["left_out"] = tuple(
+            None if why is None else Verdict.from_record(why) for why in values["left_out"]
+        )
+        if values.get("new_site") is not None:
+            values["new_site"] = NewSiteVariance.from_record(values["new_site"])
+        return cls(**values, influence=influence)
+
+    def __reduce__(self) -> tuple[type[RiskEstimate], tuple[Any, ...]]:
+        # Through the constructor, so that the arrays are read-only again.
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))
+
+    def __repr__(self) -> str:
+        low, high = self.interval()
+        words = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
+        used = sum(reason is None for reason in self.left_out)
+        if len(self.n) > 1 and not self.fallback:
+            words += f", {used} of {len(self.n)} sources"
+        if not self.fallback and self.coverage < 0.9:
+            words += f", about {percent(self.coverage)} of the target covered"
+        return f"<RiskEstimate {words}{'; ' + self.fallback if self.fallback else ''}>"
+
+
+def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEstimate:
+    r"""Return the same estimate, with a variance in which groups are independent, not rows.
+
+    .. math:: V_j = c_j \sum_g \Big(\sum_{i \in g} \psi_{ij}\Big)^2, \qquad
+              c_j = \frac{G_j}{G_j - 1} \cdot \frac{n_j - 1}{n_j},
+
+    the cluster-robust variance: influence values are added up within a group before they are
+    squared. The divergences, hence each source's own sampling variance and the variance between
+    sites, follow from the same sums. Groups of one row change nothing. The degrees of freedom are
+    those of :math:`(\sum_g m_g)^2 / \sum_g m_g^2` groups, for groups of :math:`m_g` rows.
+
+    A group of a source with a single one shows no sampling error: its divergence is the mean of
+    the others'.
+
+    Parameters
+    ----------
+    risk : RiskEstimate
+        Not condensed.
+    groups : k arrays of shape (n_j,)
+        Codes of the groups.
+
+    Examples
+    --------
+    Every loss is there twice, so half of the rows carry all information:
+
+    >>> from shiftune.risk import estimate
+    >>> losses = np.random.default_rng(0).exponential(size=50)
+    >>> once = estimate([losses], method="naive")
+    >>> twice = by_group(estimate([np.repeat(losses, 2)], method="naive"), [np.arange(100) // 2])
+    >>> bool(abs(twice.stderr / once.stderr - 1) < 0.01), float(twice.units[0])
+    (True, 50.0)
+    """
+    if not np.array_equal([len(own) for own in groups], risk.block_counts):
+        raise DataError(
+            f"there are groups of {[len(own) for own in groups]} rows, but influence values of "
+            f"{risk.block_counts.tolist()}"
+        )
+    codes = [np.unique(own, return_inverse=True)[1] for own in groups]
+    G = np.array([own.max() + 1 for own in codes], dtype=np.intp)
+    place = np.concatenate(codes) + np.repeat(np.cumsum(G) - G, risk.n)
+    c = np.where(G > 1, G * (risk.n - 1) / np.maximum((G - 1) * risk.n, 1), 1.0)
+
+    def summed(rows: Floats) -> Floats:
+        return np.asarray(np.bincount(place, rows, int(G.sum())) * np.repeat(np.sqrt(c), G))
+
+    own = _own_effects(risk)
+    of_rows, of_groups = squares_by_source(own, risk.n), squares_by_source(summed(own), G)
+    divergences = _divergences(risk, of_rows, of_groups, G)
+    found = replace(
+        risk,
+        divergences=divergences,
+        influence=summed(risk.influence),
+        block_counts=G,
+        units=effective_rows(np.bincount(place).astype(float), np.cumsum(G) - G),
+    )
+    site, k = risk.new_site, len(risk.n) - risk.labelled_target
+    if site is not None:
+        counts = site.leverage != 0
+        before, after = (float(risk.n[:k] ** 2 @ each[:k]) for each in (of_rows, of_groups))
+        design = after / before if before > 0 and after > 0 else 1.0
+        between = variance_between(
+            risk.estimates[:k][counts],
+            divergences[:k][counts],
+            risk.n[:k][counts],
+            site.stretch,
+            groups=G[:k][counts],
+            design=design,
+        )
+        site = replace(site, between=between, row_effects=summed(own), design=design)
+    return found.with_variance(site)
+
+
+def _own_effects(risk: RiskEstimate) -> Floats:
+    """Effects of the rows on their own source's estimate, up to a factor, shape (n,)."""
+    if risk.new_site is not None:
+        return risk.new_site.row_effects
+    starts = np.cumsum(risk.n) - risk.n
+    means = np.add.reduceat(risk.influence, starts) / risk.n
+    return np.asarray(risk.influence - np.repeat(means, risk.n))
+
+
+def _divergences(
+    risk: RiskEstimate, of_rows: Floats, of_groups: Floats, G: NDArray[np.intp]
+) -> Floats:
+    """Return the divergences times the sources' design effects, shape (k,)."""
+    design = np.divide(of_groups, of_rows, out=np.ones(len(G)), where=of_rows > 0)
+    found = risk.divergences * design
+    unknown = (G == 1) & (risk.n > 1)
+    if unknown.any() and not unknown.all():
+        found[unknown] = np.average(found[~unknown], weights=risk.n[~unknown])
+    return np.asarray(np.where(unknown.all(), risk.divergences, found))

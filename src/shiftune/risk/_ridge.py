@@ -1,0 +1,152 @@
+"""Ridge regression on many rows, in chunks, or on many numbers, by its dual form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from shiftune.rows._moments import MomentRows
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RidgeSystem:
+    r"""The inverse :math:`S = (Z^\top Z + \alpha I)^{-1}` of rows Z, shape (n, p).
+
+    Where the rows are fewer than the numbers, the inverse that is kept is the smaller
+    :math:`K = (Z Z^\top + \alpha I)^{-1}`, with :math:`S = (I - Z^\top K Z) / \alpha`.
+
+    Attributes
+    ----------
+    rows : MomentRows
+    penalty : float
+        :math:`\alpha`.
+    gram : array of shape (p, p), or (n, n) where n < p
+        :math:`Z^\top Z` or :math:`Z Z^\top`.
+    inverse : array of the same shape
+        S or K.
+    total : array of shape (p,)
+        Sum of the rows.
+
+    Examples
+    --------
+    >>> rows = MomentRows.as_they_are(np.array([[1.0, 2.0], [-1.0, 0.0], [0.0, -2.0]]))
+    >>> RidgeSystem.of(rows, 1.0).slope(np.array([1.0, -1.0, 0.0])).round(3).tolist()
+    [0.609, 0.087]
+    """
+
+    rows: MomentRows
+    penalty: float
+    gram: Floats
+    inverse: Floats
+    total: Floats
+
+    @classmethod
+    def of(cls, rows: MomentRows, penalty: float) -> RidgeSystem:
+        """Build the system; the rows are read once."""
+        if rows.width > len(rows):
+            Z = rows.dense()
+            gram = Z @ Z.T
+        else:
+            gram = rows.gram()
+        total = rows.sums(np.ones(len(rows)))
+        return cls(rows, penalty, gram, _inverse(gram, penalty), total)
+
+    @property
+    def dual(self) -> bool:
+        """Whether the smaller inverse K is kept."""
+        return self.rows.width > len(self.rows)
+
+    def with_penalty(self, penalty: float) -> RidgeSystem:
+        """Return the system of the same rows under another penalty."""
+        return replace(self, penalty=penalty, inverse=_inverse(self.gram, penalty))
+
+    def solve(self, v: Floats) -> Floats:
+        """Return S v, for a vector (p,) or columns (p, m)."""
+        if not self.dual:
+            return np.asarray(self.inverse @ v)
+        Z = self.rows.dense()
+        return np.asarray((v - Z.T @ (self.inverse @ (Z @ v))) / self.penalty)
+
+    def slope(self, r: Floats) -> Floats:
+        """Return S Z'r, the regression of r (n,) on the rows, shape (p,)."""
+        if self.dual:
+            return self.rows.sums(self.inverse @ r)
+        return np.asarray(self.inverse @ self.rows.sums(r))
+
+    def leverage(self) -> Floats:
+        """Return z_i' S z_i of every row, shape (n,)."""
+        if self.dual:
+            return np.asarray(1 - self.penalty * np.diag(self.inverse))
+        found = [np.einsum("ij,ij->i", Z @ self.inverse, Z) for _, Z in self.rows.chunks()]
+        return np.concatenate(found)
+
+    def solve_without(self, start: int, stop: int, v: Floats) -> Floats:
+        """Return S v, shape (p,), of the rows but some, centred without them."""
+        some = self.rows.part(start, stop)
+        rest = len(self.rows) - len(some)
+        total = (self.total - some.sums(np.ones(len(some)))) / np.sqrt(rest)
+        if len(some) >= self.rows.width:
+            gram = self.gram - some.gram() - np.outer(total, total)
+            return np.asarray(np.linalg.solve(gram + self.penalty * np.eye(len(v)), v))
+        # Woodbury's formula: the system changes by few rows.
+        U = np.vstack([some.dense(), total])
+        solved = self.solve(np.column_stack([v, U.T]))
+        inside = np.eye(len(U)) - U @ solved[:, 1:]
+        change = solved[:, 1:] @ np.linalg.solve(inside, U @ solved[:, 0])
+        return np.asarray(solved[:, 0] + change)
+
+
+def _inverse(gram: Floats, penalty: float) -> Floats:
+    return np.linalg.inv(gram + penalty * np.eye(len(gram))).astype(float)
+
+
+def directions(
+    target: MomentRows, mean: Floats, ridge: RidgeSystem, share: float, most: int
+) -> Floats:
+    r"""Directions along which the error of the adjustment varies most, times its deviation there.
+
+    The largest eigenvectors, times the roots of their eigenvalues, of
+
+    .. math:: \mathrm{cov}(z_T) / n_T + c\, Z^\top Z,
+
+    the covariance of the target's mean and the prior of the slopes that the penalty holds back.
+
+    Parameters
+    ----------
+    target : MomentRows
+        Of shape (n_T, p).
+    mean : array of shape (p,)
+        Of its rows.
+    ridge : RidgeSystem
+        Of the sources' rows Z.
+    share : float
+        c.
+    most : int
+        Number of directions.
+
+    Returns
+    -------
+    array of shape (at most `most`, p)
+    """
+    p = ridge.rows.width
+    if not ridge.dual or len(target) + len(ridge.rows) >= p:
+        gram = ridge.rows.gram() if ridge.dual else ridge.gram
+        values, vectors = _largest(target.gram(mean) / len(target) ** 2 + share * gram, most)
+        return np.asarray(np.sqrt(values.clip(0))[:, None] * vectors.T)
+    away = (target.dense() - mean) / len(target)
+    rows = np.vstack([away, np.sqrt(share) * ridge.rows.dense()])
+    return np.asarray(_largest(rows @ rows.T, most)[1].T @ rows)
+
+
+def _largest(matrix: Floats, most: int) -> tuple[Floats, Floats]:
+    """Largest eigenvalues of a symmetric matrix, and their vectors as columns."""
+    p = len(matrix)
+    if p <= most:
+        return np.linalg.eigh(matrix)
+    values, vectors = eigh(matrix, subset_by_index=[p - most, p - 1])
+    return np.asarray(values), np.asarray(vectors)

@@ -1,0 +1,346 @@
+"""Rows as comparable numbers: one encoder for density ratios, adjustments and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.preprocessing import OneHotEncoder
+
+from shiftune.errors import DataError
+from shiftune.problem._columns import ColumnKind, column_kinds, days_in, kind_of, plain_numbers
+from shiftune.problem._site import Features, rows_of, stacked
+from shiftune.tables._schema import as_text
+
+MISSING = "(missing)"
+# All other levels of a column share one. Each level costs a column, and nothing can be learned in
+# a direction that only a handful of rows take.
+MOST_LEVELS = 20
+
+
+def one_hot() -> OneHotEncoder:
+    """Return an encoder to 0/1 columns: the 20 most frequent levels, and one for all others.
+
+    >>> import numpy as np
+    >>> letters = np.array([*"abcdefghijklmnopqrstuvwxyz", *"xyz"])[:, None]
+    >>> one_hot().fit_transform(letters).sum(axis=0).max()  # the rare ones share a column
+    np.float64(6.0)
+    """
+    return OneHotEncoder(
+        max_categories=MOST_LEVELS + 1,
+        handle_unknown="infrequent_if_exist",
+        sparse_output=False,
+    )
+
+
+def kinds_of(tables: Sequence[Features]) -> dict[Any, ColumnKind]:
+    """Return the kind of every column, from all tables together; empty for arrays."""
+    frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
+    return column_kinds(frames) if frames else {}
+
+
+def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
+    """Return the columns of numbers and dates (as days), shape (n, p), in the order of `kinds`."""
+    if not isinstance(X, pd.DataFrame):
+        return X
+    names = [name for name, kind in kinds.items() if kind != "category"]
+    found, plain = np.empty((len(X), len(names))), plain_numbers(X)
+    at_once = [c for c, name in enumerate(names) if name in plain and kinds[name] == "number"]
+    found[:, at_once] = X.reindex(columns=[names[c] for c in at_once]).to_numpy(dtype=float)
+    for c in sorted(set(range(len(names))) - set(at_once)):
+        column = X[names[c]]
+        if kinds[names[c]] == "date":
+            found[:, c] = days_in(column)
+        elif column.notna().any() and kind_of(column) != "number":
+            raise DataError(
+                f"column {names[c]!r} had numbers in the rows of fit and has other values here"
+            )
+        else:
+            found[:, c] = column.to_numpy(dtype=float, na_value=np.nan)
+    return found
+
+
+def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
+    """Return the category columns as text, shape (n, q), in the order of `kinds`."""
+    names = [name for name, kind in kinds.items() if kind == "category"]
+    found = np.empty((len(X), len(names)), dtype=object)
+    if isinstance(X, pd.DataFrame):
+        for c, name in enumerate(names):
+            found[:, c] = as_text(X[name]).fillna(MISSING)
+    return found
+
+
+def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
+    """Return the columns unscaled, if all hold numbers or dates and none has gaps."""
+    kinds = kinds_of([X])
+    for name, kind in kinds.items():
+        if kind == "category":
+            raise DataError(
+                f"{site}: column {name!r} holds categories, which have no raw numbers; "
+                "use scale=True"
+            )
+    numbers = number_columns(X, kinds)
+    missing = np.isnan(numbers).sum(axis=0)
+    if missing.any():
+        column = int(np.argmax(missing > 0))
+        where = X.columns[column] if isinstance(X, pd.DataFrame) else column
+        raise DataError(
+            f"{site}: column {where!r} has {missing[column]} missing value(s), which unscaled "
+            "features cannot have; use scale=True, which encodes them"
+        )
+    return numbers
+
+
+Floats = NDArray[np.float64]
+
+# Between the 10 % and the 90 % quantile of a Gaussian, in standard deviations.
+GAUSSIAN_WIDTH = 2.563
+# A row this many units from the target's median is out of its reach, whatever the distance; a
+# sentinel of 999999 in one row would otherwise outweigh all others in a linear model.
+MOST_UNITS_FROM_TARGET = 10.0
+# Numbers whose quantiles are computed at a time, 16 MB.
+NUMBERS_AT_ONCE = 2**21
+# Rows of small tables that are read together.
+ROWS_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRows:
+    """Encoded rows in little memory: columns of two values take a byte, float32 stays float32.
+
+    Attributes
+    ----------
+    numbers : array of shape (n, m)
+    flags : bool array of shape (n, f)
+    low, high : arrays of shape (f,)
+        What a flag stands for where it is false, and where it is true.
+    """
+
+    numbers: NDArray[np.floating]
+    flags: NDArray[np.bool_]
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, Z: Floats, m: int, dtype: np.dtype[Any] | None = None) -> EncodedRows:
+        """Read rows whose first m columns are numbers, all others 0 or 1."""
+        f = Z.shape[1] - m
+        return cls(Z[:, :m].astype(dtype or Z.dtype), Z[:, m:] != 0, np.zeros(f), np.ones(f))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[EncodedRows]) -> EncodedRows:
+        """Return the rows of all parts, which have the same columns."""
+        numbers, flags = ([getattr(part, name) for part in parts] for name in ("numbers", "flags"))
+        return replace(parts[0], numbers=np.concatenate(numbers), flags=np.concatenate(flags))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return int(self.numbers.shape[1] + self.flags.shape[1])
+
+    def part(self, start: int, stop: int) -> EncodedRows:
+        """Return some of the rows."""
+        return replace(self, numbers=self.numbers[start:stop], flags=self.flags[start:stop])
+
+    def chunks(self, size: int) -> Iterator[tuple[slice, Floats]]:
+        """Yield so many rows at a time as floats, shape (size, m + f); they are not changed."""
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
+            numbers = self.numbers[rows].astype(float, copy=False)
+            if self.flags.shape[1]:
+                numbers = np.hstack([numbers, np.where(self.flags[rows], self.high, self.low)])
+            yield rows, numbers
+
+    def standardised(
+        self, center: Floats, spread: Floats, kept: NDArray[np.bool_], limit: float
+    ) -> EncodedRows:
+        """Return some of the columns, centred, scaled and clipped; arrays of shape (m + f,)."""
+        m = self.numbers.shape[1]
+        numbers = self.numbers[:, kept[:m]]
+        own = center[:m][kept[:m]], spread[:m][kept[:m]]
+        size = max(NUMBERS_AT_ONCE // max(numbers.shape[1], 1), 1)
+        for start in range(0, len(numbers), size):
+            some = (numbers[start : start + size] - own[0]) / own[1]
+            numbers[start : start + size] = np.clip(some, -limit, limit)
+        own = center[m:][kept[m:]], spread[m:][kept[m:]]
+        low, high = (
+            np.clip((ends[kept[m:]] - own[0]) / own[1], -limit, limit)
+            for ends in (self.low, self.high)
+        )
+        return EncodedRows(numbers, self.flags[:, kept[m:]], low, high)
+
+
+class RowEncoder:
+    r"""Encoder of the rows of all sites, on scales on which the sites can be compared.
+
+    A density ratio does not change under invertible transformations of the columns, so the
+    encoding is free to make the columns comparable:
+
+    - numbers and dates: distance from the target's median, in units of the spread *within* sites,
+      the median over the sites of the distance between the 10 % and the 90 % quantile (2.563
+      standard deviations of a Gaussian; the standard deviation where these are equal). One
+      extreme value or one unusual site then does not change the scale for all others.
+      Columns constant within most sites use the mean of the spreads, columns constant within all
+      of them the standard deviation between sites; columns constant everywhere are dropped.
+      Values are clipped at 10 units;
+    - missing numbers: the centre, and a 0/1 column that marks them;
+    - categories, text, booleans: one 0/1 column for each of the 20 most frequent levels
+      (missing is a level), one for all others. Two different levels are then as far apart as
+      two typical numbers.
+
+    >>> import pandas as pd
+    >>> site = pd.DataFrame({"age": [30.0, None, 50.0], "sex": ["f", "m", "f"]})
+    >>> RowEncoder().fit([site]).transform(site).round(2)
+    array([[-1.6,  0. ,  1. ,  0. ],
+           [ 0. ,  1. ,  0. ,  1. ],
+           [ 1.6,  0. ,  1. ,  0. ]])
+    """
+
+    def fit(self, tables: Sequence[Features]) -> RowEncoder:
+        """Learn scales and levels from the rows of the target (first) and of all sources."""
+        self.kinds_ = kinds_of(tables)
+        self._learn(self._read_all(tables))
+        return self
+
+    def fit_transform(self, tables: Sequence[Features]) -> list[Floats]:
+        """Learn from the tables and return them encoded; their columns are read once."""
+        self.kinds_ = kinds_of(tables)
+        read = self._read_all(tables)
+        self._learn(read)
+        return [self._encoded(*columns) for columns in read]
+
+    def fit_transform_compactly(self, tables: Sequence[Features]) -> list[EncodedRows]:
+        """Do the same in little memory: one table at a time exists as floats."""
+        self.kinds_ = kinds_of(tables)
+        read = self._read_all(tables)
+        self._learn(read)
+        m = int(self.kept_.sum())
+        single = all(numbers.dtype == np.float32 for numbers, _ in read)
+        dtype = np.dtype(np.float32 if single else np.float64)
+        found = []
+        for t, columns in enumerate(read):
+            found.append(EncodedRows.of(self._encoded(*columns), m, dtype))
+            read[t] = read[t][0][:0], read[t][1][:0]  # free what has been read
+        return found
+
+    def transform(self, X: Features) -> Floats:
+        """Return the encoded rows, shape (n, number of encoded columns)."""
+        return self._encoded(*self._read(X))
+
+    def _read_all(self, tables: Sequence[Features]) -> list[tuple[Floats, NDArray[np.object_]]]:
+        """Read tables in batches: a thousand small ones take ten times as long one by one."""
+        found: list[tuple[Floats, NDArray[np.object_]]] = []
+        for some in in_batches(tables, ROWS_AT_ONCE):
+            if len(some) == 1 or not isinstance(some[0], pd.DataFrame):
+                found += [self._read(X) for X in some]
+                continue
+            numbers, levels = self._read(stacked(some))
+            ends = np.cumsum([len(X) for X in some])[:-1]
+            found += zip(np.split(numbers, ends), np.split(levels, ends), strict=True)
+        return found
+
+    def _read(self, X: Features) -> tuple[Floats, NDArray[np.object_]]:
+        return number_columns(X, self.kinds_), level_columns(X, self.kinds_)
+
+    def _learn(self, read: list[tuple[Floats, NDArray[np.object_]]]) -> None:
+        numbers, levels = zip(*read, strict=True)
+        self._learn_scales(list(numbers))
+        self.levels_ = one_hot().fit(np.concatenate(levels)) if levels[0].shape[1] else None
+
+    def _learn_scales(self, numbers: list[Floats]) -> None:
+        seen = np.array([~np.isnan(X).all(axis=0) for X in numbers])
+        summaries = [_center_and_spread(X) for X in numbers]
+        centers, spreads = (np.array(column) for column in zip(*summaries, strict=True))
+        sites = np.maximum(seen.sum(axis=0), 1)
+        middle = np.where(seen, centers, 0).sum(axis=0) / sites
+        self.center_ = np.where(seen[0], centers[0], middle)
+        typical = np.nanmedian(np.where(seen.any(axis=0) & ~seen, np.nan, spreads), axis=0)
+        mean = np.where(seen, spreads, 0).sum(axis=0) / sites
+        between = np.where(seen, centers - middle, 0).std(axis=0)
+        # A column that is constant but for rounding has no scale.
+        rounding = 1e-12 * np.abs(self.center_)
+        scale = np.zeros_like(rounding)
+        for candidate in (between, mean, typical):  # the last one that exists counts
+            scale = np.where(candidate > rounding, candidate, scale)
+        self.kept_ = scale > 0
+        self.scale_ = np.where(self.kept_, scale, 1)
+        self.missing_ = np.any([np.isnan(X).any(axis=0) for X in numbers], axis=0)
+
+    def _encoded(self, numbers: Floats, levels: NDArray[np.object_]) -> Floats:
+        missing = np.isnan(numbers[:, self.missing_])
+        Z = (numbers[:, self.kept_] - self.center_[self.kept_]) / self.scale_[self.kept_]
+        # Also values missing in a column that had no gaps in fit: the centre is the best guess.
+        Z = np.nan_to_num(Z, copy=False, nan=0.0)
+        Z = np.clip(Z, -MOST_UNITS_FROM_TARGET, MOST_UNITS_FROM_TARGET)
+        if missing.shape[1]:
+            Z = np.hstack([Z, missing])
+        if self.levels_ is not None:
+            Z = np.hstack([Z, self.levels_.transform(levels)])
+        return np.asarray(Z)
+
+
+def _center_and_spread(X: Floats) -> tuple[Floats, Floats]:
+    """Median and spread of every column over its values; 0 where there are none."""
+    center, spread = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    gaps = np.isnan(X).any(axis=0)
+    at_once = max(NUMBERS_AT_ONCE // max(len(X), 1), 1)
+    whole = np.flatnonzero(~gaps)
+    for start in range(0, len(whole) if len(X) else 0, at_once):
+        some = whole[start : start + at_once]
+        columns = X[:, some].astype(float, copy=False)
+        low, center[some], high = np.quantile(columns, [0.1, 0.5, 0.9], axis=0)
+        spread[some] = (high - low) / GAUSSIAN_WIDTH
+    for c in np.flatnonzero(gaps | (spread == 0)):
+        x = X[~np.isnan(X[:, c]), c].astype(float, copy=False)
+        if len(x):
+            low, center[c], high = np.quantile(x, [0.1, 0.5, 0.9])
+            spread[c] = (high - low) / GAUSSIAN_WIDTH
+            if spread[c] == 0 and x.min() < x.max():
+                spread[c] = (x / np.abs(x).max()).std() * np.abs(x).max()  # squares may overflow
+    return center, spread
+
+
+def in_batches(tables: Sequence[Features], rows: int) -> Iterator[list[Features]]:
+    """Yield neighbouring tables together, as long as they have at most so many rows.
+
+    >>> [list(map(len, some)) for some in in_batches([np.ones((n, 1)) for n in (2, 3, 9, 1)], 5)]
+    [[2, 3], [9], [1]]
+    """
+    some: list[Features] = []
+    total = 0
+    for table in tables:
+        if some and total + len(table) > rows:
+            yield some
+            some, total = [], 0
+        some.append(table)
+        total += len(table)
+    if some:
+        yield some
+
+
+def subsample(X: Features, most: int, random_state: int = 0) -> Features:
+    """Return at most `most` rows, drawn without replacement and kept in their order.
+
+    >>> subsample(np.arange(10.0)[:, None], 3).ravel().tolist() == sorted(
+    ...     subsample(np.arange(10.0)[:, None], 3).ravel().tolist())
+    True
+    """
+    if len(X) <= most:
+        return X
+    rows: Features = rows_of(X, drawn_rows(len(X), most, random_state))
+    return rows
+
+
+def drawn_rows(n: int, most: int, random_state: int = 0) -> NDArray[np.intp]:
+    """Return the numbers of at most `most` of n rows, drawn at random, in their order."""
+    if n <= most:
+        return np.arange(n)
+    rng = np.random.default_rng(random_state)
+    return np.sort(rng.choice(n, most, replace=False))

@@ -1,0 +1,537 @@
+"""Model families of a search: by name, or as given, each with its space."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import optuna
+import pandas as pd
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.samplers import BaseSampler
+from optuna.search_space import intersection_search_space
+from optuna.trial import FrozenTrial
+from sklearn.base import clone
+
+from shiftune._names import AUTO
+from shiftune._wording import check_different, count, listed
+from shiftune.errors import SettingsError
+from shiftune.evaluate._plan import LeaveSourcesOut
+from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
+from shiftune.models._by_name import NumberedClasses, needs_numbers, preparation
+from shiftune.models._space import Space, as_space
+from shiftune.predictor._selection import Candidates
+from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
+from shiftune.problem._columns import column_kinds
+from shiftune.search._storage import candidates
+from shiftune.search._trial import (
+    DEFAULTS,
+    FAILURE,
+    MODEL,
+    OUT_OF_TIME,
+    REJECTED,
+    SECONDS,
+    Candidate,
+    finished_trials,
+    risk_of,
+    was_interrupted,
+)
+from shiftune.search.gp import GPLCBSampler
+from shiftune.tables import Schema
+
+if TYPE_CHECKING:
+    from shiftune.search._storage import AnswerStore
+    from shiftune.search._trial import TrialContext
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model and its search space, among the families of a search.
+
+    Attributes
+    ----------
+    name : str
+        Empty for the estimator of a search of one model that has no name.
+    estimator : estimator
+        With its default parameters.
+    space : Space or function
+        In the names of the bare model.
+    prefix : str
+        Prefix of these names in the estimator: ``"model__"`` in pipelines of `ready_model`.
+    scope : str
+        Prefix of the names in the study, such as "lightgbm." in a search of several families.
+    """
+
+    name: str
+    estimator: Any
+    space: Space | Callable[[Any], Mapping[str, Any]]
+    prefix: str = ""
+    scope: str = ""
+
+    @property
+    def distributions(self) -> Space | None:
+        """Search space in the study's names; None for a function."""
+        if callable(self.space):
+            return None
+        return {self.scope + name: values for name, values in self.space.items()}
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """Ask an Optuna trial for all parameters; return them in the estimator's names."""
+        if callable(self.space):
+            found = dict(self.space(_ScopedTrial(trial, self.scope) if self.scope else trial))
+        else:
+            suggested = self.space.items()
+            found = {name: trial._suggest(self.scope + name, each) for name, each in suggested}
+        return {self.prefix + name: value for name, value in found.items()}
+
+    def plain_params(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the parameters of a trial in the bare model's names."""
+        params = trial.params
+        if DEFAULTS in trial.user_attrs and not params:
+            own = self.defaults()
+            params = {name: own[name] for name in self.distributions or {} if name in own}
+        return {name.removeprefix(self.scope): value for name, value in params.items()}
+
+    def candidate(self, trial: FrozenTrial) -> Candidate:
+        """Return the candidate that a recorded trial has evaluated."""
+        if trial.user_attrs.get(DEFAULTS):
+            return Candidate({}, self.name)
+        fixed = optuna.trial.FixedTrial(trial.params, number=trial.number)
+        return Candidate(self.suggest(fixed), self.name)
+
+    def first_params(self) -> dict[str, Any]:
+        """Return the model's own values of the parameters, in the study's names.
+
+        Empty where one of them lies outside the space, or a function suggests them.
+        """
+        own, space = self.defaults(), self.distributions or {}
+        inside = all(name in own and _contains(each, own[name]) for name, each in space.items())
+        return {name: own[name] for name in space} if inside else {}
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the default values of all parameters, in the study's names."""
+        return {
+            self.scope + name.removeprefix(self.prefix): value
+            for name, value in self.estimator.get_params().items()
+            if name.startswith(self.prefix)
+        }
+
+
+def _contains(distribution: BaseDistribution, value: Any) -> bool:
+    if isinstance(value, bool) and not isinstance(distribution, CategoricalDistribution):
+        return False
+    try:
+        return bool(distribution._contains(distribution.to_internal_repr(value)))
+    except (TypeError, ValueError):  # such as None where numbers are expected
+        return False
+
+
+class _ScopedTrial:
+    """A trial whose parameters have the names of a family in front, for define-by-run functions."""
+
+    def __init__(self, trial: Any, scope: str) -> None:
+        self._trial, self._scope = trial, scope
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._trial, name)
+        if not name.startswith("suggest_"):
+            return found
+        return lambda parameter, *args, **options: found(self._scope + parameter, *args, **options)
+
+
+Families = Mapping[str, Family]
+
+
+def family_of(families: Families, trial: FrozenTrial) -> Family:
+    """Return the family of a recorded trial."""
+    return families[trial.user_attrs.get(MODEL, "")]
+
+
+# ---------------------------------------------------------------- from what is given
+
+
+def is_model(given: Any) -> bool:
+    """Whether the first argument of a search is one estimator."""
+    return not isinstance(given, type) and hasattr(given, "fit") and hasattr(given, "get_params")
+
+
+def check_given(given: Any, space: Any) -> None:
+    """Raise a SettingsError unless these can be the estimator and the space of a search."""
+    if is_model(given):
+        if space is None:
+            raise SettingsError(
+                f"{type(given).__name__} needs a search space: give one of shiftune.spaces or a "
+                "mapping from its parameters to lists, ranges or distributions as the second "
+                "argument"
+            )
+        return
+    if isinstance(given, str):
+        if space is not None and given == AUTO:
+            raise SettingsError("a space is for one model, and 'auto' stands for several")
+        return
+    if isinstance(given, Mapping | list | tuple) and len(given) > 1 and space is not None:
+        raise SettingsError(
+            "with several models their spaces are part of the first argument: a mapping from "
+            "names to (estimator, space)"
+        )
+    if isinstance(given, Mapping) and given:
+        for name, entry in given.items():
+            _check_entry(name, entry)
+        return
+    if isinstance(given, list | tuple) and given and all(isinstance(n, str) for n in given):
+        check_different(given, "model")
+        return
+    raise SettingsError(
+        "the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), 'auto', "
+        "one or several names of shiftune.models.MODELS, or a mapping from names to (estimator, "
+        f"space); got {given!r}"
+    )
+
+
+def _check_entry(name: Any, entry: Any) -> None:
+    if not isinstance(name, str) or not name or "." in name:
+        raise SettingsError(f"models are named by text without dots, got {name!r}")
+    pair = isinstance(entry, tuple | list) and len(entry) == 2 and is_model(entry[0])
+    if not pair and not isinstance(entry, ReadyModel):
+        raise SettingsError(
+            f"the model {name!r} must be a pair (estimator, space), or what "
+            f"shiftune.models.ready_model returns; got {entry!r}"
+        )
+
+
+def given_models(given: Any) -> list[Any]:
+    """Return the estimators among what was given; none for names."""
+    if is_model(given):
+        return [given]
+    if not isinstance(given, Mapping):
+        return []
+    return [e.pipeline if isinstance(e, ReadyModel) else e[0] for e in given.values()]
+
+
+def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
+    """Return the families of a search by name; models by name are made for the problem's columns.
+
+    >>> from shiftune.datasets import toy_problem
+    >>> found = resolve(["linear", "kernel"], None, toy_problem(1.0, n=50).problem)
+    >>> [(family.name, sorted(family.distributions)) for family in found.values()]
+    [('linear', ['linear.alpha', 'linear.degree']), ('kernel', ['kernel.alpha', 'kernel.gamma'])]
+    """
+    check_given(given, space)
+    if is_model(given):
+        found = space if callable(space) else as_space(space, given)
+        if needs_numbers(given, problem.classes):
+            return {"": Family("", NumberedClasses(_copied(given)), found, "classifier__")}
+        return {"": Family("", _copied(given), found)}
+    entries = given
+    if not isinstance(given, Mapping):
+        names = [given] if isinstance(given, str) else given
+        schema = schema_of(problem)
+        size = table_size(problem, schema)
+        entries = {
+            name: ready_model(name, problem.task, schema, size=size) for name in expand_auto(names)
+        }
+    several = len(entries) > 1
+    return {
+        name: _family(name, entry, space, f"{name}." if several else "")
+        for name, entry in entries.items()
+    }
+
+
+def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
+    ready = isinstance(entry, ReadyModel)
+    estimator, own = (entry.pipeline, entry.space) if ready else entry
+    found = own if space is None else space
+    if not callable(found):
+        try:
+            found = as_space(found, entry.bare if ready else estimator)
+        except SettingsError as error:
+            raise SettingsError(f"the space of {name!r}: {error}") from error
+    return Family(name, _copied(estimator), found, entry.prefix if ready else "", scope)
+
+
+def _copied(model: Any) -> Any:
+    try:
+        return clone(model)
+    except RuntimeError as error:
+        raise SettingsError(
+            f"{type(model).__name__} cannot be copied: {error}. CatBoost's options that are lists "
+            "need to be tuples: cat_features=('ward',)"
+        ) from error
+
+
+def schema_of(problem: ShiftProblem) -> Schema | None:
+    """Return the columns of a problem with their kinds; None for arrays of numbers."""
+    if not isinstance(problem.target.X, pd.DataFrame):
+        return None
+    sites = (*problem.sources, problem.target)
+    return Schema(column_kinds({site.name: pd.DataFrame(site.X) for site in sites}))
+
+
+def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
+    """Return the fewest training rows of any fit, columns, and how far the target lies outside.
+
+    Some models of a trial leave out several sources.
+    """
+    # Rounding may cost every source a row.
+    rows = [max(int(PAPER_SHARES[1] * len(site)) - 1, 0) for site in problem.sources]
+    by_name = dict(zip(problem.names, rows, strict=True))
+    groups = LeaveSourcesOut().groups(np.repeat(problem.names, rows))
+    left_out = max((sum(by_name[name] for name in group) for group in groups), default=0)
+    X, _ = pooled(problem.sources)
+    prepared = preparation(schema)
+    Z = prepared.fit_transform(X)
+    own = prepared.transform(problem.target.X)
+    outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)
+    return TableSize(sum(rows) - left_out, int(Z.shape[1]), float(outside.mean()))
+
+
+# Trials that every family has before its weight counts, its defaults among them.
+FIRST_TRIALS = 8
+# Added to every weight, so that a family of little weight is not left with its first trials.
+FLOOR = 0.1
+
+
+def first_trials(
+    seconds: Mapping[str, Sequence[float]], time: float | None = None
+) -> dict[str, int]:
+    """Return how many trials each family has before its weight counts.
+
+    These are `FIRST_TRIALS`. Where the time is limited, the first trial of every family comes
+    first, and the rest of the time is divided equally: a family has as many more as its mean trial
+    fits into its share.
+
+    Parameters
+    ----------
+    seconds : mapping from names to the times of the finished trials, in their order
+        A family without any is expected to cost nothing.
+    time : float, optional
+        Seconds of the search, times the number of workers.
+
+    Examples
+    --------
+    >>> first_trials({"linear": [1.0], "trees": [30.0, 50.0]}, 131.0)  # 100 s are left
+    {'linear': 8, 'trees': 2}
+    """
+    if time is None:
+        return dict.fromkeys(seconds, FIRST_TRIALS)
+    share = max(time - sum(times[0] for times in seconds.values() if times), 0) / len(seconds)
+    means = {name: sum(times) / max(len(times), 1) for name, times in seconds.items()}
+    more = FIRST_TRIALS - 1
+    return {
+        name: 1 + (more if more * mean <= share else int(share / mean))
+        for name, mean in means.items()
+    }
+
+
+def next_family(
+    proposed: Mapping[str, int],
+    weights: Callable[[], Mapping[str, float]],
+    first: Mapping[str, int] | None = None,
+) -> str:
+    """Return the family of the next trial.
+
+    Every family's first trial comes first, then every family in turn until each has its first
+    trials. From then on it is the family with the largest
+    ``(weight + FLOOR) / (proposed + 1)``, so that the numbers of trials tend to the weights. A
+    family of weight 0 gets no more.
+
+    Parameters
+    ----------
+    proposed : mapping from names to numbers of trials, in the order of the families
+    weights : function
+        Returns a mapping from names to weights >= 0, such as the shares of the families in the
+        ensemble so far; all 0 counts as all equal. Not called before they count.
+    first : mapping from names to numbers of trials, optional
+        First trials of every family; default: `FIRST_TRIALS`.
+
+    Examples
+    --------
+    >>> next_family({"linear": 1, "trees": 0}, dict)
+    'trees'
+    >>> next_family({"linear": 8, "trees": 9}, lambda: {"linear": 0.2, "trees": 0.8})
+    'trees'
+    >>> next_family({"linear": 8, "trees": 50}, lambda: {"linear": 0.0, "trees": 1.0})
+    'trees'
+    """
+    first = dict.fromkeys(proposed, FIRST_TRIALS) if first is None else first
+    if due := [name for name in proposed if proposed[name] < first[name]]:
+        return min(due, key=proposed.__getitem__)
+    known = weights()
+    wanted = {name: known.get(name, 0.0) for name in proposed}
+    if not any(wanted.values()):
+        wanted = dict.fromkeys(proposed, 1.0)
+    alive = [name for name, weight in wanted.items() if weight > 0]
+    return max(alive, key=lambda name: (wanted[name] + FLOOR) / (proposed[name] + 1))
+
+
+class Turn(NamedTuple):
+    """The family of a trial, and whether the trial has its defaults."""
+
+    family: Family
+    defaults: bool
+
+
+class Turns:
+    """Order in which families get trials, decided by the trials so far.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        With the sampler of the search.
+    families : mapping from names to Family
+    weights : function
+        Returns weights of the families, from the trials recorded so far; see `next_family`.
+    """
+
+    def __init__(
+        self, study: optuna.Study, families: Families, weights: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self.study = study
+        self.families = families
+        self.weights = weights
+        self._sampler = study.sampler
+
+    def next(self, seconds: float | None) -> Turn:
+        """Return the turn of a new trial; `seconds` of all workers limit the first trials."""
+        proposed = dict.fromkeys(self.families, 0)
+        taken: dict[str, list[float]] = {name: [] for name in self.families}
+        for trial in self.study.get_trials(deepcopy=False):
+            name = trial.user_attrs.get(MODEL, "")
+            if name in proposed and not was_interrupted(trial):
+                proposed[name] += 1
+                if trial.state.is_finished():
+                    taken[name].append(trial.user_attrs.get(SECONDS, 0.0))
+        if len(proposed) > 1:
+            name = next_family(proposed, self.weights, first_trials(taken, seconds))
+        else:
+            name = next(iter(proposed))
+        return Turn(self.families[name], proposed[name] == 0)
+
+    def of(self, trial: FrozenTrial) -> Turn | None:
+        """Return the turn of a trial that was begun earlier; None if it names no family."""
+        if MODEL not in trial.user_attrs:
+            return None
+        return Turn(family_of(self.families, trial), DEFAULTS in trial.user_attrs)
+
+    def sampler(self, turn: Turn) -> BaseSampler:
+        """Return a sampler that models the family's own parameters."""
+        family, sampler = turn.family, self._sampler
+        if not isinstance(sampler, GPLCBSampler):
+            return sampler
+        if turn.defaults:
+            return sampler.for_space({})
+        own = [
+            trial
+            for trial in self.study.get_trials(deepcopy=False)
+            if trial.user_attrs.get(MODEL, "") == family.name and DEFAULTS not in trial.user_attrs
+        ]
+        return sampler.for_space(family.distributions or intersection_search_space(own))
+
+
+# The shares are computed anew after so many trials.
+EVERY = 4
+# Members are chosen on about so many rows, which takes some hundredths of a second.
+MOST_ROWS = 5_000
+
+
+class FamilyWeights:
+    """What each family contributes to the ensemble that the finished trials would give.
+
+    They depend on the recorded trials alone, and change after every fourth, so that a search with
+    several workers, or one that is continued, shares its budget alike.
+
+    Parameters
+    ----------
+    study : optuna.Study
+    context : TrialContext
+    answers : AnswerStore
+    """
+
+    def __init__(self, study: optuna.Study, context: TrialContext, answers: AnswerStore) -> None:
+        self.study = study
+        self.context = context
+        self.answers = answers
+        self._known: tuple[int, dict[str, float]] = (0, {})
+
+    def __call__(self) -> dict[str, float]:
+        """Return the shares by name; equal ones where a plan keeps no answers."""
+        trials = finished_trials(self.study)
+        count = len(trials) - len(trials) % EVERY
+        if self._known[0] != count:
+            self._known = count, self._weights(trials[:count])
+        return self._known[1]
+
+    def _weights(self, trials: list[optuna.trial.FrozenTrial]) -> dict[str, float]:
+        kept = {number: self.answers.get(number) for number in candidates(trials)}
+        answers = {number: each for number, each in kept.items() if each is not None}
+        evaluated = {trial.number: trial for trial in trials if trial.value is not None}
+        family = {number: trial.user_attrs.get(MODEL, "") for number, trial in evaluated.items()}
+        if not answers:
+            return dict.fromkeys(family.values(), 1.0)
+        best = min(answers, key=lambda number: evaluated[number].value or 0.0)
+        data, risk = self.context.data, risk_of(evaluated[best])
+        assert risk is not None  # trials with a value have one
+        found = Candidates(
+            answers,
+            data.y_validation,
+            data.row_coefficients(np.repeat(risk.lam, risk.n)),
+            self.context.loss,
+            data.classes,
+            most_rows=MOST_ROWS,
+        )
+        shares: dict[str, float] = defaultdict(float)
+        for number, weight in found.members(found.weights()).items():
+            shares[family[number]] += weight
+        return dict(shares)
+
+
+def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
+    """Return a note on every family of whose trials half or all failed, and on those without any.
+
+    Parameters
+    ----------
+    families : mapping from names to Family
+    trials : list of FrozenTrial
+        Finished ones.
+    """
+    own = {name: [t for t in trials if t.user_attrs.get(MODEL, "") == name] for name in families}
+    notes = []
+    for name, tried in own.items():
+        failed = [t for t in tried if FAILURE in t.user_attrs]
+        if tried and len(failed) == len(tried):
+            notes.append(
+                f"the model {name!r} is not used: {_failed(tried)}; {_remedy(failed)}, or leave it "
+                "out"
+            )
+            continue
+        reasons = [t.user_attrs[FAILURE] for t in failed]
+        reasons = [reason for reason in reasons if not reason.startswith(REJECTED)]
+        if reasons and len(reasons) >= len(tried) / 2:
+            of = f" of the model {name!r}" if len(families) > 1 else ""
+            notes.append(
+                f"{len(reasons)} of {count(len(tried), 'trial')}{of} failed (the first: "
+                f"{reasons[0]}); {_remedy(failed)}"
+            )
+    if untried := [name for name, tried in own.items() if not tried]:
+        models = "model" if len(untried) == 1 else "models"
+        notes.append(
+            f"the {models} {listed(untried)} had no trial: {count(len(trials), 'trial')} for "
+            f"{len(families)} models; allow more trials or more time, or name fewer models"
+        )
+    return tuple(notes)
+
+
+def _remedy(failed: Sequence[FrozenTrial]) -> str:
+    if all(trial.user_attrs[FAILURE].startswith(OUT_OF_TIME) for trial in failed):
+        return "give trials more time (trial_timeout)"
+    return "correct the model or its space"
+
+
+def _failed(trials: Sequence[FrozenTrial]) -> str:
+    first = trials[0].user_attrs[FAILURE]
+    if len(trials) == 1:
+        return f"its only trial failed ({first})"
+    return f"all its {len(trials)} trials failed (the first: {first})"

@@ -1,0 +1,545 @@
+"""Loop of trials: propose, evaluate, record; in an order that does not depend on timing."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import optuna
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.trial import Trial, TrialState
+from tqdm.auto import tqdm
+
+from shiftune import _interrupts
+from shiftune.errors import NoWorkersError, ProblemError, StorageError
+from shiftune.evaluate._plan import PreparedRows, independent_fits
+from shiftune.models._space import check_names
+from shiftune.search._families import Families, Family, FamilyWeights, Turn, Turns, family_of
+from shiftune.search._settings import sampler_named
+from shiftune.search._storage import candidates, complete_answers, open_driver
+from shiftune.search._trial import (
+    ANSWERS_BYTES,
+    CATCH,
+    DEFAULTS,
+    FAILURE,
+    MEAN_LOSS,
+    MODEL,
+    OUT_OF_TIME,
+    REJECTED,
+    RISK,
+    SECONDS,
+    Candidate,
+    Fitted,
+    Outcome,
+    Piece,
+    TrialContext,
+    TrialEnded,
+    combined,
+    finished_trials,
+    outcome_of,
+    reason,
+    run_piece,
+)
+from shiftune.search.gp import VARIANCE_KEY
+from shiftune.workers import OutOfTime, WorkerDied, Workers, number_of_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from shiftune.evaluate._answers import Answers
+    from shiftune.evaluate._plan import Fit
+    from shiftune.risk._result import RiskEstimate
+    from shiftune.search._driver import Driver
+    from shiftune.search._search import ShiftSearch
+    from shiftune.search._storage import AnswerStore
+
+Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
+
+logger = logging.getLogger("shiftune")
+
+
+class Proposed(NamedTuple):
+    """A trial under way."""
+
+    trial: Trial
+    candidate: Candidate
+    rejected: str = ""
+
+
+class Loop:
+    """Keep workers busy with trials until enough are finished.
+
+    Results are recorded in the order in which the trials were proposed: the next proposal sees
+    the same history whichever trial is faster, and a run with several workers can be repeated bit
+    for bit (with any sampler whose proposals depend on its seed and the history alone).
+
+    A driver that was stopped or killed leaves trials without a result. They are evaluated first,
+    with the parameters they had. Where several drivers share the study, the history that a proposal
+    sees depends on their speed.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        With the sampler of the search; families that have names get one each.
+    families : mapping from names to Family
+    workers : TrialWorkers
+    weights : function
+        Returns weights of the families, from the trials recorded so far; see `next_family`.
+    answers : AnswerStore
+        It receives the answers of every trial.
+    driver : Driver
+        Decides which trials this process begins.
+    timeout : float, optional
+        Seconds after which `run` begins no trial; they limit the families' first trials, by the
+        times of the recorded ones.
+    callbacks : functions of the study and a finished trial
+        Called after every trial, in the order of the trials.
+    catch : exception class or tuple of them
+        Errors of a trial that make it fail; others are raised, once the trial has failed.
+    """
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        families: Families,
+        workers: TrialWorkers,
+        weights: Callable[[], Mapping[str, float]],
+        answers: AnswerStore,
+        driver: Driver,
+        timeout: float | None = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+        catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH,
+    ) -> None:
+        self.study = study
+        self.families = families
+        self.workers = workers
+        self.answers = answers
+        self.driver = driver
+        self.timeout = timeout
+        self.callbacks = callbacks
+        self.catch = catch
+        self.turns = Turns(study, families, weights)
+        self.stopped = False
+        self.under_way: deque[Proposed] = deque()
+
+    def run(self, n_trials: int, progress: Progress) -> None:
+        """Run until the study has `n_trials` finished trials or the time is over.
+
+        The first trial of a study is begun in any case.
+
+        An interrupt is raised before a trial is proposed and while one is waited for, never
+        while one is recorded.
+        """
+        end = None if self.timeout is None else time.monotonic() + self.timeout
+        while True:
+            self._begin_trials(n_trials, end)
+            for others in self.driver.news():
+                progress.update(others)
+            if not self.under_way:
+                if self.stopped or self._is_over(end) or not self.driver.wait(n_trials):
+                    return
+                continue
+            outcome = self._outcome(self.under_way[0])
+            trial = self.under_way.popleft().trial
+            if self._recorded(trial, outcome):
+                progress.update(outcome)
+                self._call_back(trial)
+
+    def _begin_trials(self, n_trials: int, end: float | None) -> None:
+        """Keep the workers busy, as long as there is time and a place for another trial."""
+        while len(self.under_way) < self.workers.look_ahead and self.driver.has_place(n_trials):
+            if self.stopped or self._is_over(end):
+                return
+            _interrupts.check()
+            orphan = self.driver.orphan(n_trials)
+            if orphan is None:
+                proposed = self._ask(n_trials)
+            else:
+                if self.workers.n_workers > 1 or self.driver.suspects(orphan):
+                    self.workers.start()
+                proposed = self._adopt(orphan)
+            if proposed is None:
+                return
+            self.under_way.append(proposed)
+            if not proposed.rejected:
+                self.workers.submit(proposed.trial.number, proposed.candidate)
+
+    def _is_over(self, end: float | None) -> bool:
+        return end is not None and time.monotonic() >= end and self.driver.has_begun()
+
+    def _recorded(self, trial: Trial, outcome: Outcome) -> bool:
+        """Record an outcome; False if another driver has taken the trial over and was faster."""
+        try:
+            self._tell(trial, outcome)
+        except (UpdateFinishedTrialError, ValueError):
+            if not self.driver.was_late(trial):
+                raise
+            logger.info("the result of trial %d is dropped: another driver has it", trial.number)
+            return False
+        self.driver.recorded(trial)
+        return True
+
+    def abandon(self) -> None:
+        """End the trials under way, of a study that nobody can continue.
+
+        They have failed without a reason, so they do not count as finished.
+        """
+        while self.under_way:
+            self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
+
+    def _ask(self, n_trials: int) -> Proposed | None:
+        turn = self._next_turn()
+        marks = {MODEL: turn.family.name} if turn.family.name else {}
+        self.study.sampler = self.turns.sampler(turn)
+        if turn.defaults:
+            trial = self.driver.ask(n_trials, turn.family.first_params(), marks | {DEFAULTS: True})
+        else:
+            trial = self.driver.ask(n_trials, None, marks)
+        return None if trial is None else self._proposed(trial, turn.family)
+
+    def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
+        turn = self.turns.of(orphan) or self._next_turn()
+        self.study.sampler = self.turns.sampler(turn)
+        return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
+
+    def _next_turn(self) -> Turn:
+        return self.turns.next(
+            None if self.timeout is None else self.timeout * self.workers.n_workers
+        )
+
+    def _proposed(self, trial: Trial, family: Family) -> Proposed:
+        """Get the parameters; a combination that a user's function rejects is a failed trial."""
+        marks = trial.user_attrs
+        family = self.families[marks.get(MODEL, family.name)]
+        if family.name and MODEL not in marks:
+            trial.set_user_attr(MODEL, family.name)
+        if DEFAULTS in marks and not family.first_params():
+            return Proposed(trial, Candidate({}, family.name))
+        try:
+            params = family.suggest(trial)
+        except ProblemError:
+            raise
+        except Exception as error:
+            if not callable(family.space):
+                raise
+            return Proposed(trial, Candidate({}, family.name), reason(error))
+        try:
+            check_names(family.estimator, params)
+        except ProblemError as error:
+            self._tell(trial, Outcome(None, reason(error), 0.0))
+            raise
+        return Proposed(trial, Candidate(params, family.name))
+
+    def _outcome(self, proposed: Proposed) -> Outcome:
+        if proposed.rejected:
+            return Outcome(None, f"{REJECTED}: {proposed.rejected}", 0.0)
+        try:
+            return self.workers.result(proposed.trial.number)
+        except WorkerDied as error:
+            return Outcome(None, f"WorkerDied: {error.why}", 0.0)
+        except OutOfTime:
+            limit = self.workers.time_limit or 0.0
+            return Outcome(None, f"{OUT_OF_TIME}: it ran longer than trial_timeout", limit)
+        except (StorageError, NoWorkersError):
+            raise  # no fault of the trial, which runs again with the next call
+        except Exception as error:
+            # Of the model, or about an outcome that could not be read.
+            failed = Outcome(None, reason(error), 0.0)
+            if not isinstance(error, self.catch):
+                self._tell(self.under_way.popleft().trial, failed)
+                raise
+            return failed
+
+    def _call_back(self, trial: Trial) -> None:
+        if not self.callbacks:
+            return
+        (recorded,) = [t for t in self.study.get_trials() if t.number == trial.number]
+        for callback in self.callbacks:
+            self._unless_stopped(partial(callback, self.study, recorded))
+
+    def _tell(self, trial: Trial, outcome: Outcome) -> None:
+        if outcome.risk is None:
+            logger.info("trial %d failed: %s", trial.number, outcome.failure)
+            trial.set_user_attr(FAILURE, outcome.failure)
+            trial.set_user_attr(SECONDS, outcome.seconds)
+            self._tell_study(trial, state=TrialState.FAIL)
+            return
+        trial.set_user_attr(RISK, outcome.risk.to_record())
+        trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
+        trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
+        trial.set_user_attr(SECONDS, outcome.seconds)
+        answers = outcome.answers
+        trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
+        if answers is not None:  # before the trial is finished: then they are never missing
+            self.answers.put(trial.number, answers)
+        self._tell_study(trial, outcome.value)
+        finished = finished_trials(self.study)
+        # Others may be about to record trials whose answers they have written.
+        alone = self.driver.number is None
+        among = None if alone else [each.number for each in finished]
+        self.answers.keep(candidates(finished), among)
+
+    def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
+        # A sampler that has tried everything (a grid) stops the study. The trial is stored by then.
+        self._unless_stopped(lambda: self.study.tell(trial, value, **options))
+
+    def _unless_stopped(self, call: Callable[[], object]) -> None:
+        """Call a function that may stop the study, which Optuna allows inside its own loop only."""
+        try:
+            call()
+        except RuntimeError as error:
+            if "`Study.stop`" not in str(error):
+                raise
+            self.stopped = True
+
+
+# Numbers in a table (rows times columns) from which a single fit may take seconds: workers then
+# start at once.
+LARGE = 1_000_000
+
+
+def look_ahead(n_workers: int, n_fits: int) -> int:
+    """Return how many trials of so many fits are under way at once.
+
+    So many that every worker has a fit, and one more: every trial under way is one whose result the
+    next proposal does not know (`benchmarks/look_ahead.py`).
+
+    >>> look_ahead(1, 5), look_ahead(2, 5), look_ahead(2, 1), look_ahead(40, 5)
+    (1, 2, 3, 9)
+    """
+    return 1 if n_workers == 1 else math.ceil(n_workers / n_fits) + 1
+
+
+class TrialWorkers:
+    """Workers that evaluate trials by their numbers.
+
+    Where the fits of the plan are independent, each of them is an item of the workers; otherwise a
+    whole trial is. The first fit of a trial comes before its others, unless workers are idle: they
+    are dropped if it fails.
+
+    Parameters
+    ----------
+    context : TrialContext
+    n_jobs, executor : see `Workers`
+    time_limit : float, optional
+        Seconds that all fits of a trial may take, one after the other.
+    n_trials : int, optional
+        About how many trials there will be: cheap ones then run in this process.
+    """
+
+    def __init__(
+        self,
+        context: TrialContext,
+        *,
+        n_jobs: int = 1,
+        executor: Any = None,
+        time_limit: float | None = None,
+        n_trials: int | None = None,
+    ) -> None:
+        self._context = context
+        self._fits: list[Fit | None] = [*independent_fits(context.plan, context.data)] or [None]
+        is_large = math.prod(context.data.X_train.shape) > LARGE
+        self._workers = Workers(
+            run_piece,
+            context,
+            n_jobs=n_jobs,
+            executor=executor,
+            time_limit=time_limit,
+            n_items=None if n_trials is None or is_large else n_trials * len(self._fits),
+            warm_up=len(self._fits),
+        )
+        # Fixed for the whole run: what a proposal sees must not depend on timing.
+        self.n_workers = max(self._workers.n_workers, 1)
+        self.look_ahead = look_ahead(self.n_workers, len(self._fits))
+        self.time_limit = time_limit
+
+    def start(self) -> None:
+        """Start workers now: a trial that may have ended a driver does not run in this process."""
+        self._workers.start()
+
+    def submit(self, number: int, candidate: Candidate) -> None:
+        """Evaluate a trial as soon as workers are free."""
+        first, *others = self._fits
+        self._workers.submit((number, first), Piece(candidate, first))
+        for fit in others:
+            self._workers.submit((number, fit), Piece(candidate, fit), after=(number, first))
+
+    def result(self, number: int) -> Outcome:
+        """Wait for a trial; raises what `Workers.result` raises."""
+        found: dict[Any, Any] = {}
+        try:
+            for fit in self._fits:
+                found[fit] = self._workers.result((number, fit))
+                self._check_time(found.values())
+        except Exception as error:
+            for fit in self._fits:
+                self._workers.drop((number, fit))
+            if isinstance(error, TrialEnded):
+                return error.outcome
+            raise
+        if None in found:
+            whole: Outcome = found[None]
+            return whole
+        return combined(self._context, found)
+
+    def _check_time(self, found: Collection[Outcome | Fitted]) -> None:
+        seconds = sum(each.seconds for each in found)
+        if self.time_limit is not None and seconds > self.time_limit:
+            raise OutOfTime(f"{len(found)} of {len(self._fits)} fits took {seconds:.3g} s")
+
+    def __enter__(self) -> Self:
+        self._workers.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._workers.__exit__(*error)
+
+
+# Formats of the line, and whether the interval is in it, from the fullest to the barest; the first
+# that fits the terminal is shown. None is tqdm's own, which has the rate too.
+LAYOUTS = (
+    (None, True),
+    ("{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]", True),
+    ("{n_fmt}/{total_fmt} [{remaining} left{postfix}]", True),
+    ("{n_fmt}/{total_fmt}{postfix}", True),
+    ("{n_fmt}/{total_fmt} [{remaining} left{postfix}]", False),
+    ("{n_fmt}/{total_fmt}{postfix}", False),
+    ("{n_fmt}/{total_fmt}", False),
+)
+
+
+class Progress:
+    """Bar with the number of trials, the best risk with its interval, and the failures.
+
+    Narrow terminals show fewer parts, none of them cut: the rate is dropped first, then the bar,
+    the time and the interval.
+
+    Parameters
+    ----------
+    total : int
+        Number of trials in all.
+    earlier : list of Outcome
+        Of the trials of a run that is continued.
+    show : bool or None
+        None shows the bar on terminals and in notebooks only.
+    """
+
+    def __init__(self, total: int, earlier: Sequence[Outcome], show: bool | None) -> None:
+        visible = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
+        self._bar = tqdm(total=total, initial=len(earlier), disable=not visible, unit="trial")
+        self._best: RiskEstimate | None = None
+        self._failed = 0
+        for outcome in earlier:
+            self._note(outcome)
+
+    def update(self, outcome: Outcome) -> None:
+        """Count a trial."""
+        self._note(outcome)
+        if not self._bar.disable:
+            self._lay_out()
+        self._bar.update()
+
+    def text(self, *, interval: bool = True) -> str:
+        """Text beside the bar.
+
+        >>> Progress(5, [], False).text()
+        'no result yet'
+        """
+        text = "no result yet"
+        if self._best is not None:
+            text = f"best {self._best.value:.4g}"
+            if interval:
+                low, high = self._best.interval()
+                text += f" ({low:.4g} to {high:.4g})"
+        return text + (f", {self._failed} failed" if self._failed else "")
+
+    def _lay_out(self) -> None:
+        """Choose the fullest layout that fits the terminal; longer lines would fill the screen."""
+        now = self._bar.format_dict | {"n": self._bar.n + 1, "ncols": None}  # a bar of 10 columns
+        for layout, interval in LAYOUTS:
+            text = self.text(interval=interval)
+            line = tqdm.format_meter(**now | {"bar_format": layout, "postfix": text})
+            # A notebook has no width in columns.
+            if not isinstance(self._bar.ncols, int) or len(line) <= self._bar.ncols:
+                break
+        self._bar.bar_format = layout
+        self._bar.set_postfix_str(text, refresh=False)
+
+    def _note(self, outcome: Outcome) -> None:
+        self._failed += bool(outcome.failure)
+        risk = outcome.risk
+        if risk is not None and (self._best is None or risk.value < self._best.value):
+            self._best = risk
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()
+
+
+def run_trials(search: ShiftSearch, context: TrialContext) -> None:
+    """Add trials to the study of a search until it has enough."""
+    study, families, answers = search.study_, search.families_, search.answers_
+    driver = open_driver(search.storage, study, join=search.join)
+    earlier = finished_trials(study)
+    study.sampler = sampler_named(search.sampler, search.random_state, len(earlier), driver.number)
+    prepared = PreparedRows(number_of_workers(search.n_jobs))
+    context = replace(context, prepared=prepared, catch=search.catch)
+    if len(families) > 1 and not search.join:  # the families' shares in the budget depend on them
+        trial_answers(search, candidates(earlier))
+    with (
+        driver.at_work(),
+        _workers(search, context, search.n_trials - len(earlier)) as workers,
+        Progress(search.n_trials, list(map(outcome_of, earlier)), search.progress) as progress,
+    ):
+        weights = FamilyWeights(study, context, answers)
+        loop = Loop(
+            study,
+            families,
+            workers,
+            weights,
+            answers,
+            driver,
+            search.timeout,
+            callbacks=search.callbacks or (),
+            catch=search.catch,
+        )
+        try:
+            loop.run(search.n_trials, progress)
+        except BaseException:
+            if search.storage is None:
+                loop.abandon()
+            raise
+
+
+def trial_answers(search: ShiftSearch, numbers: Iterable[int]) -> dict[int, Answers]:
+    """Return the answers of trials by their numbers; missing ones are computed again."""
+    trials = {trial.number: trial for trial in finished_trials(search.study_)}
+    items = {
+        number: family_of(search.families_, trials[number]).candidate(trials[number])
+        for number in numbers
+    }
+    return complete_answers(
+        search.answers_, items, lambda: _workers(search, search.context_, len(items))
+    )
+
+
+def _workers(
+    search: ShiftSearch, context: TrialContext, n_trials: int | None = None
+) -> TrialWorkers:
+    return TrialWorkers(
+        context,
+        n_jobs=search.n_jobs,
+        executor=search.executor,
+        time_limit=search.trial_timeout,
+        n_trials=n_trials,
+    )

@@ -1,0 +1,449 @@
+"""Result of a search: computed once when the last trial is finished, and never changed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+import pandas as pd
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+from optuna.trial import TrialState
+
+from shiftune._wording import number
+from shiftune.effects._site_effects import from_scale
+from shiftune.errors import ProblemError
+from shiftune.evaluate._losses import Loss
+from shiftune.metrics import Metric, metrics_for
+from shiftune.metrics._metric import SitePredictions
+from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
+from shiftune.predictor._conformal import SiteScores, row_scores
+from shiftune.predictor._selection import Choice, best_alone, choose
+from shiftune.problem import ShiftProblem
+from shiftune.ratio import DensityRatio, column_shifts, overlap
+from shiftune.ratio._overlap import weights_to_look_at
+from shiftune.risk import RegressionAdjusted
+from shiftune.risk._adjusted import shared_alike
+from shiftune.risk._result import RiskEstimate
+from shiftune.search._families import Families, Family, family_of, notes_on_unused
+from shiftune.search._loop import trial_answers
+from shiftune.search._settings import EvaluationSettings, final_for, nothing_to_choose
+from shiftune.search._storage import candidates, open_study
+from shiftune.search._trial import (
+    DEFAULTS,
+    MEAN_LOSS,
+    MODEL,
+    SECONDS,
+    Candidate,
+    Outcome,
+    TrialContext,
+    best_trial,
+    finished_trials,
+    model_name,
+    run_trial,
+)
+from shiftune.search._updating import COUNTS, Updated, Updater, label_worth
+
+if TYPE_CHECKING:
+    from shiftune.checks import Checks
+    from shiftune.search._search import ShiftSearch
+
+
+def choose_among(search: ShiftSearch, risks: Mapping[int, RiskEstimate]) -> Choice:
+    """Choose what a search hands over, from the estimated risks of its trials."""
+    trials = finished_trials(search.study_)
+    best = best_trial(trials, risks)
+    if best is None:
+        raise ProblemError(nothing_to_choose(search.trials_, search.problem_))
+    answers, context = trial_answers(search, candidates(trials)), search.context_
+    data, loss, estimate = context.data, context.loss, context.estimate
+    choice = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
+    if final_for(search) == "ensemble" and len(answers) > 1:
+        choice = choose(choice, answers, data, loss, context.risk, estimate)
+    return choice
+
+
+def cv_results(result: SearchResult) -> dict[str, Any]:
+    """Return the finished trials as a dict of arrays; scores are negated risks.
+
+    `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
+    error. Every site is a split: `split0_test_score` is the negated estimate of the first source.
+    `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
+    """
+    trials = result.trials
+    by_number = {trial.number: trial for trial in finished_trials(result.study)}
+    found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
+    params = [name for name in trials if str(name).startswith("param_")]
+    for name in params:
+        values = trials[name]
+        found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
+    found["params"] = [
+        family_of(result.families, by_number[number]).plain_params(by_number[number])
+        for number in trials.index
+    ]
+    for place, name in enumerate(result.choice.risk.names):
+        found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
+    found["mean_test_score"] = -trials["risk"].to_numpy(float)
+    found["std_test_score"] = trials["stderr"].to_numpy(float)
+    compared: pd.Series = trials.get("compared_by", trials["risk"])
+    ranks = compared.rank(method="min", na_option="bottom")
+    found["rank_test_score"] = ranks.to_numpy(np.int32)
+    return found
+
+
+Floats = NDArray[np.float64]
+
+
+def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
+    """Return the scores of the validation rows of all sources.
+
+    Parameters
+    ----------
+    result : SearchResult
+    labels : int
+        Number of labels of the target that have updated the predictor: every source is then
+        updated by as many of its own, and its other rows have scores.
+    """
+    answers, data, updater = result.choice.answers, result.context.data, result.updater
+    classes = data.classes
+    if answers is None or not answers.unseen_share:
+        return SiteScores(
+            [],
+            "all its trials had models that were trained on all sites; search with risk='adjusted' "
+            "and its own plan of fits",
+        )
+    if classes is not None and result.loss.needs == "predict":
+        return SiteScores(
+            [],
+            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
+            "probabilities; search with loss='log_loss' or 'brier'",
+        )
+    if labels:
+        limits = updater.effects.limits
+
+        def of_scaled(y: NDArray[Any], scaled: Floats) -> Floats:
+            limited = scaled if limits is None else np.clip(scaled, *limits)
+            return row_scores(y, from_scale(limited), classes)
+
+        return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
+    rows = [data.validation_rows([name]) for name in updater.names]
+    labels_of = dict(zip(data.names, data.y_validation, strict=True))
+    return SiteScores.of(
+        [
+            row_scores(labels_of[name], answers.unseen[own], classes)
+            for name, own in zip(updater.names, rows, strict=True)
+        ]
+    )
+
+
+# With fewer trials the importances reflect the sampler's luck.
+FEWEST_TRIALS_FOR_IMPORTANCE = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overlap:
+    """Similarity of the sources' rows to the target.
+
+    Attributes
+    ----------
+    weights : dict from a source's name to an array of shape (n_j,)
+        Density ratios.
+    table : DataFrame
+        Of `shiftune.ratio._overlap`.
+    used : bool
+        Whether the risk was estimated with these weights; otherwise they only describe the sites.
+    """
+
+    weights: dict[str, NDArray[np.float64]]
+    table: pd.DataFrame
+    used: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SearchResult:
+    """Trials of a search, their estimates, and what follows from them.
+
+    A fitted `ShiftSearch` has it as `result_`; report, notebook, checks and figures read it. Later
+    changes to the search's parameters do not affect it. Expensive parts are computed on first use
+    and kept.
+
+    Attributes
+    ----------
+    problem : ShiftProblem
+    families : dict from names to Family
+        Models and spaces; of a search of one estimator under the empty name.
+    loss : Loss
+    settings : EvaluationSettings
+    context : TrialContext
+        Rows, labels and estimator of every trial.
+    options : dict
+        Parameters of the search in words, for those who want to repeat it.
+    ratio : DensityRatio or None
+    weights : list of arrays of shape (n_j,), or None
+        Density ratios at the validation rows, where the risk is estimated with them.
+    study : optuna.Study
+    trials : DataFrame
+        `ShiftSearch.trials_`.
+    risks : dict from trial number to RiskEstimate
+        Of every trial that was evaluated, in their order.
+    choice : Choice
+        Trials that are handed over, their weights and their risk together.
+    given_metrics : names, functions or Metrics, or None for the default set
+    """
+
+    problem: ShiftProblem
+    families: Families
+    loss: Loss
+    settings: EvaluationSettings
+    context: TrialContext
+    options: dict[str, str]
+    ratio: DensityRatio | None
+    weights: list[NDArray[np.float64]] | None
+    study: optuna.Study
+    trials: pd.DataFrame
+    risks: dict[int, RiskEstimate]
+    choice: Choice
+    given_metrics: Any
+
+    @property
+    def target(self) -> str:
+        """Name of the target."""
+        return self.problem.target.name
+
+    @cached_property
+    def chosen(self) -> int:
+        """Number of the best trial."""
+        best = best_trial(finished_trials(self.study), self.risks)
+        assert best is not None  # a result has at least one evaluated trial
+        return best
+
+    @property
+    def risk(self) -> RiskEstimate:
+        """Estimate for what is handed over."""
+        return self.choice.risk if self.updated is None else self.updated.risk_
+
+    @cached_property
+    def updater(self) -> Updater:
+        """What the result shows about differences between sites."""
+        return Updater(self)
+
+    @cached_property
+    def updated(self) -> Updated | None:
+        """Update by the labelled rows of the problem; None where there are none, or they cannot.
+
+        It is judged with the models of the trials, and has no predictor.
+        """
+        few, updater = self.problem.labelled_target, self.updater
+        if few is None or updater.obstacle:
+            return None
+        return updater.updated(None, few, updater.answers.known[-len(few) :])
+
+    @cached_property
+    def site_scores(self) -> SiteScores:
+        """Scores of what is handed over at sites that its models had not seen."""
+        return site_scores(self, 0 if self.updated is None else self.updated.labels_)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on unused families, an interval without width, rows not drawn."""
+        unused = notes_on_unused(self.families, finished_trials(self.study))
+        rows = _about_rows(self.risk, self.stderr_of_all_rows)
+        return (*unused, *_about_width(self.risk), *rows)
+
+    @property
+    def stderr_of_all_rows(self) -> float | None:
+        """About the standard error with all rows, if a sample of them was drawn."""
+        if (sample := self.problem.sample) is None:
+            return None
+        target = self.problem.target.name  # its labelled rows are all read
+        shares = [1.0 if name == target else sample.share_of(name) for name in self.risk.names]
+        return self.risk.stderr_of_all_rows(np.array(shares))
+
+    @cached_property
+    def members(self) -> pd.DataFrame:
+        """Trials that are handed over: model, weight, risk of its own, parameters; by weight."""
+        trials = {trial.number: trial for trial in finished_trials(self.study)}
+        rows = [
+            {
+                "trial": number,
+                "model": family_of(self.families, trials[number]).name or model_name(self.model),
+                "weight": weight,
+                "risk": self.risks[number].value,
+                "params": family_of(self.families, trials[number]).plain_params(trials[number]),
+            }
+            for number, weight in self.choice.weights.items()
+        ]
+        return pd.DataFrame(rows).set_index("trial")
+
+    @cached_property
+    def best_trial(self) -> optuna.trial.FrozenTrial:
+        """The chosen trial."""
+        (trial,) = [t for t in finished_trials(self.study) if t.number == self.chosen]
+        return trial
+
+    @property
+    def family(self) -> Family:
+        """Model and space of the chosen trial."""
+        return family_of(self.families, self.best_trial)
+
+    @property
+    def model(self) -> Any:
+        """Estimator of the chosen trial, with its default parameters."""
+        return self.family.estimator
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """Parameters of the chosen trial, in the names of the study."""
+        return dict(self.best_trial.params)
+
+    @cached_property
+    def tied(self) -> list[int]:
+        """Trials that cannot be distinguished from the chosen one, which comes first."""
+        tied = self.trials["tied_with_best"].fillna(False)
+        marked = self.trials[tied].sort_values("risk", kind="stable")
+        return sorted(map(int, marked.index), key=lambda number: number != self.chosen)
+
+    @cached_property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Parameters that any trial has, and where they were searched."""
+        found: dict[str, BaseDistribution] = {}
+        for trial in finished_trials(self.study):
+            found = trial.distributions | found
+        return found
+
+    @cached_property
+    def default(self) -> Outcome:
+        """Outcome of the model with its default parameters, evaluated on the rows of the trials.
+
+        Of several families whose defaults are trials, those of lowest risk.
+        """
+        tried = [t for t in finished_trials(self.study) if DEFAULTS in t.user_attrs]
+        if evaluated := [t for t in tried if t.number in self.risks]:
+            best = min(evaluated, key=lambda t: self.risks[t.number].value)
+            seconds, mean = (best.user_attrs[name] for name in (SECONDS, MEAN_LOSS))
+            return Outcome(self.risks[best.number], "", seconds, mean_loss=mean)
+        outcome = run_trial(self.context, Candidate({}, self.family.name))
+        if outcome.risk is None:
+            return outcome
+        return replace(outcome, risk=shared_alike(outcome.risk, self.choice.risk))
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """Weights of the estimate, or those of `problem.diagnose()` where it has none."""
+        problem, k = self.problem, len(self.problem.sources)
+        if self.weights is None:
+            weights, rows = weights_to_look_at(problem, random_state=self.settings.random_state)
+        else:
+            weights = self.weights[:k]
+            rows = [site.X for site in self.settings.split(problem).validation[:k]]
+        table = overlap(weights, problem.target.X, rows, problem.names)
+        return Overlap(
+            dict(zip(problem.names, weights, strict=True)), table, used=self.weights is not None
+        )
+
+    @cached_property
+    def shifts(self) -> pd.DataFrame:
+        """Distance of every column at every source from the target; see `column_shifts`."""
+        sources = [site.X for site in self.problem.sources]
+        return column_shifts(self.problem.target.X, sources, self.problem.names)
+
+    @cached_property
+    def importances(self) -> dict[str, float]:
+        """Share of every parameter in the differences between trials, largest first.
+
+        Among the trials of the chosen family. Optuna's functional ANOVA on a random forest. Empty
+        with too few trials, trials that do not differ, or fewer than two parameters in common.
+        """
+        trials = [
+            trial
+            for trial in self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if trial.user_attrs.get(MODEL, "") == self.family.name
+            and (trial.params or DEFAULTS not in trial.user_attrs)
+        ]
+        if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:
+            return {}
+        if len(set.intersection(*(set(t.params) for t in trials))) < 2:
+            return {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna's, about what is experimental
+            study = open_study(None, {})
+            study.add_trials(trials)
+            found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
+        return {name: float(share) for name, share in found.items()}
+
+    @cached_property
+    def worth_of_labels(self) -> pd.DataFrame | None:
+        """Table of `label_worth`, as far as the target has rows.
+
+        None where the target has labels already, or the estimator has no such figure.
+        """
+        if self.problem.labelled_target is not None or len(self.problem.target) < min(COUNTS):
+            return None
+        try:
+            return label_worth(self)
+        except ProblemError:
+            return None
+
+    def new_site_of(self, predictions: SitePredictions) -> NewSite:
+        """Return the estimator of metrics at the target from predictions at the sources."""
+        risk = self.context.risk
+        fitted = risk if isinstance(risk, RegressionAdjusted) else None
+        target = self.problem.target
+        return NewSite(predictions, target.X, fitted, target.sample_weight)
+
+    @cached_property
+    def new_site(self) -> NewSite | None:
+        """Estimator of metrics of what is handed over; None where no predictions were kept."""
+        answers = self.choice.answers
+        if self.updated is not None:
+            return self.updated.new_site_
+        if answers is None:
+            return None
+        return self.new_site_of(SitePredictions.of(answers, self.context.data, self.loss))
+
+    @property
+    def asked_metrics(self) -> list[Metric]:
+        """Metrics that were asked for, or those of the task."""
+        return metrics_for(self.given_metrics, self.loss, self.context.data.classes)
+
+    @cached_property
+    def metrics(self) -> MetricTables:
+        """Metrics of what is handed over, at the target and at the sources."""
+        return metric_tables(self.asked_metrics, self.new_site)
+
+    @cached_property
+    def checks(self) -> Checks:
+        """Checks of the assumptions; see `shiftune.checks.run_checks`."""
+        from shiftune.checks import (
+            run_checks,
+        )  # one of the convenience methods that import from a lower layer
+
+        return run_checks(self)
+
+
+def _about_width(risk: RiskEstimate) -> tuple[str, ...]:
+    """Explain an interval without width: it does not mean that the risk is known."""
+    low, high = risk.interval()
+    if high > low:
+        return ()
+    if risk.n.max() == 1:
+        why = "no source has more than one row that evaluates the trials"
+    else:
+        why = f"the losses of the {risk.n.sum()} rows that evaluate it are all {number(risk.value)}"
+    return (f"the interval has no width, although the risk is not known exactly: {why}",)
+
+
+def _about_rows(risk: RiskEstimate, stderr: float | None) -> tuple[str, ...]:
+    """Compare the standard error with that of all rows, if a sample of them was drawn."""
+    if stderr is None:
+        return ()
+    return (
+        f"the standard error of {number(risk.stderr)} would be about {number(stderr)} with all "
+        "rows, of which a sample was drawn",
+    )

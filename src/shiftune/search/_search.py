@@ -1,0 +1,803 @@
+"""ShiftSearch: tune any scikit-learn model for a site without labels."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import optuna
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from optuna.samplers import BaseSampler
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+
+from shiftune import _interrupts
+from shiftune._names import Task
+from shiftune._wording import count
+from shiftune.effects import without_effect
+from shiftune.errors import ProblemError, SearchWarning, SettingsError
+from shiftune.evaluate._losses import Loss
+from shiftune.evaluate._plan import FitPlan, fit, losses_of, seeded
+from shiftune.metrics._curves import (
+    ChosenThreshold,
+    calibration_curve,
+    check_two_classes,
+    decision_curve,
+    threshold_for,
+)
+from shiftune.predictor._conformal import class_sets, interval_around
+from shiftune.predictor._ensemble import ensemble_of, prediction_of
+from shiftune.problem import ShiftProblem, Split, pooled
+from shiftune.problem._columns import as_pandas, rows_like
+from shiftune.problem._site import as_labels
+from shiftune.ratio import DensityRatio
+from shiftune.ratio._auto import ratio_named
+from shiftune.risk import RiskEstimator
+from shiftune.risk._result import RiskEstimate
+from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
+from shiftune.search._families import check_given, family_of, given_models, is_model
+from shiftune.search._loop import Callback, run_trials
+from shiftune.search._result import SearchResult, choose_among, cv_results
+from shiftune.search._settings import OPTIONS, Checked, check_search, coerce_problem, refuse_others
+from shiftune.search._storage import identity, only_search_of, open_answers, open_study
+from shiftune.search._trial import CATCH, TrialContext, evaluated_risks, finished_trials, table
+from shiftune.search._updating import Updated, label_worth, labels_for, update, updated_by_own
+from shiftune.search.gp._sampler import lowest_plausible_value
+
+if TYPE_CHECKING:
+    from shiftune.checks import Checks, Judgement
+
+
+class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A search as scikit-learn's functions see it."""
+
+    estimator: Any
+    predictor_: Any
+    problem_: ShiftProblem
+    result_: SearchResult
+
+    @property
+    def best_score_(self) -> float:
+        """Negated estimate of the risk of `predictor_` at the target."""
+        return -self.result_.risk.value
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Trials as a dict of arrays; see `shiftune.search._result`."""
+        return cv_results(self.result_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return int(self.problem_.target.X.shape[1])
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the columns, where all of them are text."""
+        X = self.problem_.target.X
+        if not isinstance(X, pd.DataFrame) or not all(isinstance(n, str) for n in X.columns):
+            raise AttributeError("the rows have no names of columns")
+        return np.asarray(X.columns, dtype=object)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
+        labels = as_labels(as_pandas(y), "X")
+        rows = rows_like(X, self.problem_.target.X)
+        losses = losses_of(self.predictor_, rows, labels, self.result_.loss)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        return -float(np.average(losses, weights=weights))
+
+    def _forget(self) -> None:
+        """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
+    def __sklearn_tags__(self) -> Any:
+        """A search for a classifier is a classifier; with names the task is known after `fit`."""
+        tags, models = super().__sklearn_tags__(), given_models(self.estimator)
+        tags.input_tags.sparse = True  # read as arrays
+        if hasattr(self, "predictor_"):
+            models = [self.predictor_]
+        if not models:
+            return tags
+        inner = get_tags(models[0])
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = copy.deepcopy(inner.classifier_tags)
+        tags.regressor_tags = copy.deepcopy(inner.regressor_tags)
+        return tags
+
+    def __sklearn_clone__(self) -> Self:
+        # A cluster, a storage and callbacks cannot be copied, and need not be.
+        shared = ("executor", "storage", "callbacks")
+        params = {
+            name: value if name in shared else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        return type(self)(**params)
+
+    def __getstate__(self) -> Any:
+        # A fitted search that is loaded elsewhere does not need what its trials ran with.
+        return super().__getstate__() | {"executor": None, "callbacks": None}
+
+
+class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
+    """The search has not been fitted yet."""
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(search: FittedSearch) -> bool:
+        model = getattr(search, "predictor_", search.estimator)
+        if is_model(model):  # models by name are known once the task is
+            getattr(model, method)  # raises an AttributeError where it is missing
+        return True
+
+    return check
+
+
+class FittedSearch:
+    """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
+
+    Reports and figures belong to lower layers, so they are imported when they are called. The
+    figures need Plotly (the extra ``report``).
+    """
+
+    estimator: Any
+    predictor_: Any
+    problem_: ShiftProblem
+    trials_: pd.DataFrame
+    result_: SearchResult
+
+    def _check_fitted(self) -> None:
+        known = vars(self)
+        if "predictor_" in known:
+            return
+        name = type(self).__name__
+        if finished := len(known.get("trials_", ())):
+            raise NotFitted(
+                f"the fit of this {name} was stopped after {count(finished, 'trial')}; "
+                "refit() turns them into a model"
+            )
+        raise NotFitted(f"this {name} has not been fitted; call fit first")
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain that what `fit` learns is not there yet."""
+            if name.endswith("_") and not name.startswith("_"):
+                self._check_fitted()
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with what the search hands over; columns of a table are found by name."""
+        self._check_fitted()
+        return prediction_of(self.predictor_, rows_like(X, self.problem_.target.X), "predict")
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with what the search hands over."""
+        self._check_fitted()
+        rows = rows_like(X, self.problem_.target.X)
+        return prediction_of(self.predictor_, rows, "predict_proba")
+
+    def _result(self) -> SearchResult:
+        self._check_fitted()
+        return self.result_
+
+    def _predictor(self) -> Any:
+        """What is handed over, not fitted yet."""
+        weights = self.result_.choice.weights
+        models = {f"trial {number}": self._model(number) for number in weights}
+        # Regressors can be trained on classes that are numbers; their predictions are values.
+        values = self.result_.context.data.classes is None
+        task: Task = "regression" if values else "classification"
+        vote = self.result_.loss.needs == "predict"
+        return ensemble_of(models, list(weights.values()), task, vote=vote)
+
+    def _model(self, number: int) -> Any:
+        """Return the model of a trial, not fitted yet."""
+        (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
+        family = family_of(self.result_.families, trial)
+        model = seeded(family.estimator, self.result_.settings.random_state)
+        return model.set_params(**family.candidate(trial).params)
+
+    def _fitted(self, model: Any) -> Any:
+        """Fit a model on all labelled rows."""
+        sites = self.result_.problem.labelled_sites
+        X, y = pooled(sites)
+        return fit(
+            model, X, y, self.result_.settings.weights_for_training(self.result_.ratio, sites)
+        )
+
+    @cached_property
+    def best_estimator_(self) -> Any:
+        """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
+        chosen = self._result().chosen
+        if list(self.result_.choice.weights) == [chosen]:
+            return without_effect(self.predictor_)
+        return self._fitted(self._model(chosen))
+
+    # ---------------------------------------------------------------- figures as data
+
+    @property
+    def metrics_(self) -> pd.DataFrame:
+        """Metrics at the target; see `shiftune.metrics.metric_tables`."""
+        return self._result().metrics.table.copy()
+
+    @property
+    def site_metrics_(self) -> pd.DataFrame:
+        """Metrics at every source; see `shiftune.metrics.metric_tables`."""
+        return self._result().metrics.by_site.copy()
+
+    def calibration_curve(self, site: str | None = None) -> pd.DataFrame:
+        """Observed shares by predicted probability; see `shiftune.metrics.calibration_curve`."""
+        return calibration_curve(check_two_classes(self._result().new_site), site)
+
+    def decision_curve(self) -> pd.DataFrame:
+        """Net benefit by threshold; see `shiftune.metrics.decision_curve`."""
+        return decision_curve(check_two_classes(self._result().new_site))
+
+    def threshold_for(
+        self,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        net_benefit: float | None = None,
+    ) -> ChosenThreshold:
+        """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
+        return threshold_for(
+            check_two_classes(self._result().new_site),
+            sensitivity=sensitivity,
+            specificity=specificity,
+            net_benefit=net_benefit,
+        )
+
+    def default_risk(self) -> RiskEstimate:
+        """Estimate the target risk of the model with its default parameters.
+
+        It is fitted and evaluated once, on the same rows as every trial, so
+        ``search.default_risk().minus(search.result_.choice.risk)`` is the gain from tuning
+        (`risk_` where no labels of the target have updated the predictor).
+        """
+        outcome = self._result().default
+        if outcome.risk is None:
+            raise ProblemError(
+                f"the model with its default parameters cannot be evaluated: {outcome.failure}"
+            )
+        return outcome.risk
+
+    def regret_bound(self, delta: float = 0.1) -> float:
+        r"""Upper bound on the regret of the choice, with probability :math:`1 - \delta`.
+
+        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
+        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
+        chosen trial and the lowest value that is plausible under the Gaussian process (mean - 2 sd)
+        anywhere in the space. Infinity where no source overlaps with the target and the estimate
+        fell back on another.
+
+        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
+        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
+        Any other estimator is refused.
+        """
+        result = self._result()
+        risk = result.risks[result.chosen]
+        if risk.fallback:  # its method is that of the substitute; infinity is true of any
+            return np.inf
+        if risk.method not in LAMBDA_UNBIASED:
+            raise SettingsError(
+                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
+                "not one: search with risk='unbiased' or risk='variance_reduced'"
+            )
+        return regret_bound(
+            max(risk.value - lowest_plausible_value(result.study), 0.0),
+            variance_chosen=risk.variance,
+            variance_best=risk.variance,
+            variance_best_estimated=risk.variance,
+            delta=delta,
+        )
+
+    def update(self, X: Any, y: ArrayLike, *, group: ArrayLike | None = None) -> Updated:
+        """Update the predictor by labels of some rows of the target, without a new search.
+
+        The site's own effect is added to the answers of `predictor_`: as much of it as so many
+        labels can show, given how far the sources differ (`shiftune.effects`).
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (m, d)
+            Rows of the target.
+        y : array of shape (m,)
+        group : array of shape (m,), optional
+            Ids of rows that belong together; see `ShiftProblem.from_frame`.
+
+        Returns
+        -------
+        Updated
+            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`,
+            `metrics_`, `effect_`.
+            The search itself stays as it is; labels that it had count as well.
+        """
+        codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
+        return update(self._result(), self.predictor_, X, y, codes)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+        """Predict intervals of values that hold at a new site, shape (n, 2).
+
+        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
+        """
+        if self._result().context.data.classes is not None:
+            raise SettingsError("this search predicts classes; predict_set gives sets of them")
+        return interval_around(self.predict(X), self.result_.site_scores.quantile(level))
+
+    def predict_set(self, X: Any, level: float = 0.9) -> NDArray[np.bool_]:
+        """Predict sets of classes that hold at a new site, shape (n, C).
+
+        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
+        """
+        if self._result().context.data.classes is None:
+            raise SettingsError("this search predicts values; predict_interval gives intervals")
+        q = self.result_.site_scores.quantile(level)
+        return class_sets(self.predict_proba(X), q)
+
+    def label_worth(
+        self, counts: int | Sequence[int] | None = None, *, level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the gain from labelling target rows; see `shiftune.search._updating`."""
+        return label_worth(self._result(), counts, level=level)
+
+    def labels_for(
+        self, *, half_width: float | None = None, loss: float | None = None, level: float = 0.95
+    ) -> int | None:
+        """Return how many labels are expected to be enough; see `shiftune.search._updating`."""
+        return labels_for(self._result(), half_width=half_width, loss=loss, level=level)
+
+    def checks(self) -> Checks:
+        """Check what can make the result worthless; see `shiftune.checks.run_checks`.
+
+        Takes seconds; ``print(search.checks())`` prints them as text, `verdict_` sums them up.
+        """
+        return self._result().checks
+
+    @property
+    def verdict_(self) -> Judgement:
+        """Whether to use the result at the target: "trust", "with care" or "do not use", and why.
+
+        From `checks`; ``print(search.verdict_)`` prints it with the reason.
+        """
+        from shiftune.checks import judgement
+
+        return judgement(self._result().checks)
+
+    # ---------------------------------------------------------------- pictures
+
+    def plot_history(self) -> Any:
+        """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
+        from shiftune.report.figures import history
+
+        result = self._result()
+        return history(result.trials, chosen=result.chosen)
+
+    def plot_sources(self, level: float = 0.95) -> Any:
+        """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
+        from shiftune.report.figures import forest
+
+        return forest(self._result().risk, level)
+
+    def plot_calibration(self) -> Any:
+        """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
+        from shiftune.report.figures import calibration
+
+        sites = check_two_classes(self._result().new_site).predictions.names
+        return calibration(
+            self.calibration_curve(), {site: self.calibration_curve(site) for site in sites}
+        )
+
+    def plot_decision_curve(self) -> Any:
+        """Plot net benefit by threshold; see `shiftune.report.figures.decision`."""
+        from shiftune.report.figures import decision
+
+        return decision(self.decision_curve())
+
+    def plot_weights(self) -> Any:
+        """Plot the density ratios of every source; see `shiftune.report.figures.weights`."""
+        from shiftune.report.figures import weights
+
+        return weights(self._result().overlap)
+
+    def plot_shifts(self) -> Any:
+        """Plot the columns that differ at the target; see `shiftune.report.figures.shifts`."""
+        from shiftune.report.figures import shifts
+
+        return shifts(self._result().shifts)
+
+    def plot_importances(self) -> Any:
+        """Plot importances of the parameters; see `shiftune.report.figures.importances`."""
+        from shiftune.report.figures import importances
+
+        return importances(self._result().importances)
+
+    def plot_parameter(self, name: str) -> Any:
+        """Plot risk against one parameter; see `shiftune.report.figures.parameter_slice`."""
+        from shiftune.report.figures import parameter_slice
+
+        return parameter_slice(self._result(), name)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, str] | None = None,
+        updates: Sequence[Mapping[str, Any]] = (),
+    ) -> Path:
+        """Write the result as one HTML file; see `shiftune.report.save_report`."""
+        from shiftune.report import save_report
+
+        return save_report(self._result(), path, settings=settings, updates=updates)
+
+    def model_card(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write a model card, a Markdown file; see `shiftune.report.save_model_card`."""
+        from shiftune.report import save_model_card
+
+        return save_model_card(self._result(), path, settings=settings)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle and hasattr(self, "predictor_"):
+            from shiftune.report._model_card import summary
+
+            bundle["text/html"] = summary(self.result_)
+        return bundle
+
+    def _repr_html_(self) -> str | None:
+        """The same as HTML, for viewers that read no bundles; None where the user wants text."""
+        return self._repr_mimebundle_().get("text/html")
+
+
+@dataclass(eq=False, repr=False)
+class ShiftSearch(FittedSearch, SearchEstimator):
+    """Search for hyperparameters of a target without labels, with an estimate of the risk there.
+
+    Every trial fits the model on the sources' training rows, takes its losses on their validation
+    rows and estimates the risk at the target from them. By default four more models per trial
+    leave some of the sources out, so that half of every loss comes from a model that has not seen
+    the site, and the losses are adjusted for how the sources' rows differ from the target's. With
+    ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
+    sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator or pipeline, name, list of names, mapping, or "auto"
+        Names are those of `shiftune.models.MODELS`; such models read columns of any kind. A
+        mapping has names of your choice, and pairs (estimator, space) or what
+        `shiftune.models.ready_model` returns. "auto" stands for boosted trees, a kernel machine
+        and a linear model. Several families share the trials of one study, in which parameters
+        have names such as "linear.alpha". The first trial of every model has the parameters that
+        it was given, so that no choice is estimated to be worse.
+    space : mapping from parameter names to distributions, or function
+        Distributions are Optuna's, or a list of choices, (low, high), (low, high, "log"), or
+        scipy's `uniform`, `loguniform`, `randint`; `shiftune.spaces` has ready ones. A function
+        takes an Optuna trial and returns the parameters (define-by-run). A model
+        by name has a space of its own.
+    loss : str, Loss or function
+        Default: "log_loss" for classification, "squared" for regression. "auc" and other metrics
+        of whole sites are tuned as 1 - metric. "mae" and other names of scikit-learn are known.
+    risk : str, RiskEstimator or function
+        "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
+        ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
+        (losses, weights, names) that returns a `RiskEstimate`.
+    ratio : str or DensityRatio
+        For the risk estimators and training weights that need density ratios; see
+        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
+        also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
+        30 sources.
+    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
+    n_trials : int
+        Number of trials in all, those of a continued study included.
+    timeout : float, optional
+        Seconds after which no new trial is begun, but for the first. Of several families, one
+        whose trials take long has fewer of its first eight.
+    trial_timeout : float, optional
+        Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
+        as failed. Trials then run in worker processes, which can be stopped, or on a Dask cluster
+        whose workers have nannies. (Other executors cannot stop compiled code.)
+    n_jobs : int
+        Worker processes, which share the fits of a trial; -1 is one per core. They are started
+        when that pays: the first fits of a small table run in this process.
+    executor : function, optional
+        Returns a new `concurrent.futures.Executor` to run trials on, for example Dask's
+        ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.
+    storage : path, Optuna URL or Optuna storage, optional
+        A path is a journal file. A run that was killed continues where it stopped; other data or
+        other settings are refused, and so is a second search at the same time, unless all `join`.
+        (With other storages, one search at a time is the user's promise.)
+    join : bool
+        Share the trials in the storage with other processes that run the same search. Together they
+        run `n_trials`, and take over those of a process that has died. `fit` returns in each of
+        them when all are finished. Proposals then depend on the processes' speed.
+    answers : path, optional
+        Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
+        every process computes those of the others again at the end.
+    shares : three numbers, or a function from the problem to a `Split`, optional
+        Of every source for density ratio, training and validation. Default: the paper's
+        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
+        together that belong together (such as all visits of a patient).
+    training_weights : None or "importance"
+        Whether the model is trained on rows weighted by their density ratios.
+    plan : FitPlan, optional
+        Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
+        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
+    final : "ensemble" or "best", optional
+        What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
+        the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
+        Default: "ensemble" for "adjusted", "best" otherwise.
+    metrics : names, functions or Metrics, optional
+        In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
+    callbacks : list of functions, optional
+        Called with the study and the finished trial after every trial, as Optuna does;
+        ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are
+        risks.)
+    catch : exception class or tuple of them
+        Errors of a model that make a trial fail; others end the search. Default: all. With
+        ``catch=()`` the first error is raised.
+    progress : bool, optional
+        Show a progress bar; default: on terminals.
+    random_state : int
+        The same number gives the same trials, also with several workers (as many as before), and
+        also when a study is continued (except with "tpe", which then goes on differently). It
+        seeds the split, the density ratio, the sampler, and every `random_state` of the model
+        that is None. (An Optuna sampler that is passed in keeps its own seed.)
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Of the winning trial; with a define-by-run function, the values that the trial suggested,
+        none where the model is best as it was given.
+    best_model_ : str
+        Name of the winning trial's family; empty in a search of one estimator.
+    families_ : dict from names to Family
+        Estimators and spaces, made for the problem.
+    predictor_ : estimator
+        What `predict` uses, fitted on all rows of all sources: an `EnsembleRegressor`, an
+        `EnsembleClassifier`, or one model.
+    best_score_ : float
+        Negated value of `risk_`; `score` has the same scale.
+    cv_results_ : dict of arrays
+        `trials_` with scikit-learn's names; every source is a split.
+    members_ : DataFrame
+        Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
+    gain_ : Estimate or None
+        Risk of the best single trial less that of the ensemble, paired.
+    risk_ : RiskEstimate
+        Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
+        members, and the best trial alone (``final="best"``) likewise: each site judges the trial
+        that the other sites would choose.
+    metrics_, site_metrics_ : DataFrames
+        Metrics of `predictor_` at the target, and at every source; computed when read.
+    verdict_ : Judgement
+        "trust", "with care" or "do not use", with the reason, from `checks`; computed when read.
+    best_estimator_ : estimator
+        Of the winning trial, refitted on all rows of all sources, when it is asked for.
+    trials_ : DataFrame
+        One row per trial: state, model (where there are names), value, standard error, interval,
+        mean loss without correction (the naive estimate), the value by which trials of several
+        families are compared (`compared_by`), parameters, seconds, ties with the best, the risk at
+        every source, the reason of a failure.
+    result_ : SearchResult
+        All of the above, and what report, checks and figures are made of.
+    study_ : optuna.Study
+    problem_ : ShiftProblem
+    settings_ : EvaluationSettings
+        Split, plan and estimator, with defaults filled in.
+    weights_ : list of arrays or None
+        Density ratios at the validation rows, where the risk is estimated with them.
+    ratio_ : DensityRatio or None
+        Fitted, where it is needed.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from shiftune.datasets import toy_problem
+    >>> toy = toy_problem(1.0, n=300)
+    >>> search = ShiftSearch(Ridge(), {"alpha": optuna.distributions.FloatDistribution(
+    ...     0.01, 100, log=True)}, n_trials=8, ratio="ulsif")
+    >>> search.fit(toy.problem).trials_["state"].value_counts().to_dict()
+    {'COMPLETE': 8}
+    """
+
+    estimator: Any = "auto"
+    space: Any = None
+    _: KW_ONLY
+    loss: str | Loss | Callable[..., Any] | None = None
+    risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted"
+    ratio: str | DensityRatio = "logistic"
+    sampler: str | BaseSampler = "gp_lcb"
+    n_trials: int = 50
+    timeout: float | None = None
+    trial_timeout: float | None = None
+    n_jobs: int = 1
+    executor: Callable[[], Executor] | None = None
+    storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
+    join: bool = False
+    answers: str | os.PathLike[str] | None = None
+    shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
+    training_weights: str | None = None
+    plan: FitPlan | None = None
+    final: str | None = None
+    metrics: Any = None
+    callbacks: Sequence[Callback] | None = None
+    catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
+    progress: bool | None = None
+    random_state: int = 0
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_target: Any = None,
+        sample_weight: ArrayLike | None = None,
+        **others: Any,
+    ) -> Self:
+        """Search, then fit what is handed over on all rows of all sources.
+
+        Parameters
+        ----------
+        X : ShiftProblem, or array or DataFrame of shape (n, d)
+            The problem; or the rows of all sources, with
+        y, groups : arrays of shape (n,)
+            their labels and sites, and
+        X_target : array or DataFrame of shape (n_T, d)
+            the rows of the target.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows in X; see `ShiftProblem.from_frame`.
+        others
+            None: arguments for the model's `fit` are refused.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, as soon as no trial is half recorded; a second Ctrl-C does not wait.
+            `trials_`, `study_` and `problem_` have what was finished, `refit` turns it into a
+            model, and with a `storage` the same call continues where it stopped.
+        """
+        refuse_others(others)
+        with _interrupts.deferred():
+            self._forget()
+            check_given(self.estimator, self.space)
+            models = given_models(self.estimator)
+            problem = coerce_problem(X, y, groups, X_target, models, sample_weight)
+            self.add_trials(problem)
+            self.refit()
+        for note in self.result_.notes:
+            warnings.warn(note, SearchWarning, stacklevel=2)
+        return self
+
+    def add_trials(self, problem: ShiftProblem) -> Self:
+        """Run trials until there are enough; `refit` then chooses among them.
+
+        `fit` does both. Of several processes that `join`, only one may need the choice.
+        """
+        with _interrupts.deferred():
+            self._forget()
+            checked = check_search(self, problem)
+            with only_search_of(self.storage, join=self.join):
+                self._open(problem, checked)
+                try:
+                    run_trials(self, self._context())
+                except KeyboardInterrupt:
+                    self._read_trials()
+                    raise
+        return self
+
+    def refit(self) -> Self:
+        """Choose among the trials so far, and fit the choice on all rows of all sources.
+
+        `fit` does this at its end. Call it after `fit` was interrupted, for the model and the
+        risk that the finished trials give:
+
+        >>> search = ShiftSearch(...)                         # doctest: +SKIP
+        >>> search.fit(problem)                               # doctest: +SKIP
+        ^C KeyboardInterrupt
+        >>> search.refit().best_params_                       # doctest: +SKIP
+        """
+        if not hasattr(self, "study_"):
+            raise NotFitted("this ShiftSearch has no trials; call fit first")
+        with _interrupts.deferred():
+            if not hasattr(self, "context_"):  # the interrupt came before the first trial
+                self._context()
+            self.__dict__.pop("best_estimator_", None)  # of an earlier choice
+            self._read_results()
+            _interrupts.check()
+            self.predictor_ = updated_by_own(self.result_, self._fitted(self._predictor()))
+            if hasattr(self.predictor_, "classes_"):
+                self.classes_ = self.predictor_.classes_
+        return self
+
+    def reopen(self, problem: ShiftProblem) -> Self:
+        """Read the trials in the storage and choose among them; no trial is added, nothing fitted.
+
+        `result_`, `risk_` and `trials_` are then as after `fit`; `refit` adds `predictor_`.
+        """
+        with _interrupts.deferred():
+            self._forget()
+            self._open(problem, check_search(self, problem))
+            self._context()
+            self._read_results()
+        return self
+
+    def _open(self, problem: ShiftProblem, checked: Checked) -> None:
+        families, loss, settings = checked
+        known = identity(self, families, settings, problem, loss, self._new_ratio())
+        study = open_study(self.storage, known, join=self.join)
+        self.problem_, self.families_, self.study_ = problem, families, study
+        self.loss_, self.settings_ = loss, settings
+        self.answers_ = open_answers(self.storage, study, self.answers)
+
+    def _new_ratio(self) -> DensityRatio:
+        ratio: DensityRatio = clone(ratio_named(self.ratio, self.random_state))
+        return ratio
+
+    def _context(self) -> TrialContext:
+        """Split the sources, fit the density ratio where one is needed, gather what trials need."""
+        settings = self.settings_
+        split = settings.split(self.problem_)
+        ratio = None
+        if settings.needs_ratio:
+            _interrupts.check()
+            sources = [site.X for site in split.density]
+            ratio = self._new_ratio().fit(self.problem_.target.X, sources)
+        _interrupts.check()
+        models = {name: family.estimator for name, family in self.families_.items()}
+        context = settings.context(models, self.problem_, self.loss_, split, ratio)
+        found = context.data.weights
+        self.ratio_, self.weights_ = ratio, None if found is None else list(found)
+        self.context_ = context
+        return context
+
+    # ---------------------------------------------------------------- results
+
+    def _read_trials(self) -> dict[int, RiskEstimate]:
+        """Make the table of the trials; return the estimated risks by trial."""
+        risks = evaluated_risks(self.study_, self.settings_.risk)
+        self.trials_ = table(finished_trials(self.study_), risks)
+        return risks
+
+    def _read_results(self) -> None:
+        risks = self._read_trials()
+        self.result_ = SearchResult(
+            problem=self.problem_,
+            families=self.families_,
+            loss=self.loss_,
+            settings=self.settings_,
+            context=self.context_,
+            options={name: repr(getattr(self, name)) for name in OPTIONS},
+            ratio=self.ratio_,
+            weights=self.weights_,
+            study=self.study_,
+            trials=self.trials_,
+            risks=risks,
+            choice=choose_among(self, risks),
+            given_metrics=self.metrics,
+        )
+        self.risk_ = self.result_.risk
+        self.members_, self.gain_ = self.result_.members, self.result_.choice.gain
+        self.best_index_ = self.result_.chosen
+        self.best_model_ = self.result_.family.name
+        self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)

@@ -1,0 +1,593 @@
+"""Numbers and dates as text writes them: decimal signs, thousands, day and month order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+
+from shiftune._wording import count, listed
+
+MOST_TEXTS = 10_000
+
+
+class Tally:
+    """Number of texts in several parts of a column.
+
+    >>> tally = Tally()
+    >>> tally.add(pd.Series(["x", "y", "x"]))
+    >>> tally.total, tally.shown
+    (3, "'x' and 'y'")
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.texts: Counter[str] = Counter()
+
+    def add(self, texts: pd.Series) -> None:
+        """Count the texts of a part."""
+        for text, n in texts.value_counts().items():
+            self.count(str(text), int(n))
+
+    def count(self, text: str, n: int) -> None:
+        """Count a text."""
+        self.total += n
+        if text in self.texts or len(self.texts) < MOST_TEXTS:
+            self.texts[text] += n
+
+    @property
+    def shown(self) -> str:
+        """The most frequent texts, in words."""
+        return listed([text for text, _ in self.texts.most_common()], 4)
+
+    def __add__(self, other: Tally) -> Tally:
+        both = Tally()
+        both.total, both.texts = self.total + other.total, self.texts + other.texts
+        return both
+
+
+def stripped(text: pd.Series) -> pd.Series:
+    """Return texts without spaces around them, as a categorical column; none may be missing.
+
+    >>> stripped(pd.Series([" a", "b", "a"])).to_list()
+    ['a', 'b', 'a']
+    """
+    codes, texts = distinct(text)
+    own, shorter = pd.factorize(texts.str.strip())
+    return pd.Series(
+        pd.Categorical.from_codes(own[codes], pd.Index(shorter, dtype=object)),
+        text.index,
+        name=text.name,
+    )
+
+
+def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
+    """Return the number of every row's text, and the texts, in the order in which they occur."""
+    codes, texts = pd.factorize(text)
+    return codes, pd.Series(np.asarray(texts, dtype=object), dtype=object, name=text.name)
+
+
+def counted(text: pd.Series) -> pd.Series:
+    """Return how often every text occurs, the most frequent first.
+
+    >>> counted(pd.Series(["a", "b", "b"])).to_dict()
+    {'b': 2, 'a': 1}
+    """
+    codes, texts = distinct(text)
+    counts = np.bincount(codes, minlength=len(texts))
+    order = np.argsort(-counts, kind="stable")
+    return pd.Series(counts[order], pd.Index(texts.iloc[order], dtype=object))
+
+
+def on_distinct(text: pd.Series, compute: Callable[[pd.Series], Any]) -> pd.Series:
+    """Compute a column from another one, text by text.
+
+    >>> on_distinct(pd.Series(["1", "2", "1"]), lambda texts: texts.astype(float)).to_list()
+    [1.0, 2.0, 1.0]
+    """
+    codes, texts = distinct(text)
+    found = pd.Series(compute(texts))
+    return pd.Series(found.array.take(codes, allow_fill=True), text.index, name=text.name)
+
+
+MISSING_TEXTS = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
+).union(("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"))
+"""Texts that pandas takes for missing in CSV files, the empty one included."""
+MISSING_CODES = frozenset(
+    (".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a.")
+).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
+"""Texts that mean missing among numbers and dates; among categories they may mean anything."""
+
+_SIGN = r"\s*(?P<before>[€$£¥]|EUR|USD|GBP|CHF|JPY)?\s*(?P<number>[+-]?[\d.,' \u00a0\u202f]*\d[.,]?"
+_PARTS = re.compile(
+    _SIGN + r"(?:[eE][+-]?\d+)?)\s*(?P<after>%|‰|[€$£¥°µ]?[A-Za-z]{0,6}(?:/[A-Za-z]{1,6})?)\s*"
+)
+_GROUPS = {".": r"[,'\s]", ",": r"[.'\s]"}
+_STYLES = {
+    decimal: re.compile(
+        rf"[+-]?(?:\d{{1,3}}(?:{group}\d{{3}})+|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?"
+    )
+    for decimal, group in _GROUPS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """How the numbers of one column are written.
+
+    Attributes
+    ----------
+    decimal : "." or ","
+    affix : str
+        Currency, per cent sign or unit of all values; empty if none.
+    grouped : bool
+        Whether thousands may be separated.
+
+    Examples
+    --------
+    >>> written = NumberFormat(",", "€", grouped=True)
+    >>> written.read(pd.Series(["1.234,50 €", "3 €", "much"])).to_list()
+    [1234.5, 3.0, nan]
+    """
+
+    decimal: str = "."
+    affix: str = ""
+    grouped: bool = False
+
+    def read(self, text: pd.Series) -> pd.Series:
+        """Return floats; what is no number of this format is NaN."""
+        if self == PLAIN:
+            return on_distinct(text, as_numbers)
+        return on_distinct(
+            text, lambda texts: [_value(_parts(str(each)), self) for each in texts]
+        ).astype(float)
+
+    def reads(self, text: str) -> bool:
+        """Whether a text is a number of this format."""
+        return bool(self.read(pd.Series([text])).notna().all())
+
+    @property
+    def words(self) -> str:
+        """What is unusual about it; empty if nothing."""
+        parts = [
+            "a decimal comma" if self.decimal == "," else "",
+            "separators of thousands" if self.grouped else "",
+            repr(self.affix) if self.affix else "",
+        ]
+        return " and ".join(filter(None, parts))
+
+
+PLAIN = NumberFormat()
+
+
+def as_numbers(text: pd.Series) -> pd.Series:
+    """Return floats; what is no number without a format is NaN."""
+    return pd.to_numeric(text, errors="coerce").astype(float)
+
+
+class NumberFormats:
+    """How the texts of a column can be read as numbers: counts, from all its parts.
+
+    Parameters
+    ----------
+    low, high : float
+        Values to expect: they decide whether 1,234 has thousands or decimals.
+    decimal : "." or ","
+        Decimal sign of the file, which decides where the values do not.
+
+    Examples
+    --------
+    >>> found = NumberFormats()
+    >>> found.add(pd.Series(["3,5", "4", "unknown"]))
+    >>> found.add(pd.Series(["12,25"]))
+    >>> found.decided(), found.strange.shown
+    (NumberFormat(decimal=',', affix='', grouped=False), "'unknown'")
+    """
+
+    def __init__(self, low: float = -np.inf, high: float = np.inf, decimal: str = ".") -> None:
+        self.low, self.high, self.decimal = low, high, decimal
+        self.read: Counter[str] = Counter()
+        self.below: Counter[str] = Counter()
+        self.above: Counter[str] = Counter()
+        self.grouped: Counter[str] = Counter()
+        self.affixes: Counter[str] = Counter()
+        self.either = 0
+        self.odd = Tally()
+        self._no_numbers = Tally()
+
+    def add(self, text: pd.Series) -> None:
+        """Count the texts of a part, without missing ones."""
+        counts = counted(text)
+        texts, n = pd.Series(counts.index, dtype=object), counts.to_numpy()
+        numbers = as_numbers(texts).to_numpy()
+        plain = ~np.isnan(numbers)
+        fractions = ["." in each or "e" in each or "E" in each for each in texts]
+        whole = plain & ~np.array(fractions, dtype=bool)
+        rows = int(n[plain].sum())
+        self.affixes[""] += rows
+        self.either += rows
+        self._count(("plain", "."), numbers[plain], n[plain])
+        self._count((",",), numbers[whole], n[whole])
+        for each, times in counts[~plain].items():
+            self._add_odd(str(each), int(times))
+
+    def add_numbers(self, values: NDArray[np.float64]) -> None:
+        """Count values that are numbers already."""
+        self.either += len(values)
+        self.affixes[""] += len(values)
+        self._count(("plain", ".", ","), values, np.ones(len(values), dtype=np.intp))
+
+    def _add_odd(self, text: str, n: int) -> None:
+        parts = _parts(text)
+        found = {d: _value(parts, NumberFormat(d, parts[1], True)) for d in _STYLES}
+        values = {d: value for d, value in found.items() if not np.isnan(value)}
+        if not values:
+            self._no_numbers.count(text, n)
+            return
+        self.odd.count(text, n)
+        self.either += n
+        self.affixes[parts[1]] += n
+        for style, value in values.items():
+            self._count((style,), np.array([value]), np.array([n]))
+            self.grouped[style] += bool(re.search(_GROUPS[style], parts[0]))
+
+    def _count(
+        self, styles: tuple[str, ...], values: NDArray[np.float64], n: NDArray[np.intp]
+    ) -> None:
+        below, above = int(n[values < self.low].sum()), int(n[values > self.high].sum())
+        for style in styles:
+            self.read[style] += int(n.sum())
+            self.below[style] += below
+            self.above[style] += above
+
+    def decided(self) -> NumberFormat:
+        """Return the format that reads all that is a number in any; the plain one if none does."""
+        if not self.odd.total:
+            return PLAIN
+        units = {each for each in self.affixes if each}
+        if len(units) > 1 or (units and not _may_be_partial(*units) and self.affixes[""]):
+            return PLAIN
+        styles = [style for style in _STYLES if self.read[style] == self.either]
+        if not styles:
+            return PLAIN
+        best = max(styles, key=lambda style: (self._inside(style), style == self.decimal))
+        return NumberFormat(best, next(iter(units), ""), self.grouped[best] > 0)
+
+    def _inside(self, style: str) -> int:
+        return self.read[style] - self.below[style] - self.above[style]
+
+    @property
+    def strange(self) -> Tally:
+        """Texts that the format does not read."""
+        return self._no_numbers + self.odd if self.decided() == PLAIN else self._no_numbers
+
+    @property
+    def outside(self) -> tuple[int, int]:
+        """Numbers below and above what is expected, in the format."""
+        written = self.decided()
+        style = "plain" if written == PLAIN else written.decimal
+        return self.below[style], self.above[style]
+
+
+def read_numbers(text: pd.Series) -> pd.Series:
+    """Return floats, in whatever format all texts have; NaN for texts that are no numbers.
+
+    >>> read_numbers(pd.Series(["1,5", "2", "many"])).to_list()
+    [1.5, 2.0, nan]
+    """
+    formats = NumberFormats()
+    formats.add(text)
+    return formats.decided().read(text)
+
+
+def number_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:
+    """Return the format of every site, such as decimal commas at some of them.
+
+    >>> found = number_formats_by_site(pd.Series(["3,5", "4", "3.5"]), pd.Series(["A", "A", "B"]))
+    >>> found["A"].decimal, found["B"].decimal
+    (',', '.')
+    """
+    plain = PLAIN.read(given)
+    low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
+    found = {}
+    for site, texts in given.groupby(sites[given.index]):
+        formats = NumberFormats(float(low), float(high))
+        formats.add(texts)
+        found[str(site)] = formats.decided()
+    return found
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Return the digits and the affix of a number; empty digits if there are none."""
+    found = _PARTS.fullmatch(text)
+    if found is None or (found["before"] and found["after"]):
+        return "", ""
+    return found["number"].strip(), found["before"] or found["after"] or ""
+
+
+def _value(parts: tuple[str, str], written: NumberFormat) -> float:
+    digits, affix = parts
+    if not digits or affix not in ("", written.affix):
+        return np.nan
+    if not _STYLES[written.decimal].fullmatch(digits):
+        return np.nan
+    if not written.grouped and re.search(_GROUPS[written.decimal], digits):
+        return np.nan
+    plain = re.sub(_GROUPS[written.decimal], "", digits)
+    return float(plain.replace(written.decimal, "."))
+
+
+def _may_be_partial(affix: str) -> bool:
+    """Whether numbers without the affix are of the same unit: a currency is, "kg" may not be."""
+    return not affix[0].isalpha() or affix.isupper()
+
+
+# Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
+DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
+SHORT = tuple(each.replace("%Y", "%y") for each in DAYS[:5])
+TIMES = ("", " %H:%M", " %H:%M:%S")
+FORMATS = ("ISO8601", *(each + time for each in (*DAYS, *SHORT) for time in TIMES))
+DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
+LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
+
+
+def find_format(
+    given: pd.Series,
+    most_strange: float,
+    preferred: str | None = None,
+    among: Sequence[str] = FORMATS,
+) -> str | None:
+    """Return the first format that fits all but a share of the texts.
+
+    If none does, the first that fits most of them, since others may be clear in themselves
+    (`DateFormats`); None if few are dates.
+
+    >>> find_format(pd.Series(["31/12/2024", "1/2/2025"]), 0.1)
+    '%d/%m/%Y'
+    """
+    counts = counted(given)
+    texts = pd.Series(counts.index, dtype=object)
+    shares = counts.to_numpy() / len(given)
+    like_dates = shares[texts.str.match(LIKE_A_DATE).to_numpy(dtype=bool)].sum()
+    if preferred is None and like_dates < 1 - most_strange:
+        return None
+    unread: dict[str, float] = {}
+    for each in dict.fromkeys([preferred, *among] if preferred else among):
+        unread[each] = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
+        if unread[each] <= most_strange:
+            return each
+    best = min(unread, key=lambda each: unread[each])
+    return best if unread[best] < 1 - 1e-9 else None
+
+
+def date_formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
+    """Return a format for every site where some write the day first, and others the month.
+
+    Days above 12 decide; a site without any is read like most of the others, unless it writes dates
+    with dots or the year first. Empty if no two sites contradict.
+
+    >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
+    >>> date_formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
+    {'A': '%d/%m/%Y', 'B': '%m/%d/%Y'}
+    """
+    codes, texts = distinct(given)
+    numbers = texts.str.extract(DAY_AND_MONTH).astype(float)
+    if not (numbers[0] > 12).any() or not (numbers[1] > 12).any():
+        return {}
+    above = pd.DataFrame({"%d": numbers[0] > 12, "%m": numbers[1] > 12}).iloc[codes]
+    shares = above.groupby(sites[given.index].to_numpy()).mean()
+    first = shares.idxmax(axis=1).where(shares.any(axis=1))
+    counts = first.value_counts()
+    if len(counts) < 2:
+        return {}
+    orders = {
+        order: [each for each in FORMATS if each.startswith((f"{order}/", f"{order}-"))]
+        for order in counts.index
+    }
+    most = str(counts.index[0])
+    orders["unclear"] = [*orders[most], *FORMATS]
+    first = first.fillna("unclear")
+    formats = {
+        site: find_format(own, most_strange, among=orders[str(first[site])])
+        for site, own in given.groupby(sites[given.index])
+    }
+    usual = Counter(each for site, each in formats.items() if first[site] == most and each)
+    # A site that has few dates is read like most; what is none becomes missing there.
+    return {str(site): each or usual.most_common(1)[0][0] for site, each in formats.items()}
+
+
+def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
+    """Read text as dates in UTC without time zone; anything else becomes missing."""
+
+    def parsed(texts: pd.Series) -> pd.Series:
+        dates = pd.to_datetime(texts, format=date_format, errors="coerce", utc=True)
+        return dates.dt.tz_localize(None)
+
+    return on_distinct(column, parsed)
+
+
+class DateFormats:
+    """How the texts of a column can be read as dates: counts, from all its parts.
+
+    A date with the year first, or with dots, is clear in itself. With slashes, day and month are
+    told apart by the expected format or, where that does not read all, by the only one that does.
+
+    Parameters
+    ----------
+    expected : str
+        Format of `pandas.to_datetime`.
+
+    Examples
+    --------
+    >>> found = DateFormats("%d/%m/%Y")
+    >>> found.add(pd.Series(["03/04/2024", "2024-12-31"]))
+    >>> found.read(pd.Series(["03/04/2024"])).dt.month.to_list(), found.others
+    ([4], {'ISO8601': 1})
+    """
+
+    def __init__(self, expected: str) -> None:
+        self.expected = expected
+        clear = [expected, "ISO8601", "%d.%m.%Y"]
+        self._chain = list(dict.fromkeys(clear))
+        self._read = Counter(dict.fromkeys(self._chain, 0))
+        self._whole = [each for each in FORMATS if each not in self._chain]
+        self._total = 0
+        self._strange = Tally()
+
+    def add(self, text: pd.Series) -> None:
+        """Count the texts of a part, without missing ones."""
+        counts = counted(text)
+        texts = pd.Series(counts.index, dtype=object)
+        self._total += len(text)
+        for start in (slice(0, 10), slice(None)):  # most formats fit none of the first
+            fits = [_parsed(texts[start], each).notna().all() for each in self._whole]
+            self._whole = [each for each, fit in zip(self._whole, fits, strict=True) if fit]
+        for each in self._chain:
+            read = _parsed(texts, each).notna().to_numpy()
+            self._read[each] += int(counts[read].sum())
+            texts, counts = texts[~read], counts[~read]
+        for left, n in counts.items():
+            self._strange.count(str(left), int(n))
+
+    def read(self, text: pd.Series) -> pd.Series:
+        """Return the dates of a part that was added; NaT where there is none."""
+        if self._other is not None:
+            return _parsed(text, self._other)
+        dates = _parsed(text, self._chain[0])
+        for each in self._chain[1:]:
+            if self._read[each]:
+                dates = dates.fillna(_parsed(text, each))
+        return dates
+
+    @property
+    def _other(self) -> str | None:
+        """The only other format that reads all texts, where the clear ones do not."""
+        return self._whole[0] if self._strange.total and len(self._whole) == 1 else None
+
+    @property
+    def strange(self) -> Tally:
+        """Texts that are no dates."""
+        return self._strange if self._other is None else Tally()
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Number of dates in other formats than the expected one."""
+        if self._other is not None:
+            return {self._other: self._total}
+        return {each: n for each, n in self._read.items() if n and each != self.expected}
+
+
+def _parsed(text: pd.Series, date_format: str) -> pd.Series:
+    if date_format == "ISO8601":  # which a year alone would fit
+        text = text.where(text.str.match(LIKE_A_DATE))
+    return parse_dates(text, date_format)
+
+
+def format_in_words(date_format: str) -> str:
+    """Describe a format in words.
+
+    >>> format_in_words("%d/%m/%Y %H:%M")
+    'day/month/year time'
+    """
+    words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year"}
+    words |= {"%b": "name of the month", "%y": "year in two digits"}
+    words |= {" %H:%M:%S": " time", " %H:%M": " time"}
+    for sign, word in words.items():
+        date_format = date_format.replace(sign, word)
+    return date_format
+
+
+def without_spaces(column: pd.Series, what: str) -> tuple[pd.Series, list[str]]:
+    """Remove spaces around texts, with a note if that joins names; blank texts become missing.
+
+    >>> found, notes = without_spaces(pd.Series(["B", "B ", " "]), "the site column 'ward'")
+    >>> found.dropna().to_list()
+    ['B', 'B']
+    >>> for note in notes:
+    ...     print(note)
+    the site column 'ward' has spaces in 1 row: 'B ' is read as 'B'
+    the site column 'ward' is blank in 1 row, which counts as missing
+    """
+    texts = [value for value in column.dropna().unique() if isinstance(value, str)]
+    spaced = {text: text.strip() for text in texts if text != text.strip()}
+    if not spaced:
+        return column, []
+    notes = []
+    joined = {old: new for old, new in spaced.items() if new}
+    if joined:
+        rows = count(int(column.isin(list(joined)).sum()), "row")
+        shown = listed([f"{old!r} is read as {new!r}" for old, new in joined.items()], quoted=False)
+        notes.append(f"{what} has spaces in {rows}: {shown}")
+    if len(joined) < len(spaced):
+        rows = count(int(column.isin([old for old, new in spaced.items() if not new]).sum()), "row")
+        notes.append(f"{what} is blank in {rows}, which counts as missing")
+    return _renamed(column, {old: new or None for old, new in spaced.items()}), notes
+
+
+def in_one_spelling(column: pd.Series, what: str) -> tuple[pd.Series, list[str]]:
+    """Give texts that differ by capitals the most frequent spelling, with a note.
+
+    >>> found, notes = in_one_spelling(pd.Series(["yes", "YES", "yes", "no"]), "the label 'ill'")
+    >>> found.to_list(), notes
+    (['yes', 'yes', 'yes', 'no'], ["the label 'ill' has several spellings: 'YES' is read as 'yes'"])
+    """
+    if types.is_numeric_dtype(column):
+        return column, []
+    alike: dict[str, list[str]] = defaultdict(list)
+    for text in counted(column.dropna()).index:  # the most frequent first
+        if isinstance(text, str):
+            alike[text.casefold()].append(text)
+    renamed = {text: texts[0] for texts in alike.values() for text in texts[1:]}
+    if not renamed:
+        return column, []
+    shown = listed([f"{old!r} is read as {new!r}" for old, new in renamed.items()], quoted=False)
+    return _renamed(column, renamed), [f"{what} has several spellings: {shown}"]
+
+
+def _renamed(column: pd.Series, names: dict[str, str | None] | dict[str, str]) -> pd.Series:
+    return column.astype(object).map(lambda value: names.get(value, value))
+
+
+CODE = re.compile(r"0[0-9]+")
+
+
+def has_codes(values: Iterable[object]) -> bool:
+    """Whether any value is text made of digits with a leading zero.
+
+    >>> has_codes(["12", "007"]), has_codes(["0", "0.5", "00:30", "01.02.2024", None, 7])
+    (True, False)
+    """
+    return first_code(values) is not None
+
+
+def first_code(values: Iterable[object]) -> str | None:
+    """Return the first text made of digits with a leading zero; None if there is none."""
+    return next((v for v in values if isinstance(v, str) and CODE.fullmatch(v)), None)
+
+
+def without_zeros(code: str) -> str:
+    """Return digits without leading zeros; any other text unchanged.
+
+    >>> without_zeros("007"), without_zeros("000"), without_zeros("A01")
+    ('7', '0', 'A01')
+    """
+    return str(int(code)) if code.isascii() and code.isdigit() else code
+
+
+def are_whole(numbers: pd.Series) -> bool:
+    """Whether all are whole numbers small enough for floats to be exact.
+
+    Pandas stores whole numbers as floats where some are missing.
+
+    >>> are_whole(pd.Series([17.0, 3.0])), are_whole(pd.Series([0.5])), are_whole(pd.Series([1e20]))
+    (True, False, False)
+    """
+    return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)
