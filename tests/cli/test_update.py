@@ -26,7 +26,6 @@ from shiftune.cli.options import TuneOptions
 from shiftune.cli.reopening import reopened
 from shiftune.errors import ProblemError
 from shiftune.problem.site import Site
-from shiftune.search._journal import only_search
 from shiftune.tables import Schema, SiteFiles
 from shiftune.wording import listed
 
@@ -419,7 +418,7 @@ def test_codes_stay_classes(wards_run, run):
 
 def test_an_update_waits_for_no_search(wards_run, run):
     give(range(80, 90))
-    with only_search((wards_run / "cost" / "study.journal").resolve()):
+    with search_lock((wards_run / "cost" / "study.journal").resolve(), join=False):
         assert "another search is using the journal" in flat(
             run("update", "cost", "labels.csv", code=2)
         )
