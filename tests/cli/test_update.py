@@ -26,6 +26,7 @@ from shiftune.cli.options import TuneOptions
 from shiftune.cli.reopening import reopened
 from shiftune.errors import ProblemError
 from shiftune.problem.site import Site
+from shiftune.search._journal import search_lock
 from shiftune.tables import Schema, SiteFiles
 from shiftune.wording import listed
 
