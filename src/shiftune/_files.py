@@ -60,27 +60,25 @@ def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Wait until no other process is inside such a block for the same file."""
-    if fcntl is None:
-        yield
-        return
-    file, _ = take_lock(path, fcntl.LOCK_EX)
+    lock = take_lock(path)
     try:
         yield
     finally:
-        release_lock(file)
+        release_lock(lock)
 
 
-def take_lock(path: Path, kind: int, attempts: int | None = None) -> tuple[BinaryIO, bool]:
-    """Lock a file as soon as others let it go; return also whether the file system has locks.
+def take_lock(path: Path, *, shared: bool = False, attempts: int | None = None) -> BinaryIO | None:
+    """Lock a file as soon as others let it go; None if the system or the file system has no locks.
 
     BlockingIOError after so many attempts.
     """
+    if fcntl is None:
+        return None
     while True:
         interrupts.check()
         file = open(path, "rb+", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
-        has_locks = True
         try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
             attempts = None if attempts is None else attempts - 1
@@ -89,25 +87,24 @@ def take_lock(path: Path, kind: int, attempts: int | None = None) -> tuple[Binar
             time.sleep(POLL_SECONDS)
             continue
         except OSError:
-            has_locks = False
+            file.close()
+            path.unlink(missing_ok=True)
+            return None
         # Whoever had the lock may have removed the file after it was opened here.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 _held.add(file)
-                return file, has_locks
+                return file
         file.close()
 
 
-def release_lock(file: BinaryIO) -> None:
-    """Release a lock, and remove its file if nobody shares it."""
-    try:
+def release_lock(file: BinaryIO | None) -> None:
+    """Release a lock, if there is one, and remove its file if nobody shares it."""
+    if file is None:
+        return
+    with suppress(OSError):  # shared; or the folder is gone, or cannot be written any more
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shared = False
-    except OSError as error:
-        shared = isinstance(error, BlockingIOError)
-    if not shared:
-        with suppress(OSError):  # the folder may be gone, or cannot be written any more
-            os.unlink(file.name)
+        os.unlink(file.name)
     _held.discard(file)
     file.close()
 

@@ -37,11 +37,6 @@ from shiftune.search.records import (
 )
 from shiftune.search.trial import Outcome
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 logger = logging.getLogger("shiftune")
 
 # Between two looks at a study whose remaining trials are others'.
@@ -94,11 +89,8 @@ class OnlyDriver:
         return trial
 
     def suspects(self, orphan: FrozenTrial) -> bool:
-        """Whether an orphan may have ended its drivers, and should run in another process.
-
-        Of one that a single driver has left, the driver was most probably stopped.
-        """
-        return bool(orphan.user_attrs.get(RUNS, 1) > 1)
+        """Whether an orphan may have ended its drivers, and should run in another process."""
+        return RUNS in orphan.user_attrs  # the first one that left it was most probably stopped
 
     def ask(
         self, n_trials: int, params: Mapping[str, Any] | None, marks: Mapping[str, Any]
@@ -413,17 +405,17 @@ class FileHeartbeats:
     whose locks a network file system may keep.
     """
 
-    _file: BinaryIO
-
     def __init__(self, journal: Path) -> None:
         self._prefix = f".{journal.name}.driver-"
         self._folder = journal.parent
+        self._file: BinaryIO | None = None
 
     def start(self, number: int) -> None:
-        self._file, _ = take_lock(self._path(number), fcntl.LOCK_EX)
+        self._file = take_lock(self._path(number))
         self.beat(0)
 
     def beat(self, count: int) -> None:
+        assert self._file is not None  # nobody joins where there are no locks
         os.pwrite(self._file.fileno(), b"%012d" % count, 0)
         os.fsync(self._file.fileno())
 

@@ -240,14 +240,9 @@ def search_lock(journal: Path, *, join: bool) -> Iterator[None]:
 
     Without locks of the system or the file system nothing is refused, and nobody can join.
     """
-    if fcntl is None:
-        if join:
-            raise _cannot_join(journal, "this system")
-        yield
-        return
-    kind, attempts = (fcntl.LOCK_SH, ATTEMPTS) if join else (fcntl.LOCK_EX, 1)
+    attempts = ATTEMPTS if join else 1
     try:
-        file, has_locks = take_lock(_search_lock_path(journal), kind, attempts)
+        lock = take_lock(_search_lock_path(journal), shared=join, attempts=attempts)
     except BlockingIOError as error:
         raise StorageError(
             f"another search is using the journal {str(journal)!r}; wait until it ends, let all "
@@ -259,18 +254,14 @@ def search_lock(journal: Path, *, join: bool) -> Iterator[None]:
             "another storage"
         ) from error
     try:
-        if join and not has_locks:
-            raise _cannot_join(journal, "the file system")
+        if join and lock is None:
+            raise StorageError(
+                f"several searches cannot join in the journal {str(journal)!r}, because there are "
+                "no file locks; put it elsewhere, or use a database as storage"
+            )
         yield
     finally:
-        release_lock(file)
-
-
-def _cannot_join(journal: Path, place: str) -> StorageError:
-    return StorageError(
-        f"several searches cannot join in the journal '{journal}', because {place} has no file "
-        "locks; put it elsewhere, or use a database as storage"
-    )
+        release_lock(lock)
 
 
 def is_searched(journal: Path) -> bool:
