@@ -1,4 +1,4 @@
-"""Modules and functions stay short enough to be read at one sitting.
+"""Modules tell one story, and functions stay short enough to be read at one sitting.
 
 Ruff's limits on complexity and statements are in pyproject.toml.
 """
@@ -9,7 +9,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MODULE_LINES = 400
+MODULE_LINES = 900
 FUNCTION_LINES = 80
 FILES = sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("reproduction/*.py")])
 # To be split; nothing may be added here.
