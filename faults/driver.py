@@ -22,7 +22,7 @@ from sklearn.linear_model import Ridge
 from shiftune import _interrupts, cli
 from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, _driver
-from shiftune.search._storage import _study
+from shiftune.search._storage import load_study
 from shiftune.workers import pools, processes
 
 N_TRIALS = 8
@@ -114,7 +114,9 @@ class Driver:
             return {}
         inside = str(folder / path)
         try:
-            trials = _study(f"sqlite:///{inside}" if self.storage == "sqlite" else inside).trials
+            trials = load_study(
+                f"sqlite:///{inside}" if self.storage == "sqlite" else inside
+            ).trials
         except Exception:  # no study yet
             return {}
         return {

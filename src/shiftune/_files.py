@@ -1,4 +1,4 @@
-"""Files: locks, atomic writes, temporary folders, TOML."""
+"""Files that are written as a whole, locked files, temporary folders, and text of TOML files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from shiftune import _interrupts
-from shiftune._interrupts import IN_USE, remove_folder
 from shiftune.errors import StorageError
 
 try:
@@ -21,39 +20,91 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-
+# How the names of half-written files begin; a process that is killed leaves them behind.
+PART = ".part-"
+# How the names of temporary folders begin.
+PREFIX = "shiftune-"
 # Between two attempts to take a lock that another process holds.
 POLL_SECONDS = 0.2
 
 
 @contextmanager
+def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, and move the file to `path` at the end.
+
+    The temporary file is new and empty, never one that somebody has put there, or linked. An
+    interrupt is raised before the file is begun, if the file is `interruptible`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with atomic_write(Path(folder) / "a.txt") as part:
+    ...         _ = part.write_text("all of it")
+    ...     [p.name for p in Path(folder).iterdir()]
+    ['a.txt']
+    """
+    if interruptible:
+        _interrupts.check()
+    part = path.with_name(f"{PART}{path.name}")
+    part.unlink(missing_ok=True)  # of a process that was killed
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- locks, which end with a process
+
+
+@contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Wait until no other process is inside such a block for the same file."""
-    if fcntl is None:
-        yield
-        return
-    file, _ = take_patiently(path, fcntl.LOCK_EX)
+    lock = take_lock(path)
     try:
         yield
     finally:
-        release_lock(file, path)
+        release_lock(lock)
 
 
-def take_lock(path: Path) -> BinaryIO:
-    """Return a file with a lock on it, which lasts until it is released or its process ends."""
-    return _locked(path, fcntl.LOCK_EX)[0]
+def take_lock(path: Path, *, shared: bool = False, attempts: int | None = None) -> BinaryIO | None:
+    """Lock a file as soon as others let it go; None if the system or the file system has no locks.
+
+    BlockingIOError after so many attempts.
+    """
+    if fcntl is None:
+        return None
+    while True:
+        _interrupts.check()
+        file = open(path, "rb+", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            attempts = None if attempts is None else attempts - 1
+            if attempts == 0:
+                raise
+            time.sleep(POLL_SECONDS)
+            continue
+        except OSError:
+            file.close()
+            path.unlink(missing_ok=True)
+            return None
+        # Whoever had the lock may have removed the file after it was opened here.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                _held.add(file)
+                return file
+        file.close()
 
 
-def release_lock(file: BinaryIO, path: Path) -> None:
-    """Release a lock, and remove its file if nobody shares it."""
-    try:
+def release_lock(file: BinaryIO | None) -> None:
+    """Release a lock, if there is one, and remove its file if nobody shares it."""
+    if file is None:
+        return
+    with suppress(OSError):  # shared; or the folder is gone, or cannot be written any more
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shared = False
-    except OSError as error:
-        shared = isinstance(error, BlockingIOError)
-    if not shared:
-        with suppress(OSError):  # the folder may be gone, or cannot be written any more
-            path.unlink()
+        os.unlink(file.name)
     _held.discard(file)
     file.close()
 
@@ -74,41 +125,8 @@ def is_locked(path: Path) -> bool:
     except BlockingIOError:
         return True
     except FileNotFoundError:
-        return False
+        pass
     return False
-
-
-def _locked(path: Path, kind: int) -> tuple[BinaryIO, bool]:
-    """Open a file and lock it; return also whether there are locks."""
-    while True:
-        file = open(path, "rb+", opener=_never_through_links)  # noqa: SIM115  # kept by the caller
-        locks = True
-        try:
-            fcntl.flock(file, kind)
-        except BlockingIOError:
-            file.close()
-            raise
-        except OSError:
-            locks = False
-        # Whoever had the lock may have removed the file after it was opened here.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                _held.add(file)
-                return file, locks
-        file.close()
-
-
-def take_patiently(path: Path, kind: int, polls: int | None = None) -> tuple[BinaryIO, bool]:
-    """Lock a file as soon as others let it go; BlockingIOError after so many attempts."""
-    while True:
-        _interrupts.check()
-        try:
-            return _locked(path, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            polls = None if polls is None else polls - 1
-            if polls == 0:
-                raise
-        time.sleep(POLL_SECONDS)
 
 
 def _never_through_links(path: str, flags: int) -> int:
@@ -130,40 +148,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_inherited)
 
 
-# How the names of temporary files begin; a process that is killed leaves them behind.
-PART = ".part-"
+# ---------------------------------------------------------------- temporary folders with data
 
-
-@contextmanager
-def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, and move the file to `path` at the end.
-
-    The temporary file is new and empty, never one that somebody has put there, or linked. An
-    interrupt is raised before the file is begun, if the file is `interruptible`.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> from pathlib import Path
-    >>> with TemporaryDirectory() as folder:
-    ...     with atomic_write(Path(folder) / "a.txt") as part:
-    ...         _ = part.write_text("all of it")
-    ...     [p.name for p in Path(folder).iterdir()]
-    ['a.txt']
-    """
-    if interruptible:
-        _interrupts.check()
-    part = path.with_name(f"{PART}{path.name}")
-    part.unlink(missing_ok=True)  # of a process that was killed
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-PREFIX = "shiftune-"
-
-_locks: dict[str, BinaryIO] = {}
+_folder_locks: dict[str, BinaryIO] = {}
 
 
 def make_temporary_folder() -> str:
@@ -186,19 +173,19 @@ def make_temporary_folder() -> str:
         ) from error
     if fcntl is not None:
         # Under its name the file is locked from the beginning; the lock ends with the process.
-        new = Path(folder, f"{IN_USE}-soon")
+        new = Path(folder, f"{_interrupts.IN_USE}-soon")
         with suppress(OSError):  # no locks there: it is not known as a leftover later
-            _locks[folder] = file = new.open("ab")
+            _folder_locks[folder] = file = new.open("ab")
             fcntl.flock(file, fcntl.LOCK_EX)
-            new.rename(new.with_name(IN_USE))
+            new.rename(new.with_name(_interrupts.IN_USE))
     return folder
 
 
 def remove_temporary_folder(folder: str) -> None:
-    """Remove a folder."""
-    remove_folder(folder)
+    """Remove a temporary folder of this process."""
+    _interrupts.remove_folder(folder)
     _interrupts.temporary_folders.discard(folder)
-    if file := _locks.pop(folder, None):
+    if file := _folder_locks.pop(folder, None):
         file.close()
 
 
@@ -210,12 +197,12 @@ def _remove_leftovers(place: Path) -> None:
         with suppress(OSError):  # of others, in use, or gone meanwhile
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
-            with (folder / IN_USE).open("rb") as file:
+            with (folder / _interrupts.IN_USE).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_folder(str(folder))
+                _interrupts.remove_folder(str(folder))
 
 
-BARE = re.compile(r"[A-Za-z0-9_-]+")
+# ---------------------------------------------------------------- TOML, which Python only reads
 
 
 def toml_lines(entries: Mapping[str, Any]) -> str:
@@ -226,18 +213,21 @@ def toml_lines(entries: Mapping[str, Any]) -> str:
     C = { low = 0.1, log = true }
     keep = ["a b"]
     """
-    return "\n".join(f"{_key(name)} = {_value(value)}" for name, value in entries.items())
+    return "\n".join(_toml_entries(entries))
 
 
-def _value(value: Any) -> str:
+def _toml_entries(entries: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else _toml_value(name)} = "
+        f"{_toml_value(value)}"
+        for name, value in entries.items()
+    ]
+
+
+def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_value(each)}" for name, each in value.items())
-        return f"{{ {inside} }}"
+        return f"{{ {', '.join(_toml_entries(value))} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     # The rest is written as in JSON, except that TOML knows no halves of characters.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if BARE.fullmatch(name) else _value(name)

@@ -1,4 +1,4 @@
-"""What made a result: versions, code and settings; and whether a new request is the same."""
+"""What made a result: versions, code and settings; and whether a new request asks for the same."""
 
 from __future__ import annotations
 
@@ -12,25 +12,13 @@ from typing import Any
 from shiftune._wording import listed
 from shiftune.errors import StorageError
 
-PACKAGES = (
-    "shiftune",
-    "numpy",
-    "scipy",
-    "pandas",
-    "scikit-learn",
-    "optuna",
-    "lightgbm",
-    "xgboost",
-)
+PACKAGES = ("shiftune", "numpy", "scipy", "pandas", "scikit-learn", "optuna", "lightgbm", "xgboost")
 
 
 def made_with(*beside: Path) -> dict[str, Any]:
     """Return the versions of the packages that compute, and a fingerprint of this package's code.
 
-    Parameters
-    ----------
-    *beside : Path
-        Further files that belong to the code.
+    Files `beside` the package belong to the code, too.
 
     >>> sorted(made_with())
     ['code', 'versions']
@@ -86,19 +74,8 @@ def check_same(
     *,
     hidden: Collection[str] = (),
 ) -> None:
-    """Raise a StorageError that lists the settings that differ.
+    """Raise a StorageError that lists the settings that differ; `hidden` ones without their values.
 
-    Parameters
-    ----------
-    earlier, now : mapping
-        Settings of the stored results, and of the request.
-    where, advice : str
-        The place of the results, and what the user can do.
-    hidden : names
-        Settings whose values mean nothing to a reader, such as fingerprints.
-
-    Examples
-    --------
     >>> check_same({"seed": 0, "drop": []}, {"seed": 1, "drop": ["age"]}, "run", "change --out")
     Traceback (most recent call last):
     shiftune.errors.StorageError: run holds results of other settings (seed: 0, now 1; drop:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shiftune.cli._folder import ResultFolder
-from shiftune.search._journal import joined_search
+from shiftune.search._journal import search_lock
 from shiftune.search._storage import trials_in
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "join.md"
@@ -55,7 +55,7 @@ def test_others_go_on_when_the_time_is_over(visits, folder, tune):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     command = ("visits.csv", "--out", "run", "--join", "--timeout", "0.001")
     assert "In run: " in tune(*command, trials=50).output
-    with joined_search(folder / "run" / "study.journal"):  # by another process
+    with search_lock(folder / "run" / "study.journal", join=True):  # by another process
         output = tune(*command, trials=50).output
     assert "other processes go on" in output
     assert "In run: " not in output

@@ -13,7 +13,7 @@ import pytest
 from shiftune.cli._folder import ResultFolder
 from shiftune.errors import NoWorkersError
 from shiftune.models import _storing
-from shiftune.search._journal import only_search
+from shiftune.search._journal import search_lock
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_the_files_of_another_search_are_left_alone(table, tune, monkeypatch):
 
         def begin(self, *args, begin=ResultFolder.begin):
             begin(self, *args)
-            other.enter_context(only_search(journal))
+            other.enter_context(search_lock(journal, join=False))
 
         monkeypatch.setattr(ResultFolder, "begin", begin)
         message = flat(tune("visits.csv", "--out", "run", code=2))

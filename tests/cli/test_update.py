@@ -25,7 +25,7 @@ from shiftune.cli._records import read_json, write_json
 from shiftune.cli._updates import check_rows, read_given
 from shiftune.errors import ProblemError
 from shiftune.problem._site import Site
-from shiftune.search._journal import only_search
+from shiftune.search._journal import search_lock
 from shiftune.tables import Schema, SiteFiles
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
@@ -417,7 +417,7 @@ def test_codes_stay_classes(wards_run, run):
 
 def test_an_update_waits_for_no_search(wards_run, run):
     give(range(80, 90))
-    with only_search((wards_run / "cost" / "study.journal").resolve()):
+    with search_lock((wards_run / "cost" / "study.journal").resolve(), join=False):
         assert "another search is using the journal" in flat(
             run("update", "cost", "labels.csv", code=2)
         )

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("plotly")
 from shiftune.report import figures
 from shiftune.report._svg import picture
-from shiftune.report.figures import canvas, name_rows
+from shiftune.report.figures import name_rows
 from shiftune.risk import estimate
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,7 +31,7 @@ def tips(root: ET.Element) -> list[str]:
 
 
 def test_points_lie_where_the_ticks_say():
-    figure = canvas(200)
+    figure = figures(200)
     figure.add_scatter(
         x=[0, 5, 10], y=[1, 2, 3], mode="markers", marker={"size": 6, "color": "red"}
     )
@@ -45,7 +45,7 @@ def test_points_lie_where_the_ticks_say():
 
 @pytest.mark.parametrize("value", [12.0, 3e17, 0.0])
 def test_points_that_are_all_the_same(value):
-    figure = canvas(200)
+    figure = figures(200)
     figure.add_scatter(x=[value, value], y=[1, 2], mode="markers", marker={"size": 6})
     (x, other) = [float(each.get("cx")) for each in drawn(figure).iter(f"{SVG}circle")]
     assert x == other
@@ -54,7 +54,7 @@ def test_points_that_are_all_the_same(value):
 
 @pytest.mark.parametrize("width", [820, 350])
 def test_names_are_cut_where_there_is_no_room(width):
-    figure = canvas(120)
+    figure = figures(120)
     figure.add_bar(x=[0.5], y=[0], orientation="h", marker={"color": "blue"})
     name_rows(figure, ["<i>a name that goes on"])
     (name,) = [word for word in words(drawn(figure, width)) if word.startswith("<i>")]

@@ -15,10 +15,17 @@ from sklearn.linear_model import Ridge
 from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError, StorageError
 from shiftune.search import ShiftSearch, _driver
-from shiftune.search._driver import LOOKS, FileBeats, Heartbeat, JoinedDriver, StudyBeats, Tickets
-from shiftune.search._journal import is_searched, joined_search, only_search
+from shiftune.search._driver import (
+    LOOKS,
+    Claims,
+    FileHeartbeats,
+    Heartbeat,
+    JoinedDriver,
+    StudyHeartbeats,
+)
+from shiftune.search._journal import is_searched, search_lock
 from shiftune.search._settings import sampler_named
-from shiftune.search._storage import AnswerStore, open_study, open_tickets
+from shiftune.search._storage import AnswerStore, open_claims, open_study
 from shiftune.search._trial import DEFAULTS, FAILURE, MODEL, finished_trials
 
 SPACE = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
@@ -52,7 +59,7 @@ class Team:
         self.heartbeat = Alive()
 
     def driver(self, alive=True):
-        new = JoinedDriver(self.study, open_tickets(self.study), self.heartbeat)
+        new = JoinedDriver(self.study, open_claims(self.study), self.heartbeat)
         if alive:
             self.heartbeat.numbers.add(new.number)
         return new
@@ -121,7 +128,7 @@ class TestPlaces:
         team.study.tell(trial, 0.5)
         first.recorded(trial)
         assert not second.wait(1)
-        assert [len(driver.news()) for driver in (first, second, second)] == [0, 1, 0]
+        assert [len(driver.finished_by_others()) for driver in (first, second, second)] == [0, 1, 0]
 
 
 class TestOwners:
@@ -186,20 +193,20 @@ class TestOwners:
     def test_one_that_is_finished_after_it_was_claimed(self, team, monkeypatch):
         late, other = team.driver(alive=False), team.driver()
         trial = late.ask(2, None, {})
-        claim = other._tickets.claim
+        claim = other._claims.claim
 
         def claimed(*given):
             found = claim(*given)
             team.study.tell(trial, 0.5)
             return found
 
-        monkeypatch.setattr(other._tickets, "claim", claimed)
+        monkeypatch.setattr(other._claims, "claim", claimed)
         assert other.orphan(2) is None
 
     def test_a_driver_does_not_take_over_its_own(self, team):
         first, second = team.driver(), team.driver()
         first.ask(2, None, {})
-        team.heartbeat.numbers = set()  # its beats cannot be read
+        team.heartbeat.numbers = set()  # its heartbeats cannot be read
         assert first.orphan(2) is None
         assert second.orphan(2).number == 0
         assert first.orphan(2) is None  # the second is dead now, and the first still runs it
@@ -259,40 +266,40 @@ class TestHeartbeat:
             blocked.set()
 
     @pytest.fixture(params=["study", "files"])
-    def beats(self, request, tmp_path):
+    def heartbeats(self, request, tmp_path):
         study = optuna.create_study()
 
         def new():
             if request.param == "study":
-                return StudyBeats(study)
+                return StudyHeartbeats(study)
             pytest.importorskip("fcntl", reason="locks of the kernel")
-            return FileBeats(tmp_path / "study.journal")
+            return FileHeartbeats(tmp_path / "study.journal")
 
         return new
 
-    def test_who_has_ended_is_not_alive(self, beats):
-        one, other = beats(), Heartbeat(beats())
+    def test_who_has_ended_is_not_alive(self, heartbeats):
+        one, other = heartbeats(), Heartbeat(heartbeats())
         one.start(3)
         assert other.alive([3, 4]) == {3}
         one.end()
         assert other.alive([3, 4]) == set()
 
     def test_beside_a_journal_with_brackets(self, tmp_path):
-        beats = FileBeats(tmp_path / "study[1].journal")
-        beats.start(3)
-        assert list(beats.read()) == [3]
-        beats.end()
+        heartbeats = FileHeartbeats(tmp_path / "study[1].journal")
+        heartbeats.start(3)
+        assert list(heartbeats.read()) == [3]
+        heartbeats.end()
         assert not list(tmp_path.iterdir())
 
-    def test_a_beat_that_cannot_be_read_is_none_of_the_dead(self, tmp_path, monkeypatch):
+    def test_a_heartbeat_that_cannot_be_read_is_none_of_the_dead(self, tmp_path, monkeypatch):
         def no_more_files(path):
             raise OSError(24, "Too many open files")
 
         monkeypatch.setattr("shiftune.search._driver.is_locked", no_more_files)
-        assert Heartbeat(FileBeats(tmp_path / "study.journal")).alive({3}) == {3}
+        assert Heartbeat(FileHeartbeats(tmp_path / "study.journal")).alive({3}) == {3}
 
-    def test_who_stands_still_is_dead_until_it_moves(self, beats):
-        one, other = beats(), Heartbeat(beats())
+    def test_who_stands_still_is_dead_until_it_moves(self, heartbeats):
+        one, other = heartbeats(), Heartbeat(heartbeats())
         one.start(3)
         for count in range(2 * LOOKS):
             one.beat(count)
@@ -305,8 +312,8 @@ class TestHeartbeat:
         assert other.alive([3, 4]) == {3}
         one.end()
 
-    def test_a_search_beats(self, beats):
-        one, other = Heartbeat(beats()), Heartbeat(beats())
+    def test_a_search_beats(self, heartbeats):
+        one, other = Heartbeat(heartbeats()), Heartbeat(heartbeats())
         with one.of(3), other.of(4):
             assert one.alive([3, 4]) == other.alive([3, 4]) == {3, 4}
         assert one.alive([3, 4]) == set()
@@ -319,20 +326,23 @@ class TestLock:
         return tmp_path / "study.journal"
 
     def test_searches_that_join(self, journal):
-        with joined_search(journal):
-            with joined_search(journal):
+        with search_lock(journal, join=True):
+            with search_lock(journal, join=True):
                 assert is_searched(journal)
-            with pytest.raises(StorageError, match="another search"), only_search(journal):
+            with (
+                pytest.raises(StorageError, match="another search"),
+                search_lock(journal, join=False),
+            ):
                 pass
         assert not is_searched(journal)
         assert not list(journal.parent.iterdir())
 
     def test_a_search_alone_is_left_alone(self, journal, monkeypatch):
-        monkeypatch.setattr("shiftune.search._journal.POLLS", 1)
+        monkeypatch.setattr("shiftune.search._journal.ATTEMPTS", 1)
         with (
-            only_search(journal),
+            search_lock(journal, join=False),
             pytest.raises(StorageError, match="another search"),
-            joined_search(journal),
+            search_lock(journal, join=True),
         ):
             pass
 
@@ -341,7 +351,10 @@ class TestLock:
             raise OSError("Function not implemented")
 
         monkeypatch.setattr("fcntl.flock", none)
-        with pytest.raises(StorageError, match=r"no file locks.*database"), joined_search(journal):
+        with (
+            pytest.raises(StorageError, match=r"no file locks.*database"),
+            search_lock(journal, join=True),
+        ):
             pass
 
 
@@ -419,7 +432,7 @@ def test_drivers_propose_different_things(sampler):
     assert found[0] != found[1]
 
 
-def test_tickets_have_an_order():
-    tickets = Tickets(optuna.create_study())
-    assert [tickets.add("driver", name) for name in "abc"] == [0, 1, 2]
-    assert tickets.claim("driver", "d").value == "a"
+def test_claims_have_an_order():
+    claims = Claims(optuna.create_study())
+    assert [claims.add("driver", name) for name in "abc"] == [0, 1, 2]
+    assert claims.claim("driver", "d") == "a"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from shiftune.search._storage import _study
+from shiftune.search._storage import load_study
 from shiftune.search._trial import DEFAULTS, FAILURE
 
 N_TRIALS, DEATHS = 20, 12
@@ -32,7 +32,7 @@ def run(what, folder, storage, *numbers):
 
 def check_trials(folder, storage, n_trials):
     """Check that all trials are finished, and that each was recorded once."""
-    study = _study(storage)
+    study = load_study(storage)
     trials = study.get_trials()
     if "://" in storage:
         study._storage._backend.engine.dispose()  # type: ignore[attr-defined]

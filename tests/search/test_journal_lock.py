@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 from shiftune.datasets import toy_problem
 from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
-from shiftune.search._journal import JournalLock, only_search
+from shiftune.search._journal import record_lock, search_lock
 from shiftune.search._storage import trials_in
 
 # The writer is killed while it holds the lock, in the middle of its records.
@@ -81,10 +81,11 @@ def test_a_writer_that_was_killed(problem, folder, record, moved):
 
 
 @pytest.mark.parametrize("target", ["run/study.journal", "study.journal", "nowhere"])
-def test_a_lock_of_an_earlier_version(problem, folder, target):
+def test_a_lock_of_another_program(problem, folder, target):
+    """Optuna's own, which a process that was killed has left."""
     (folder / "run" / "study.journal.lock").symlink_to(target)
     assert len(trials(problem, "run/study.journal")) == 6
-    assert {path.name for path in (folder / "run").iterdir()} == FILES
+    assert {path.name for path in (folder / "run").iterdir()} == FILES | {"study.journal.lock"}
 
 
 def test_the_working_folder_may_change(problem, folder, monkeypatch):
@@ -100,7 +101,6 @@ def test_it_excludes_others_until_it_is_released(folder):
     fcntl = pytest.importorskip("fcntl", reason="locks of the kernel")
     path = folder / "run" / "study.journal"
     path.touch()
-    lock = JournalLock(path)
 
     def is_free():
         with path.open() as file:
@@ -110,9 +110,8 @@ def test_it_excludes_others_until_it_is_released(folder):
                 return False
             return True
 
-    assert lock.acquire()
-    assert not is_free()
-    lock.release()
+    with record_lock(path):
+        assert not is_free()
     assert is_free()
 
 
@@ -125,7 +124,7 @@ def test_a_line_that_is_being_written_is_not_torn(problem, folder):
     record = whole[whole[:-1].rfind(b"\n") + 1 :]
     path.write_bytes(whole[: -len(record)])
     with ThreadPoolExecutor(1) as reader:
-        with JournalLock(path), path.open("ab", buffering=0) as file:
+        with record_lock(path), path.open("ab", buffering=0) as file:
             file.write(record[:10])
             opened = reader.submit(trials_in, path)
             with pytest.raises(TimeoutError):
@@ -138,10 +137,11 @@ def test_a_line_that_is_being_written_is_not_torn(problem, folder):
 def test_a_lock_that_was_not_released_does_not_block_its_owner(folder):
     path = folder / "run" / "study.journal"
     path.touch()
-    lock = JournalLock(path)
-    assert lock.acquire()
-    assert lock.acquire()
-    lock.release()
+    held = record_lock(path)
+    held.__enter__()
+    del held  # an interrupt has kept it from being released
+    with record_lock(path):
+        pass
 
 
 class Meeting(Ridge):
@@ -178,14 +178,14 @@ def test_a_process_that_was_forked_does_not_keep_the_journal(folder):
     pytest.importorskip("fcntl", reason="locks of the kernel")
     path = folder / "run" / "study.journal"
     reading, writing = os.pipe()
-    with only_search(path):
+    with search_lock(path, join=False):
         child = os.fork()
         if not child:
             os.close(writing)
             os.read(reading, 1)  # until the parent ends or closes it
             os._exit(0)
     try:
-        with only_search(path):
+        with search_lock(path, join=False):
             pass
     finally:
         os.close(writing)

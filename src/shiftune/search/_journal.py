@@ -1,7 +1,13 @@
-"""Journal of trials: records with checksums, so that damage is found, and locks."""
+"""Journal of trials: records with checksums, so that damage is found, and two locks.
+
+The lock of a record is on the journal itself, so that others may read between two records. The lock
+of a search, on a file beside it, refuses a second search, unless all have joined. Both end with the
+process that holds them.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -10,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, Self
+from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 from optuna.storages.journal import BaseJournalBackend, JournalFileOpenLock
 
-from shiftune._files import atomic_write, is_locked, release_lock, take_patiently
+from shiftune._files import atomic_write, is_locked, release_lock, take_lock
 from shiftune.errors import StorageError
 
 try:
@@ -23,6 +29,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+logger = logging.getLogger("shiftune")
 
 # How Optuna's journals begin.
 BEGINS = b'{"op_code"'
@@ -30,6 +37,11 @@ BEGINS = b'{"op_code"'
 CHECKSUM = re.compile(rb',"checksum":"([0-9a-f]{8})"}\n\Z')
 # What the name of a damaged journal's copy adds to that of the journal.
 DAMAGED = ".damaged"
+# Optuna's locks are files, which a writer that is killed leaves behind. The next one takes a file
+# of the same age for so many seconds to be left; a record is written in milliseconds.
+STALE_SECONDS = 5
+# A search that joins tries so often: one that ends looks for a moment whether it is the last.
+ATTEMPTS = 10
 
 
 class Place(NamedTuple):
@@ -51,15 +63,11 @@ class JournalFile(BaseJournalBackend):
     swapped are noticed at the next one. Records without a checksum, which optuna-dashboard may add,
     are read as well. A record that cannot be written is taken back as a whole.
 
-    Parameters
-    ----------
-    path : Path
-        Of a file that exists, absolute.
+    The path is absolute: the file must be the same after a change of the working folder.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = JournalLock(path)
         self._read = Place()
         self._size = 0  # that the file has at least
 
@@ -83,7 +91,8 @@ class JournalFile(BaseJournalBackend):
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Write records."""
-        with explained(self._path), self._lock, self._path.open("rb+", buffering=0) as file:
+        path = self._path
+        with explained(path), record_lock(path), path.open("rb+", buffering=0) as file:
             self._seek_unread(file)
             unread = file.read()
             # Half a line is of a process that was killed.
@@ -111,6 +120,15 @@ class JournalFile(BaseJournalBackend):
         file.seek(self._read.offset)
 
 
+def open_journal(path: Path) -> JournalFile:
+    """Open a journal, which is created if it is new, and repaired if it is damaged."""
+    with explained(path):
+        path.open("a").close()
+        with record_lock(path):  # a line that another process is writing is not torn
+            repair(path)
+    return JournalFile(path)
+
+
 def sealed(logs: Iterable[dict[str, Any]], checksum: int) -> bytes:
     r"""Return the lines of some records, after a file with a checksum.
 
@@ -128,10 +146,8 @@ def sealed(logs: Iterable[dict[str, Any]], checksum: int) -> bytes:
 def checked(lines: Iterable[bytes], place: Place) -> Iterator[tuple[dict[str, Any], Place]]:
     """Yield every record and the place behind it; a last line that is being written is left out.
 
-    Raises
-    ------
-    Damaged
-        At a record that cannot be read, or whose checksum is not that of the lines up to it.
+    Raises `Damaged` at a record that cannot be read, or whose checksum is not that of the lines up
+    to it.
     """
     for line in lines:
         if not line.endswith(b"\n"):
@@ -143,8 +159,7 @@ def checked(lines: Iterable[bytes], place: Place) -> Iterator[tuple[dict[str, An
             record = json.loads(line)
         except ValueError as error:
             raise Damaged from error
-        size, checksum = place.offset + len(line), crc32(line, place.checksum)
-        place = Place(place.records + 1, size, checksum)
+        place = Place(place.records + 1, place.offset + len(line), crc32(line, place.checksum))
         yield record, place
 
 
@@ -160,7 +175,6 @@ def repair(path: Path) -> None:
     if not has_seals and not content.startswith(BEGINS):
         return
     behind = sure = Place()
-    logger = logging.getLogger("shiftune")
     try:
         for line, (_, behind) in zip(lines, checked(lines, Place()), strict=False):
             if CHECKSUM.search(line):
@@ -168,7 +182,9 @@ def repair(path: Path) -> None:
     except Damaged:
         if not has_seals:  # of another program, which may know more about it
             return
-        copy = _free(path.with_name(f"{path.name}{DAMAGED}"))
+        endings = itertools.chain([DAMAGED], (f"{DAMAGED}-{n}" for n in itertools.count(2)))
+        copies = (path.with_name(path.name + ending) for ending in endings)
+        copy = next(each for each in copies if not os.path.lexists(each))
         with atomic_write(copy, interruptible=False) as part:
             part.write_bytes(content)
         os.truncate(path, sure.offset)
@@ -185,16 +201,6 @@ def repair(path: Path) -> None:
         logger.warning("the last record of %s was not written to its end and is dropped", path)
 
 
-def _free(path: Path) -> Path:
-    """Return a path that does not exist yet."""
-    number = 1
-    found = path
-    while os.path.lexists(found):
-        number += 1
-        found = path.with_name(f"{path.name}-{number}")
-    return found
-
-
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn errors of the file system into a StorageError that names the journal."""
@@ -208,94 +214,35 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
 
 
-# Optuna's locks are files, which a writer that is killed leaves behind. The next one takes a file
-# of the same age for so many seconds to be left; a record is written in milliseconds.
-STALE_SECONDS = 5
-# Attempts of a search that joins.
-POLLS = 10
-
-
-class JournalLock(JournalFileOpenLock):
-    """Lock of the operating system on the journal itself, released when its process ends.
-
-    Where the system or the file system has no such locks, one search at a time is the user's
-    promise (Windows: Optuna's lock file).
-
-    Parameters
-    ----------
-    path : Path
-        Of the journal, absolute: a lock must be the same after a change of the working folder.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path), grace_period=STALE_SECONDS)
-        self._path = path
-        self._file: BinaryIO | None = None
-
-    def acquire(self) -> bool:
-        """Wait for the lock and take it."""
-        if fcntl is None:
-            return super().acquire()
-        self.release()  # one that an interrupt has kept from being released
-        self._file = self._path.open("rb+")
-        with suppress(OSError):  # network file systems may have no locks
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-        return True
-
-    def release(self) -> None:
-        """Release the lock."""
-        if fcntl is None:
-            super().release()
-        elif self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-
 @contextmanager
-def only_search(journal: Path) -> Iterator[None]:
-    """Refuse a second search on the same journal inside the block, joined or not.
+def record_lock(journal: Path) -> Iterator[None]:
+    """Wait for the lock of a record, and hold it inside the block.
 
-    The lock is on a file beside the journal, which others may read meanwhile. Without locks of the
-    system or the file system nothing is refused; see `JournalLock`.
+    Where the file system has no locks, one search at a time is the user's promise.
     """
     if fcntl is None:
-        yield
+        lock = JournalFileOpenLock(str(journal), grace_period=STALE_SECONDS)
+        lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
         return
-    with _searching(journal, fcntl.LOCK_EX):
+    with journal.open("rb+") as file:
+        with suppress(OSError):  # network file systems may have none
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
-def joined_search(journal: Path) -> Iterator[None]:
-    """Refuse searches on the same journal inside the block, except for those that have joined."""
-    if fcntl is None:
-        raise StorageError(_NO_LOCKS.format(journal, "this system"))
-    with _searching(journal, fcntl.LOCK_SH) as locks:
-        if not locks:
-            raise StorageError(_NO_LOCKS.format(journal, "the file system"))
-        yield
+def search_lock(journal: Path, *, join: bool) -> Iterator[None]:
+    """Refuse a second search on the journal inside the block, unless both `join`.
 
-
-_NO_LOCKS = (
-    "several searches cannot join in the journal '{}', because {} has no file locks; put it "
-    "elsewhere, or use a database as storage"
-)
-
-
-@contextmanager
-def _searching(journal: Path, kind: int) -> Iterator[bool]:
-    """Hold a lock as a search; yield whether there are locks at all."""
-    path = _search_lock(journal)
+    Without locks of the system or the file system nothing is refused, and nobody can join.
+    """
+    attempts = ATTEMPTS if join else 1
     try:
-        # A search that has joined looks for a moment whether it is the last one when it ends.
-        file, locks = take_patiently(path, kind, POLLS if kind == fcntl.LOCK_SH else 1)
+        lock = take_lock(_search_lock_path(journal), shared=join, attempts=attempts)
     except BlockingIOError as error:
         raise StorageError(
             f"another search is using the journal {str(journal)!r}; wait until it ends, let all "
@@ -307,15 +254,20 @@ def _searching(journal: Path, kind: int) -> Iterator[bool]:
             "another storage"
         ) from error
     try:
-        yield locks
+        if join and lock is None:
+            raise StorageError(
+                f"several searches cannot join in the journal {str(journal)!r}, because there are "
+                "no file locks; put it elsewhere, or use a database as storage"
+            )
+        yield
     finally:
-        release_lock(file, path)
+        release_lock(lock)
 
 
 def is_searched(journal: Path) -> bool:
     """Whether any search holds the journal."""
-    return is_locked(_search_lock(journal))
+    return is_locked(_search_lock_path(journal))
 
 
-def _search_lock(journal: Path) -> Path:
+def _search_lock_path(journal: Path) -> Path:
     return journal.with_name(f".{journal.name}.searching")

@@ -141,7 +141,7 @@ class Loop:
         end = None if self.timeout is None else time.monotonic() + self.timeout
         while True:
             self._begin_trials(n_trials, end)
-            for others in self.driver.news():
+            for others in self.driver.finished_by_others():
                 progress.update(others)
             if not self.under_way:
                 if self.stopped or self._is_over(end) or not self.driver.wait(n_trials):

@@ -744,7 +744,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
 
     def _open(self, problem: ShiftProblem, checked: Checked) -> None:
         families, loss, settings = checked
-        known = identity(self, families, settings, problem, loss, self._new_ratio())
+        known = identity(families, settings, problem, loss, self._new_ratio(), self.risk)
         study = open_study(self.storage, known, join=self.join)
         self.problem_, self.families_, self.study_ = problem, families, study
         self.loss_, self.settings_ = loss, settings

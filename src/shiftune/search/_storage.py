@@ -1,4 +1,8 @@
-"""Storage of trials: memory, a journal file, or any Optuna storage; identity and answers."""
+"""Storage of a search: its study, what it must have in common with one that continues it, answers.
+
+Trials are in memory, in a journal file or in any storage of Optuna; their answers (predictions on
+all validation rows) are in files beside the journal, or in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType
@@ -22,52 +27,44 @@ import optuna
 import pandas as pd
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage
+from optuna.trial import FrozenTrial
 
 from shiftune._files import PART, atomic_write
 from shiftune._provenance import check_format, check_same
 from shiftune._wording import count
 from shiftune.errors import ProblemError, SettingsError, StorageError
 from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._losses import Loss
 from shiftune.search._driver import (
+    Claims,
     Driver,
-    FileBeats,
+    FileHeartbeats,
     Heartbeat,
     JoinedDriver,
     OnlyDriver,
-    StudyBeats,
-    Tickets,
+    StudyHeartbeats,
 )
-from shiftune.search._journal import (
-    JournalFile,
-    JournalLock,
-    explained,
-    joined_search,
-    only_search,
-    repair,
-)
+from shiftune.search._journal import explained, open_journal, search_lock
 from shiftune.search._trial import ANSWERS_BYTES, MODEL, finished_trials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
+    from shiftune.evaluate._losses import Loss
     from shiftune.problem import ShiftProblem
     from shiftune.ratio import DensityRatio
     from shiftune.search._families import Families
     from shiftune.search._loop import TrialWorkers
-    from shiftune.search._search import ShiftSearch
     from shiftune.search._settings import EvaluationSettings
 
 logger = logging.getLogger("shiftune")
 
+# A path is a journal file, other text a URL of Optuna; None is memory.
+Storage = str | os.PathLike[str] | BaseStorage | None
+
 STUDY_NAME = "shiftune"
-DRIVERS_NAME = "shiftune drivers"
+CLAIMS_NAME = "shiftune drivers"
 IDENTITY = "shiftune_identity"
 FORMAT_NUMBER = "shiftune_format"
 # A random mark of the study, by which its answers are known.
 MARK = "shiftune_mark"
-# What the name of the folder of answers adds to that of the journal.
-ANSWERS = ".answers"
 # Number of the form in which trials are recorded.
 FORMAT = 2
 # Attempts to open a storage that others may be creating.
@@ -81,158 +78,70 @@ ANNOUNCING = (
     "optuna.storages.journal._storage",
     "optuna.storages._rdb.storage",
 )
+# What the name of the folder of answers adds to that of the journal.
+ANSWERS = ".answers"
+# Trials of a model family whose answers are kept, those of lowest risk. An ensemble chooses among
+# at most so many, and all that are kept together take at most so many bytes. (30,000 validation
+# rows of a quantity or of two classes take 480 kB per trial.)
+MOST_KEPT = 24
+MOST_BYTES = 2**30
 
 
 def open_study(
-    storage: str | os.PathLike[str] | BaseStorage | None,
-    identity: Mapping[str, str],
-    *,
-    join: bool = False,
+    storage: Storage, identity: Mapping[str, str], *, join: bool = False
 ) -> optuna.Study:
-    """Create a study, or continue the one in the storage if data and settings are the same.
+    """Create a study, or continue the one in the storage if its `identity` is the same.
 
-    Parameters
-    ----------
-    storage : path, Optuna storage URL, Optuna storage or None
-        A path is a journal file; None is memory.
-    identity : mapping
-        What must be the same for trials to be comparable: fingerprint of the data, loss, ...
-    join : bool
-        Whether others may open the same storage at the same time.
+    With `join`, others may open the same storage at the same time.
     """
-    study = _study(storage, join=join)
+    study = load_study(storage, join=join)
+    where = f"the storage {shown(storage)}"
     if len(study.directions) > 1:
         raise StorageError(
-            f"the storage {shown(storage)} holds a study with {len(study.directions)} objectives; "
-            "give another storage"
+            f"{where} holds a study with {len(study.directions)} objectives; give another storage"
         )
-    if not study.get_trials(deepcopy=False):
+    is_new = not study.get_trials(deepcopy=False)
+    if is_new:
         marks = {FORMAT_NUMBER: FORMAT, IDENTITY: dict(identity), MARK: uuid.uuid4().hex}
         if join:  # all have the marks of the first
-            marks = open_tickets(study).claim("study", marks).value
+            marks = open_claims(study).claim("study", marks)
         for name, value in marks.items():
             study.set_user_attr(name, value)
-    if join or study.get_trials(deepcopy=False):
-        where = f"the storage {shown(storage)}"
+    if join or not is_new:
         check_format(study.user_attrs.get(FORMAT_NUMBER), FORMAT, where)
         advice = "give another storage, or the same data and settings to continue"
         check_same(study.user_attrs.get(IDENTITY, {}), identity, where, advice, hidden=identity)
     return study
 
 
-def shown(storage: object) -> str:
-    """Return a storage as errors name it, without the password in a URL.
-
-    >>> shown("postgresql://me:secret@server/trials")
-    "'postgresql://me:***@server/trials'"
-    """
-    return repr(re.sub(r"(://[^:/@]*:)[^/]*@", r"\1***@", str(storage)))
-
-
-def open_tickets(study: optuna.Study) -> Tickets:
-    """Return the tickets of the drivers of a study, which are in the same storage."""
-    return Tickets(_loaded(study._storage, DRIVERS_NAME))
-
-
-def open_driver(
-    storage: str | os.PathLike[str] | BaseStorage | None, study: optuna.Study, *, join: bool
-) -> Driver:
-    """Return the driver of a search: one that has the study alone, or shares it with others."""
-    if not join:
-        return OnlyDriver(study)
-    tickets, path = open_tickets(study), _journal(storage)
-    beats = StudyBeats(tickets.study) if path is None else FileBeats(path.resolve())
-    return JoinedDriver(study, tickets, Heartbeat(beats))
-
-
-def open_answers(
-    storage: str | os.PathLike[str] | BaseStorage | None,
-    study: optuna.Study,
-    folder: str | os.PathLike[str] | None = None,
-) -> AnswerStore:
-    """Return the store of a study's answers: a folder, by default beside a journal, or memory."""
-    path = _journal(storage)
-    beside = None if path is None else path.with_name(f"{path.name}{ANSWERS}")
-    place = beside if folder is None else Path(folder).absolute()
-    return AnswerStore(place, study.user_attrs.get(MARK, ""))
-
-
-def trials_in(journal: Path) -> list[optuna.trial.FrozenTrial]:
-    """Return the finished trials of a journal; none where there is no file."""
-    return finished_trials(_study(journal)) if journal.exists() else []
-
-
-@contextmanager
-def only_search_of(
-    storage: str | os.PathLike[str] | BaseStorage | None, *, join: bool = False
-) -> Iterator[None]:
-    """Refuse a second search inside the block, if the storage is a journal file.
-
-    Searches that have joined are refused only by one that has not.
-
-    Errors of a database, a full disk for example, become a `StorageError`.
-    """
-    path = _journal(storage)
-    lock = joined_search if join else only_search
-    try:
-        with nullcontext() if path is None else lock(path.resolve()):
-            yield
-    except StorageInternalError as error:
-        raise StorageError(
-            f"the storage {shown(storage)} cannot be written ({error}); put this right and run the "
-            "same again, which continues after the last trial in it"
-        ) from error
-
-
-def _study(
-    storage: str | os.PathLike[str] | BaseStorage | None, *, join: bool = False
-) -> optuna.Study:
+def load_study(storage: Storage, *, join: bool = False) -> optuna.Study:
+    """Return the study of a storage, which is created if it is new."""
     for attempt in range(ATTEMPTS if join else 1):
+        if attempt:
+            # Of processes that create the tables of a database at the same time, all but one fail.
+            time.sleep(random.random())
         try:
-            return _loaded(optuna.storages.get_storage(_opened(storage, join=join)), STUDY_NAME)
+            return _study(optuna.storages.get_storage(_optuna_storage(storage, join)), STUDY_NAME)
         except (ProblemError, ImportError):
             raise
         except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
             failure = error
-        if attempt < ATTEMPTS - 1:
-            # Of processes that create the tables of a database at the same time, all but one fail.
-            time.sleep(random.random())
     raise StorageError(
         f"the storage {shown(storage)} cannot be opened as a journal of trials or as an "
         f"Optuna storage ({type(failure).__name__}: {failure}); give another"
     ) from failure
 
 
-def _loaded(storage: BaseStorage, name: str) -> optuna.Study:
-    """Return a study of a storage, which is created if it is new."""
-    try:  # creating a study that exists would add a record to a journal
-        return optuna.load_study(study_name=name, storage=storage)
-    except KeyError:
-        with _quiet_optuna():
-            return optuna.create_study(
-                storage=storage, study_name=name, direction="minimize", load_if_exists=True
-            )
+def _optuna_storage(storage: Storage, join: bool) -> str | BaseStorage | None:
+    if path := _journal(storage):
+        return JournalStorage(open_journal(path))
+    if join and isinstance(storage, str) and storage.startswith("sqlite"):
+        patience = {"connect_args": {"timeout": SQLITE_SECONDS}}
+        return optuna.storages.RDBStorage(storage, engine_kwargs=patience)
+    return storage  # type: ignore[return-value]  # paths are journals
 
 
-@contextmanager
-def _quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from announcing a new study on the terminal; other threads are not affected."""
-    thread = threading.get_ident()
-
-    def is_shown(record: logging.LogRecord) -> bool:
-        return record.thread != thread or record.levelno > logging.INFO
-
-    loggers = [logging.getLogger(name) for name in ANNOUNCING]
-    for logger in loggers:
-        logger.addFilter(is_shown)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_shown)
-
-
-def _journal(storage: str | os.PathLike[str] | BaseStorage | None) -> Path | None:
+def _journal(storage: Storage) -> Path | None:
     """Return the path of a journal, in a folder that exists; None for other storages."""
     if storage is None or isinstance(storage, BaseStorage):
         return None
@@ -253,23 +162,108 @@ def _journal(storage: str | os.PathLike[str] | BaseStorage | None) -> Path | Non
     return path
 
 
-def _opened(
-    storage: str | os.PathLike[str] | BaseStorage | None, *, join: bool = False
-) -> str | BaseStorage | None:
+def _study(storage: BaseStorage, name: str) -> optuna.Study:
+    try:  # creating a study that exists would add a record to a journal
+        return optuna.load_study(study_name=name, storage=storage)
+    except KeyError:
+        with _quiet_optuna():
+            return optuna.create_study(
+                storage=storage, study_name=name, direction="minimize", load_if_exists=True
+            )
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from announcing a new study on the terminal; other threads are not affected."""
+    thread = threading.get_ident()
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno > logging.INFO
+
+    loggers = [logging.getLogger(name) for name in ANNOUNCING]
+    for each in loggers:
+        each.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(is_shown)
+
+
+def shown(storage: object) -> str:
+    """Return a storage as errors name it, without the password in a URL.
+
+    >>> shown("postgresql://me:secret@server/trials")
+    "'postgresql://me:***@server/trials'"
+    """
+    return repr(re.sub(r"(://[^:/@]*:)[^/]*@", r"\1***@", str(storage)))
+
+
+def trials_in(journal: Path) -> list[FrozenTrial]:
+    """Return the finished trials of a journal; none where there is no file."""
+    return finished_trials(load_study(journal)) if journal.exists() else []
+
+
+@contextmanager
+def only_search_of(storage: Storage, *, join: bool = False) -> Iterator[None]:
+    """Refuse a second search of a journal inside the block, unless both `join`.
+
+    Errors of a database, a full disk for example, become a `StorageError`.
+    """
     path = _journal(storage)
-    if path is None:
-        if join and isinstance(storage, str) and storage.startswith("sqlite"):
-            patience = {"connect_args": {"timeout": SQLITE_SECONDS}}
-            return optuna.storages.RDBStorage(storage, engine_kwargs=patience)
-        return storage  # type: ignore[return-value]  # paths are journals
-    with explained(path):
-        with path.open("a"):
-            pass
-        # A search that was killed has left it, with a version that used Optuna's own locks.
-        path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-        with JournalLock(path):  # a line that another process is writing is not torn
-            repair(path)
-    return JournalStorage(JournalFile(path))
+    try:
+        with search_lock(path.resolve(), join=join) if path else nullcontext():
+            yield
+    except StorageInternalError as error:
+        raise StorageError(
+            f"the storage {shown(storage)} cannot be written ({error}); put this right and run the "
+            "same again, which continues after the last trial in it"
+        ) from error
+
+
+def open_claims(study: optuna.Study) -> Claims:
+    """Return the claims of the drivers of a study, which are in the same storage."""
+    return Claims(_study(study._storage, CLAIMS_NAME))
+
+
+def open_driver(storage: Storage, study: optuna.Study, *, join: bool) -> Driver:
+    """Return the driver of a search: one that has the study alone, or shares it with others."""
+    if not join:
+        return OnlyDriver(study)
+    claims, path = open_claims(study), _journal(storage)
+    heartbeats = FileHeartbeats(path.resolve()) if path else StudyHeartbeats(claims.study)
+    return JoinedDriver(study, claims, Heartbeat(heartbeats))
+
+
+# ---------------------------------------------------------------- identity of a search
+
+
+def identity(
+    families: Families,
+    settings: EvaluationSettings,
+    problem: ShiftProblem,
+    loss: Loss,
+    ratio: DensityRatio,
+    risk: Any,
+) -> dict[str, str]:
+    """Return what must be the same for trials of one study to be comparable.
+
+    `risk` is the estimator, or its name, as the user has given it.
+    """
+    oracle = problem.oracle if settings.risk.uses_target_labels else None
+    models = {name: family.estimator for name, family in families.items()}
+    spaces = {name: family.space for name, family in families.items()}
+    return {
+        "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
+        "model": stable_repr(models.get("", models)),  # a single model has no name
+        "space": stable_repr(spaces.get("", spaces)),
+        "loss": stable_repr(loss),
+        "risk": stable_repr(risk),
+        "ratio": stable_repr(ratio) if settings.needs_ratio else "",
+        "split": stable_repr((settings.shares, settings.random_state)),
+        "training weights": stable_repr(settings.training_weights),
+        "plan": stable_repr(settings.plan),
+    }
 
 
 def stable_repr(thing: Any) -> str:
@@ -318,7 +312,7 @@ def stable_repr(thing: Any) -> str:
 
 
 def _code(code: CodeType) -> str:
-    """The bytecode with its names and constants; those of inner functions too."""
+    """Return the bytecode with its names and constants; those of inner functions too."""
     constants = [_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {constants}"
 
@@ -327,57 +321,16 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def identity(
-    search: ShiftSearch,
-    families: Families,
-    settings: EvaluationSettings,
-    problem: ShiftProblem,
-    loss: Loss,
-    ratio: DensityRatio,
-) -> dict[str, str]:
-    """Return what must be the same for trials of one study to be comparable."""
-    oracle = problem.oracle if settings.risk.uses_target_labels else None
-    return {
-        "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
-        "model": stable_repr(_unless_one({n: each.estimator for n, each in families.items()})),
-        "space": stable_repr(_unless_one({n: each.space for n, each in families.items()})),
-        "loss": stable_repr(loss),
-        "risk": stable_repr(search.risk),
-        "ratio": stable_repr(ratio) if settings.needs_ratio else "",
-        "split": stable_repr((settings.shares, search.random_state)),
-        "training weights": stable_repr(search.training_weights),
-        "plan": stable_repr(settings.plan),
-    }
-
-
-def _unless_one(by_family: dict[str, Any]) -> Any:
-    """Return the value of the one model without a name, or all values by name."""
-    return by_family.get("", by_family)
-
-
-# Trials of a model family whose answers are kept, those of lowest risk. An ensemble chooses among
-# at most so many, and all that are kept together take at most so many bytes. (30,000 validation
-# rows of a quantity or of two classes take 480 kB per trial.)
-MOST_KEPT = 24
-MOST_BYTES = 2**30
+# ---------------------------------------------------------------- answers of trials
 
 
 class AnswerStore:
-    """Answers by the number of their trial.
+    """Answers by the number of their trial, in files of a folder or, with None, in memory.
 
     Files are written completely or not at all, and their zip format has checksums: a damaged file
-    counts as missing and is removed, as does one of another trial. Where a file cannot be written,
-    the answers stay in memory.
+    counts as missing and is removed, as does one of another trial or study. Where a file cannot be
+    written, the answers stay in memory.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Created with the first file; None keeps all in memory.
-    study : str
-        Mark of the study, in every file beside the trial's number.
-
-    Examples
-    --------
     >>> store = AnswerStore(None)
     >>> store.put(3, Answers(np.ones(2), np.zeros(2), 0.5))
     >>> store.get(3).unseen, store.get(4)
@@ -385,7 +338,7 @@ class AnswerStore:
     """
 
     def __init__(self, folder: Path | None, study: str = "") -> None:
-        self.folder = folder
+        self.folder = folder  # created with the first file
         self._study = study
         self._memory: dict[int, Answers] = {}
 
@@ -394,8 +347,19 @@ class AnswerStore:
         self._memory[number] = answers
         if self.folder is None:
             return
+        one = answers.unseen is answers.known
+        path = self.folder / f"{number}.npz"
         try:
-            self._write(self.folder, number, answers)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            with atomic_write(path, interruptible=False) as part, part.open("wb") as file:
+                np.savez(
+                    file,
+                    study=np.array(self._study),
+                    trial=np.array(number),
+                    unseen_share=np.array(answers.unseen_share),
+                    answers=np.stack([answers.known] if one else [answers.known, answers.unseen]),
+                    allow_pickle=False,
+                )
         except OSError as error:
             logger.warning("answers of trial %d stay in memory: %s", number, error)
         else:
@@ -407,7 +371,15 @@ class AnswerStore:
             return self._memory.get(number)
         path = self.folder / f"{number}.npz"
         try:
-            return self._read(path, number)
+            # NumPy leaves a file open whose directory it cannot read.
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+                arrays = dict(file)
+            if (str(arrays["study"]), int(arrays["trial"])) != (self._study, number):
+                raise ValueError("it belongs to another study or trial")
+            both = arrays["answers"]
+            known = both[0]
+            unseen = both[1] if len(both) == 2 else known
+            return Answers(known, unseen, float(arrays["unseen_share"]))
         except FileNotFoundError:
             return None
         except Exception as error:  # zip files and arrays can be damaged in many ways
@@ -422,12 +394,11 @@ class AnswerStore:
 
     def keep(self, numbers: Collection[int], among: Collection[int] | None = None) -> None:
         """Drop the answers of all other trials, or of those among some."""
-        dropped = None if among is None else set(among).difference(numbers)
 
         def stays(number: int) -> bool:
-            return number in numbers if dropped is None else number not in dropped
+            return number in numbers or (among is not None and number not in among)
 
-        self._memory = {n: each for n, each in self._memory.items() if stays(n)}
+        self._memory = {n: answers for n, answers in self._memory.items() if stays(n)}
         if self.folder is None or not self.folder.is_dir():
             return
         for path in self.folder.glob("*.npz"):
@@ -440,34 +411,18 @@ class AnswerStore:
         # A fitted search that is loaded elsewhere needs no answers, unless it is refitted.
         return vars(self) | {"_memory": {}}
 
-    def _write(self, folder: Path, number: int, answers: Answers) -> None:
-        one = answers.unseen is answers.known
-        both = answers.known[None] if one else np.stack([answers.known, answers.unseen])
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path = folder / f"{number}.npz"
-        with atomic_write(path, interruptible=False) as part, part.open("wb") as file:
-            np.savez(
-                file,
-                study=np.array(self._study),
-                trial=np.array(number),
-                unseen_share=np.array(answers.unseen_share),
-                answers=both,
-                allow_pickle=False,
-            )
 
-    def _read(self, path: Path, number: int) -> Answers:
-        # NumPy leaves a file open whose directory it cannot read.
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
-        if (str(arrays["study"]), int(arrays["trial"])) != (self._study, number):
-            raise ValueError("it belongs to another study or trial")
-        both = arrays["answers"]
-        known = both[0]
-        unseen = both[1] if len(both) == 2 else known
-        return Answers(known, unseen, float(arrays["unseen_share"]))
+def open_answers(
+    storage: Storage, study: optuna.Study, folder: str | os.PathLike[str] | None = None
+) -> AnswerStore:
+    """Return the store of a study's answers: a folder, by default beside a journal, or memory."""
+    path = _journal(storage)
+    beside = path.with_name(f"{path.name}{ANSWERS}") if path else None
+    place = beside if folder is None else Path(folder).absolute()
+    return AnswerStore(place, study.user_attrs.get(MARK, ""))
 
 
-def candidates(trials: Iterable[optuna.trial.FrozenTrial]) -> list[int]:
+def candidates(trials: Iterable[FrozenTrial]) -> list[int]:
     """Return the trials whose answers are kept: those of lowest risk of every model family.
 
     At most `MOST_KEPT` of a family, and fewer if the answers of all would exceed `MOST_BYTES`; of
@@ -487,37 +442,31 @@ def candidates(trials: Iterable[optuna.trial.FrozenTrial]) -> list[int]:
 def complete_answers(
     store: AnswerStore, items: Mapping[int, Any], workers: Callable[[], TrialWorkers]
 ) -> dict[int, Answers]:
-    """Return the answers of trials, computing again those that the store lacks.
+    """Return the answers of trials, computing again and storing those that the store lacks.
 
-    Trials that fail this time are left out.
-
-    Parameters
-    ----------
-    store : AnswerStore
-        It receives what was computed.
-    items : mapping from a trial's number to what its worker gets
-    workers : function
-        Returns new workers; called if any answers are missing.
+    `items` has what a worker gets for every trial; `workers` makes new workers if any answers are
+    missing. Trials that fail this time are left out.
     """
-    found = {number: store.get(number) for number in items}
-    missing = [number for number, answers in found.items() if answers is None]
-    if missing:
-        logger.warning(
-            "computing again the answers of %s, which are missing", count(len(missing), "trial")
-        )
-        with workers() as pool:
-            for number in missing:
-                pool.submit(number, items[number])
-            for number in missing:
-                found[number] = _answers_from(pool, number)
-                if (answers := found[number]) is not None:
-                    store.put(number, answers)
-    return {number: answers for number, answers in found.items() if answers is not None}
-
-
-def _answers_from(pool: TrialWorkers, number: int) -> Answers | None:
-    try:
-        return pool.result(number).answers
-    except Exception as error:  # the worker died, or the time was over
-        logger.info("trial %d failed when its answers were computed again: %s", number, error)
-        return None
+    stored = {number: store.get(number) for number in items}
+    answers = {number: each for number, each in stored.items() if each is not None}
+    missing = [number for number in items if number not in answers]
+    if not missing:
+        return answers
+    logger.warning(
+        "computing again the answers of %s, which are missing", count(len(missing), "trial")
+    )
+    with workers() as pool:
+        for number in missing:
+            pool.submit(number, items[number])
+        for number in missing:
+            try:
+                computed = pool.result(number).answers
+            except Exception as error:  # the worker died, or the time was over
+                logger.info(
+                    "trial %d failed when its answers were computed again: %s", number, error
+                )
+                continue
+            if computed is not None:
+                answers[number] = computed
+                store.put(number, computed)
+    return {number: answers[number] for number in items if number in answers}
