@@ -616,18 +616,33 @@ def test_a_driver_may_go_on_after_an_interrupt(notes, tmp_path):
     assert len(list(notes.glob("began*"))) == 2  # none was begun again
 
 
+UNCLOSED_DRIVER = """
+import os, sys, time
+import psutil
+from shiftune.workers import Workers
+
+workers = Workers(lambda context, item: time.sleep(item) or os.getpid(), None, time_limit=1e6)
+for key, seconds in enumerate([0, 3600, 3600]):
+    workers.submit(key, seconds)
+worker = workers.result(0)
+
+def note(event, arguments):
+    if event == "shutil.rmtree" and "shiftune-" in str(arguments[0]):
+        print("removed", "beside a worker" if psutil.pid_exists(worker) else "alone")
+
+sys.addaudithook(note)
+"""
+
+
 def test_a_program_may_end_without_close(temporary):
-    """With items that run and wait, which nobody wants any more."""
-    code = (
-        "import time\n"
-        "from shiftune.workers import Workers\n"
-        "workers = Workers(lambda context, item: time.sleep(item), None, time_limit=1e6)\n"
-        "for key, seconds in enumerate([0, 3600, 3600]):\n"
-        "    workers.submit(key, seconds)\n"
-        "workers.result(0)\n"
-    )
+    """With items that run and wait, which nobody wants any more.
+
+    The worker ends before its folder is removed: it would write into that again.
+    """
     env = {**environment(), "TMPDIR": str(temporary)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    command = [sys.executable, "-c", UNCLOSED_DRIVER]
+    ended = subprocess.run(command, check=True, env=env, capture_output=True, text=True)
+    assert ended.stdout == "removed alone\n"
     assert not list(temporary.glob("shiftune-*"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -97,25 +96,23 @@ class ContextFile:
 
     def __init__(self, context: Any) -> None:
         self.folder = make_temporary_folder()
-        # Also removes the folder when the program ends without close().
-        self._remove = weakref.finalize(self, remove_temporary_folder, self.folder)
         try:
             in_worker.write_context(self.folder, context)
         except OSError as error:
-            self._remove()
+            remove_temporary_folder(self.folder)
             raise StorageError(
                 f"the data for the workers cannot be written to {self.folder} "
                 f"({error.strerror or error}); make room, or name another place in the "
                 "environment variable TMPDIR"
             ) from error
         except BaseException:
-            self._remove()
+            remove_temporary_folder(self.folder)
             raise
 
     def remove(self) -> None:
         """Remove the folder, and the context where workers are threads of this process."""
         in_worker.forget_context(self.folder)
-        self._remove()
+        remove_temporary_folder(self.folder)
 
 
 class ExecutorPool(Pool):

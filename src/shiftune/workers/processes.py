@@ -69,7 +69,9 @@ class ProcessPool(Pool):
         self._idle = deque(self._workers)
         self._threads = DaemonThreads[bytes](n_workers)
         # A program that ends without close() waits for its children, and they for it.
-        Finalize(self, _end_all, args=(self._workers, self._watchdog), exitpriority=10)
+        self._end = Finalize(
+            self, _end_all, args=(self._workers, self._watchdog, self._file), exitpriority=10
+        )
 
     @property
     def n_workers(self) -> int:
@@ -113,8 +115,8 @@ class ProcessPool(Pool):
             for worker in self._workers:
                 worker.close(kill=False)
         finally:
-            self._watchdog.close()
-            self._file.remove()
+            with interrupts.deferred():  # it is not tried again
+                self._end()
 
 
 class _Worker:
@@ -222,6 +224,7 @@ class _Worker:
                 self._end(seconds, group=self._process.is_alive())
             else:  # its thread sees it die
                 _kill(self._process)
+                self._process.join()
 
     def _end(self, seconds: float = 0.0, *, group: bool = True) -> None:
         """Free a process that is idle or dead, after so many seconds to end by itself.
@@ -254,10 +257,12 @@ def _kill(process: Any) -> None:
 _starting = threading.Lock()
 
 
-def _end_all(workers: list[_Worker], watchdog: Watchdog) -> None:
+def _end_all(workers: list[_Worker], watchdog: Watchdog, file: ContextFile) -> None:
+    """End the workers, and then remove their folder: they would write into it again."""
     for worker in workers:
         worker.close(kill=True)
     watchdog.close()
+    file.remove()
 
 
 class _Look:
