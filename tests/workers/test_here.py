@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from shiftune.workers.here import START_SECONDS, TO_BE_SURE, Here
+from shiftune.workers._here import START_SECONDS, TO_BE_SURE, Here
 
 
 @pytest.fixture
 def clocks(monkeypatch):
     """CPU seconds and seconds of the clock, which go on when an item says so."""
     now = {"cpu": 0.0, "clock": 0.0}
-    monkeypatch.setattr("shiftune.workers.here.time.process_time", lambda: now["cpu"])
-    monkeypatch.setattr("shiftune.workers.here.time.monotonic", lambda: now["clock"])
+    monkeypatch.setattr("shiftune.workers._here.time.process_time", lambda: now["cpu"])
+    monkeypatch.setattr("shiftune.workers._here.time.monotonic", lambda: now["clock"])
     return now
 
 

@@ -8,13 +8,13 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from shiftune.workers import OutOfTime, time_limit
-from shiftune.workers.time_limit import call_within
+from shiftune.workers import OutOfTime, _in_worker
+from shiftune.workers._in_worker import call_within
 
 IN_A_THREAD = textwrap.dedent(
     """
     import sys, threading, time
-    from shiftune.workers.time_limit import OutOfTime, call_within
+    from shiftune.workers._in_worker import OutOfTime, call_within
 
     def trace(*_):
         return trace
@@ -48,7 +48,7 @@ def test_a_process_that_is_traced_goes_on():
 
 def test_nothing_is_raised_after_the_call(monkeypatch):
     """Whether the function ends just before, at or just after the limit."""
-    monkeypatch.setattr(time_limit, "REPEAT_SECONDS", 1e-4)
+    monkeypatch.setattr(_in_worker, "REPEAT_SECONDS", 1e-4)
 
     def spin(turns):
         for _ in range(turns):

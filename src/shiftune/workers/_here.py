@@ -1,4 +1,4 @@
-"""Items that run in the driver's own process, where starting workers does not pay."""
+"""Cores for each worker, and items that run in the driver's process as a worker would run them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
-from shiftune.workers.cores import share_of_cores
+from shiftune.errors import SettingsError
 
 if TYPE_CHECKING:
-    from shiftune.workers.in_worker import Task
+    from shiftune.workers._in_worker import Task
 
 # CPU seconds until a new worker has imported what a fit needs: `python benchmarks/workers.py`.
 START_SECONDS = 3.0
@@ -22,17 +23,42 @@ START_SECONDS = 3.0
 TO_BE_SURE = 10
 
 
-class Here:
-    """The driver's process, which runs items one after the other, as a worker would.
+def number_of_workers(n_jobs: int) -> int:
+    """Read ``n_jobs`` as joblib does.
 
-    Parameters
-    ----------
-    n_workers
-        Workers that could be started instead.
-    n_items
-        About how many items there will be.
-    warm_up
-        Number of first items that are no measure of the others.
+    >>> number_of_workers(3), number_of_workers(-10_000)
+    (3, 1)
+    """
+    if n_jobs == 0:
+        raise SettingsError(
+            "n_jobs must be the number of processes, or -1 for as many as there are cores; got 0"
+        )
+    return n_jobs if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + n_jobs)
+
+
+def share_of_cores(n_workers: int) -> dict[str, str]:
+    """Environment in which each worker uses its share of the cores, or less if already limited.
+
+    >>> share_of_cores(10_000)["OMP_NUM_THREADS"]
+    '1'
+    """
+    share = max(1, joblib.cpu_count() // n_workers)
+    names = ["OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR"]
+    # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM uses that many threads by
+    # default, whatever OMP_NUM_THREADS is, and so does n_jobs=-1 in a model.
+    variables = [f"{name}_NUM_THREADS" for name in names]
+    variables += ["VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT"]
+    env = {}
+    for variable in variables:
+        wish = os.environ.get(variable, "")
+        env[variable] = str(min(share, int(wish)) if wish.isdecimal() and int(wish) else share)
+    return env
+
+
+class Here:
+    """The driver's process, which runs items where starting `n_workers` workers does not pay.
+
+    About `n_items` will come, of which the first `warm_up` are no measure of the others.
     """
 
     def __init__(self, n_workers: int, n_items: int, warm_up: int = 1) -> None:
