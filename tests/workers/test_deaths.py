@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -165,6 +166,20 @@ def test_what_an_item_has_started_ends_with_its_worker(how, notes):
         children = diary.pids("child")
         wait_until_gone(children)
     assert len(children) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes")
+def test_the_watchdog_kills_what_it_was_told_of():
+    watchdog = _processes._start_watchdog()
+    left, kept = (subprocess.Popen(["sleep", "3600"], start_new_session=True) for _ in range(2))
+    try:
+        watchdog.stdin.write(f"+ {left.pid}\n+ {kept.pid}\n- {kept.pid}\n".encode())
+        watchdog.communicate()
+        assert left.wait() == -signal.SIGKILL
+        assert kept.poll() is None
+    finally:
+        kept.kill()
+        kept.wait()
 
 
 def test_workers_that_never_begin_end_the_run(monkeypatch):

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from shiftune.workers._deaths import Death
 from shiftune.workers._in_worker import Outcome, pack_item, run
 from shiftune.workers._workers import Items
 
@@ -68,8 +69,9 @@ def test_dropped_items_are_not_run_again():
     found = items("a", "b")
     started(found, 1)
     found.drop(found["a"])
-    for item in found.flying.values():
-        found.take_back(item)
+    dropped, other = found.flying.values()
+    found.finish(dropped, Death("outside", "by signal SIGKILL"))
+    other.future = None
     assert started(found, 1) == ["b"]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from shiftune.workers import OutOfTime, _in_worker
-from shiftune.workers._in_worker import call_within
+from shiftune.workers._in_worker import call_within, is_over
 
 IN_A_THREAD = textwrap.dedent(
     """
@@ -36,6 +37,16 @@ IN_A_THREAD = textwrap.dedent(
     thread.join()
     """
 )
+
+
+def test_in_time():
+    assert call_within(60, pow, 2, 3) == 8
+
+
+def test_the_grace_is_half_of_the_limit():
+    assert not is_over(60.0, time.monotonic() - 60)
+    assert is_over(60.0, time.monotonic() - 91)
+    assert not is_over(None, 0.0)
 
 
 def test_a_process_that_is_traced_goes_on():

@@ -36,7 +36,7 @@ WITH_ALL = "with all others of the cluster"
 
 
 @dataclass(slots=True)
-class _Submitted:
+class _Item:
     future: Future[Outcome]
     remote: Any = None  # Dask drops what nobody holds a future of
     since: float | None = None  # by this machine's clock; None if it is not known to have begun
@@ -67,7 +67,7 @@ class DaskPool:
         self._time_limit = time_limit
         self._topic = f"shiftune-{uuid.uuid4().hex}"
         self._lock = threading.Lock()
-        self._submitted: dict[str, _Submitted] = {}
+        self._submitted: dict[str, _Item] = {}
         self._size, self._size_at = 0, -SIZE_SECONDS
         self._connect()
 
@@ -127,15 +127,15 @@ class DaskPool:
         # Not with the executor's own submit: its future is never done if the worker dies between
         # the end of the item and the fetching of its result (distributed 2026.8).
         future: Future[Outcome] = Future()
-        self._submitted[name] = submitted = _Submitted(future)
+        self._submitted[name] = item = _Item(future)
         arguments = (self._scattered, payload, self._time_limit, self._topic, name)
         try:
-            submitted.remote = self._client.submit(run_on_worker, *arguments, **self._options)
+            item.remote = self._client.submit(run_on_worker, *arguments, **self._options)
         except (CancelledError, OSError, RuntimeError):
             self._lose_all(self._scattered, blame=False)
             _fail(future, Death("start", WITH_ALL))
         else:
-            submitted.remote.add_done_callback(partial(self._fetch, name, future, self._scattered))
+            item.remote.add_done_callback(partial(self._fetch, name, future, self._scattered))
         return future
 
     def _fetch(self, name: str, future: Future[Outcome], scattered: Any, remote: Any) -> None:
@@ -171,34 +171,35 @@ class DaskPool:
                 return
             self._lost = True
         lost = self._submitted.copy().values()
-        some_began = any(submitted.since is not None for submitted in lost)
-        for submitted in lost:
-            blamed = blame and (submitted.since is not None or not some_began)
-            _fail(submitted.future, Death("unknown" if blamed else "start", WITH_ALL))
+        some_began = any(item.since is not None for item in lost)
+        for item in lost:
+            blamed = blame and (item.since is not None or not some_began)
+            _fail(item.future, Death("unknown" if blamed else "start", WITH_ALL))
 
     def _note(self, event: tuple[float, dict[str, str]]) -> None:
         """Note that an item has begun, in a thread of Dask's."""
-        if (submitted := self._submitted.get(event[1]["item"])) is not None:
-            submitted.since, submitted.worker = time.monotonic(), event[1]["worker"]
+        if (item := self._submitted.get(event[1]["item"])) is not None:
+            item.since, item.worker = time.monotonic(), event[1]["worker"]
 
-    def overdue(self) -> set[str]:
-        return {
-            name
-            for name, submitted in self._submitted.copy().items()
-            if submitted.since is not None and _in_worker.is_over(self._time_limit, submitted.since)
+    def end_overdue(self) -> set[str]:
+        """Restart the workers of overdue items; Dask runs their other items again."""
+        overdue = {
+            name: item
+            for name, item in self._submitted.copy().items()
+            if item.since is not None and _in_worker.is_over(self._time_limit, item.since)
         }
-
-    def end(self, name: str) -> None:
-        """Restart the worker that runs an item; Dask runs its other items again."""
-        if (ended := self._submitted.pop(name, None)) is None:
-            return  # done meanwhile
-        with self._reached("cannot be reached"):
-            self._client.cancel([ended.remote], force=True)
-        for submitted in self._submitted.copy().values():
-            if submitted.worker == ended.worker:
-                submitted.since = None
-        # In a thread: it waits until the worker is back.
-        threading.Thread(target=self._restart, args=(ended.worker,), daemon=True).start()
+        for name in overdue:
+            self._submitted.pop(name, None)
+        if overdue:
+            with self._reached("cannot be reached"):
+                self._client.cancel([item.remote for item in overdue.values()], force=True)
+        for worker in {item.worker for item in overdue.values()}:
+            for other in self._submitted.copy().values():
+                if other.worker == worker:
+                    other.since = None
+            # In a thread: it waits until the worker is back.
+            threading.Thread(target=self._restart, args=(worker,), daemon=True).start()
+        return set(overdue)
 
     def _restart(self, worker: str) -> None:
         try:
@@ -227,17 +228,12 @@ def run_on_worker(
 
     worker = get_worker()
     worker.log_event(topic, {"item": name, "worker": worker.address})
-    if time_limit is not None:
-        _wait_until_sent(worker)
-    return _in_worker.run(context, payload, time_limit)
-
-
-def _wait_until_sent(worker: Any) -> None:
-    """Wait until what was logged has left a Dask worker, whose event loop sends it."""
-    end = time.monotonic() + MAX_NOTICE_SECONDS
-    taken = threading.Event()
-    worker.loop.add_callback(taken.set)  # after that of the log
-    taken.wait(MAX_NOTICE_SECONDS)
-    while worker.batched_stream.buffer and time.monotonic() < end:
+    if time_limit is not None:  # wait until the worker's event loop has sent the notice
+        end = time.monotonic() + MAX_NOTICE_SECONDS
+        taken = threading.Event()
+        worker.loop.add_callback(taken.set)  # after that of the log
+        taken.wait(MAX_NOTICE_SECONDS)
+        while worker.batched_stream.buffer and time.monotonic() < end:
+            time.sleep(NOTICE_SECONDS)
         time.sleep(NOTICE_SECONDS)
-    time.sleep(NOTICE_SECONDS)
+    return _in_worker.run(context, payload, time_limit)

@@ -50,11 +50,6 @@ def judge(
     """Return the death of a worker that was running an item.
 
     The exit code is that of `multiprocessing.Process`: negative for signals, None if not known.
-
-    >>> judge(-11)
-    Death('crash', 'by signal SIGSEGV')
-    >>> judge(-9).cause
-    'outside'
     """
     if exitcode is None:
         return Death("unknown", "in a way that is not known")
@@ -117,7 +112,6 @@ class Look:
         self.stopped_for = 0.0
 
     def again(self) -> None:
-        """Look, while it lives."""
         held, free = resident_bytes(self._pid), free_bytes()
         if held != 0:  # it is not ending
             self._earlier_kills, self._kills = self._kills, oom_kills()
@@ -130,7 +124,6 @@ class Look:
             self.stopped_for = time.monotonic() - self._stopped_since
 
     def judge(self, exitcode: int | None) -> Death:
-        """Judge its death."""
         reported = oom_kills() > self._earlier_kills
         return judge(exitcode, oom_reported=reported, short_of_memory=self._short)
 

@@ -7,15 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 from shiftune.errors import SettingsError
-
-if TYPE_CHECKING:
-    from shiftune.workers._in_worker import Task
+from shiftune.workers._in_worker import Task
 
 # CPU seconds until a new worker has imported what a fit needs: `python benchmarks/workers.py`.
 START_SECONDS = 3.0
@@ -24,11 +22,7 @@ TO_BE_SURE = 10
 
 
 def number_of_workers(n_jobs: int) -> int:
-    """Read ``n_jobs`` as joblib does.
-
-    >>> number_of_workers(3), number_of_workers(-10_000)
-    (3, 1)
-    """
+    """Read ``n_jobs`` as joblib does."""
     if n_jobs == 0:
         raise SettingsError(
             "n_jobs must be the number of processes, or -1 for as many as there are cores; got 0"
@@ -37,11 +31,7 @@ def number_of_workers(n_jobs: int) -> int:
 
 
 def share_of_cores(n_workers: int) -> dict[str, str]:
-    """Environment in which each worker uses its share of the cores, or less if already limited.
-
-    >>> share_of_cores(10_000)["OMP_NUM_THREADS"]
-    '1'
-    """
+    """Environment in which each worker uses its share of the cores, or less if already limited."""
     share = max(1, joblib.cpu_count() // n_workers)
     names = ["OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR"]
     # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM uses that many threads by
@@ -76,13 +66,6 @@ class Here:
         start of W workers elsewhere. The clock counts less: it is slow on a busy machine, where
         workers start slowly, too. Without it, items that wait for other machines or devices would
         never be shared.
-
-        >>> here = Here(n_workers=2, n_items=100)
-        >>> here.is_slower()  # nothing is known yet
-        False
-        >>> here.run(lambda context, item: None, None, None)
-        >>> here.is_slower()
-        False
         """
         if not self._cpu:
             return False
@@ -109,7 +92,6 @@ class Here:
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set variables inside the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -39,9 +39,6 @@ REPEAT_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 
 
-# --- a worker process ------------------------------------------------------------------------
-
-
 def serve(pipe: Connection, folder: str, time_limit: float | None) -> None:
     """Run items from a pipe, in a process of its own, until the driver closes it, or ends.
 
@@ -94,20 +91,11 @@ def _has_grown(first: int | None) -> bool:
     return True
 
 
-# --- context ---------------------------------------------------------------------------------
-
-
 def write_context(folder: str, context: Any) -> None:
     """Write the context so that processes that read it share the memory of its large arrays.
 
     Classes that exist in this process only (those of a notebook, for example) are included, which
     ``joblib.dump`` alone cannot do.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_context(folder, {"age": np.arange(3.0)})
-    ...     read_context(folder)
-    {'age': array([0., 1., 2.])}
     """
     arrays: list[np.ndarray[Any, Any]] = []
 
@@ -134,9 +122,6 @@ def read_context(folder: str) -> Any:
     return pickle.loads(rest, buffers=arrays)
 
 
-# --- items and outcomes ----------------------------------------------------------------------
-
-
 class Outcome(NamedTuple):
     """What a task returned, or the exception that it raised.
 
@@ -148,7 +133,6 @@ class Outcome(NamedTuple):
     packed: bytes
 
     def unpack(self) -> Any:
-        """Return, or raise, what the task returned or raised."""
         value = pickle.loads(self.packed)
         if self.succeeded:
             return value
@@ -156,20 +140,11 @@ class Outcome(NamedTuple):
 
 
 def pack_item(task: Task, item: Any) -> bytes:
-    """Pack a task and its item for `run`."""
     packed: bytes = cloudpickle.dumps((task, item))
     return packed
 
 
 def run(context: Any, payload: bytes, time_limit: float | None = None) -> Outcome:
-    """Run an item.
-
-    >>> import operator
-    >>> run(10, pack_item(operator.add, 5)).unpack()
-    15
-    >>> run(10, pack_item(operator.truediv, 0)).succeeded
-    False
-    """
     try:
         task, item = pickle.loads(payload)
         value = call_within(time_limit, task, context, item)
@@ -192,30 +167,17 @@ def _failure(error: BaseException) -> Outcome:
     return Outcome(False, packed)
 
 
-# --- time limit ------------------------------------------------------------------------------
-
-
 class OutOfTime(Exception):  # noqa: N818 - the fate of an item, not a mistake
     """An item ran longer than the time limit."""
 
 
 def is_over(limit: float | None, since: float) -> bool:
-    """Whether an item has run so long after its time limit that its worker has to be killed.
-
-    >>> is_over(60.0, time.monotonic()), is_over(60.0, time.monotonic() - 91)
-    (False, True)
-    """
-    if limit is None:
-        return False
-    return time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
+    """Whether an item has run so long after its time limit that its worker has to be killed."""
+    return limit is not None and time.monotonic() - since > limit + max(GRACE_SECONDS, limit / 2)
 
 
 def call_within(limit: float | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; raise `OutOfTime` in it after so many seconds, and again each second.
-
-    >>> call_within(60, pow, 2, 3)
-    8
-    """
+    """Call a function; raise `OutOfTime` in it after so many seconds, and again each second."""
     if limit is None:
         return function(*arguments)
     in_main_thread = threading.current_thread() is threading.main_thread()

@@ -38,6 +38,21 @@ PAUSE_SECONDS = 0.5
 # An idle worker that does not end by itself within this time is killed.
 END_SECONDS = 5.0
 
+# Until the end of its input, which is that of the driver, it notes which groups there are.
+WATCHDOG = """
+trap '' HUP INT TERM
+while read -r sign group; do
+  case $sign in
+    +) groups="$groups $group" ;;
+    -) left=; for each in $groups; do [ "$each" = "$group" ] || left="$left $each"; done
+       groups=$left ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"""
+
+_starting = threading.Lock()
+
 
 class ProcessPool:
     """Worker processes; loky's way of starting them works in scripts and notebooks alike.
@@ -61,12 +76,12 @@ class ProcessPool:
                 f"({error.strerror or error}); make room, or name another place in the "
                 "environment variable TMPDIR"
             ) from error
-        watchdog = _Watchdog()
+        watchdog = _start_watchdog()
         self._workers = [_Worker(folder, time_limit, n_workers, watchdog) for _ in range(n_workers)]
         # From the right: the one that was used last has read the context, those that died have to
         # be started.
         self._idle = deque(self._workers)
-        self._queue: _Queue = SimpleQueue()
+        self._queue: SimpleQueue[Any] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         # The one owner of the end, also of a program that ends without close(): multiprocessing
         # waits for its children before other finalizers run, and they wait for the driver.
@@ -75,7 +90,6 @@ class ProcessPool:
         )
 
     def submit(self, name: str, payload: bytes) -> Future[Outcome]:
-        """Run an item, in a process that is started if need be."""
         future: Future[Outcome] = Future()
         with interrupts.deferred():
             self._queue.put((future, name, payload))
@@ -87,12 +101,8 @@ class ProcessPool:
                 thread.start()
         return future
 
-    def overdue(self) -> set[str]:
-        return {item for worker in self._workers if (item := worker.overdue())}
-
-    def end(self, name: str) -> None:
-        for worker in self._workers:
-            worker.kill(name)
+    def end_overdue(self) -> set[str]:
+        return {item for worker in self._workers if (item := worker.end_overdue())}
 
     def close(self, *, kill: bool) -> None:
         """End the processes and remove the folder; items in the queue have been cancelled."""
@@ -111,16 +121,17 @@ class ProcessPool:
                 self._end()
 
 
-def _end_all(workers: list[_Worker], watchdog: _Watchdog, folder: str) -> None:
-    """End the workers, and then remove their folder: they would write into it again."""
+def _end_all(workers: list[_Worker], watchdog: subprocess.Popen[bytes] | None, folder: str) -> None:
+    """End the workers, and then remove the folder: one that starts reads it."""
     for worker in workers:
         worker.close(kill=True)
-    watchdog.close()
+    if watchdog is not None:
+        watchdog.communicate()  # it kills what is left, and ends
     remove_temporary_folder(folder)
 
 
-def _hand_on(queue: _Queue, idle: deque[_Worker]) -> None:
-    """Hand items to idle workers, in a daemon thread: a program does not wait for it to end.
+def _hand_on(queue: SimpleQueue[Any], idle: deque[_Worker]) -> None:
+    """Hand items to idle workers, in a daemon thread, which a program that ends does not wait for.
 
     (The threads of `concurrent.futures` run all that is in their queue first.)
     """
@@ -139,17 +150,18 @@ def _hand_on(queue: _Queue, idle: deque[_Worker]) -> None:
             future.set_result(outcome)
 
 
-_Queue = SimpleQueue[tuple[Future[Outcome], str, bytes] | None]
-
-
 class _Worker:
     """A process, started when it is needed and again after each of its deaths.
 
-    `run` is called by one thread at a time; `kill` and `close` by any.
+    `run` is called by one thread at a time; `end_overdue` and `close` by any.
     """
 
     def __init__(
-        self, folder: str, time_limit: float | None, n_workers: int, watchdog: _Watchdog
+        self,
+        folder: str,
+        time_limit: float | None,
+        n_workers: int,
+        watchdog: subprocess.Popen[bytes] | None,
     ) -> None:
         self._folder = folder
         self._time_limit = time_limit
@@ -177,7 +189,7 @@ class _Worker:
                     self._start()
                 except OSError as error:  # no memory, no process, no file
                     raise self._not_started(f"with {error.strerror or error}") from error
-            self._since, self._item = None, name  # in this order, for `overdue`
+            self._since, self._item = None, name  # in this order, for `end_overdue`
             process, pipe = self._process, self._pipe
         assert pipe is not None
         look = Look(process.pid)
@@ -223,7 +235,13 @@ class _Worker:
         )
 
     def _start(self) -> None:
-        _block_interrupts()
+        if hasattr(signal, "pthread_sigmask"):
+            # A terminal sends Ctrl-C to all processes; one that is interrupted while it starts
+            # prints a traceback. It inherits the block of the thread that starts it. Each tracker
+            # would lift the block if it had to start its own process (Python 3.11, loky 3.4).
+            resource_tracker.ensure_running()
+            loky_tracker.ensure_running()
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         ours, theirs = Pipe()
         process = get_context("loky").Process(
             target=_in_worker.serve, args=(theirs, self._folder, self._time_limit), env=self._env
@@ -231,20 +249,23 @@ class _Worker:
         with _starting:
             process.start()
         theirs.close()
-        self._watchdog.add(process.pid)
+        self._tell_watchdog("+", process.pid)
         self._process, self._pipe = process, ours
 
-    def overdue(self) -> str | None:
-        """Return the item that it has been running for far too long, if so."""
-        item, since = self._item, self._since  # without the lock, held while a process starts
-        over = since is not None and _in_worker.is_over(self._time_limit, since)
-        return item if over else None
+    def _tell_watchdog(self, sign: str, group: int) -> None:
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            with suppress(OSError, ValueError):  # somebody has ended it
+                self._watchdog.stdin.write(f"{sign} {group}\n".encode())
 
-    def kill(self, name: str) -> None:
-        """Kill the process if it runs this item."""
+    def end_overdue(self) -> str | None:
+        """Kill the process if it has run an item for far too long, which is returned."""
+        item, since = self._item, self._since  # without the lock, held while a process starts
+        if item is None or since is None or not _in_worker.is_over(self._time_limit, since):
+            return None
         with self._lock:
-            if self._item == name and self._process is not None:
+            if self._item == item:
                 _kill(self._process)
+        return item
 
     def close(self, *, kill: bool) -> None:
         """End the process for good; an item that it runs is lost."""
@@ -271,7 +292,7 @@ class _Worker:
         process.join(seconds)
         if group:
             _kill(process)
-        self._watchdog.discard(process.pid)
+        self._tell_watchdog("-", process.pid)
         process.join()
 
 
@@ -287,74 +308,16 @@ def _kill(process: Any) -> None:
             os.kill(process.pid, signal.SIGKILL)
 
 
-_starting = threading.Lock()
-
-
-def _block_interrupts() -> None:
-    """Start processes that do not hear Ctrl-C, which a terminal sends to all of them.
-
-    One that is interrupted while it starts prints a traceback. They inherit the block of the
-    thread that starts them.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        return
-    # Each would lift the block if it had to start its process inside (Python 3.11, loky 3.4).
-    resource_tracker.ensure_running()
-    loky_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-
-class _Watchdog:
-    """A shell that kills groups of processes when this process has ended, however it did.
+def _start_watchdog() -> subprocess.Popen[bytes] | None:
+    """Start a shell that kills groups of processes when this process has ended, however it did.
 
     A worker cannot do this itself: while compiled code keeps Python's lock, it sees nothing. And
-    what its items have started would outlive it.
-
-    >>> watchdog = _Watchdog()
-    >>> worker = subprocess.Popen(["sleep", "3600"], start_new_session=True)
-    >>> watchdog.add(worker.pid)
-    >>> watchdog.close()
-    >>> worker.wait()
-    -9
+    what its items have started would outlive it. Without a shell, workers end after their items.
     """
-
-    # Until the end of its input, which is that of the driver, it notes which groups there are.
-    SCRIPT = """
-    trap '' HUP INT TERM
-    while read -r sign group; do
-      case $sign in
-        +) groups="$groups $group" ;;
-        -) left=; for each in $groups; do [ "$each" = "$group" ] || left="$left $each"; done
-           groups=$left ;;
-      esac
-    done
-    for group in $groups; do kill -s KILL -- "-$group"; done
-    """
-
-    def __init__(self) -> None:
-        self._shell: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):  # no shell: workers end after their items
-            self._shell = subprocess.Popen(
-                ["/bin/sh", "-c", self.SCRIPT],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    def add(self, group: int) -> None:
-        self._tell(f"+ {group}\n")
-
-    def discard(self, group: int) -> None:
-        self._tell(f"- {group}\n")
-
-    def _tell(self, line: str) -> None:
-        if self._shell is not None and self._shell.stdin is not None:
-            with suppress(OSError, ValueError):  # somebody has ended it
-                os.write(self._shell.stdin.fileno(), line.encode())
-
-    def close(self) -> None:
-        """Kill the groups that are left."""
-        if self._shell is not None and self._shell.stdin is not None:
-            self._shell.stdin.close()
-            self._shell.wait()
+    with suppress(OSError):
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        command = ["/bin/sh", "-c", WATCHDOG]
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=null, stderr=null, bufsize=0, start_new_session=True
+        )
+    return None

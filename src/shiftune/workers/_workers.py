@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, Self
 
 from shiftune import interrupts
 from shiftune.errors import SettingsError
@@ -15,10 +17,6 @@ from shiftune.workers._deaths import Death, Deaths
 from shiftune.workers._here import Here, number_of_workers
 from shiftune.workers._in_worker import Outcome, OutOfTime, Task, pack_item
 from shiftune.workers._processes import ProcessPool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
-    from typing import Self
 
 logger = logging.getLogger("shiftune")
 
@@ -34,25 +32,20 @@ class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mista
 
 
 class Pool(Protocol):
-    """A place where items run: processes of this machine, or a Dask cluster."""
+    """A place where items run: processes of this machine, or a Dask cluster.
+
+    - `submit` runs an item of `pack_item` under a name that is not used twice. The future fails
+      with `Death` if the worker died that was to run it.
+    - `end_overdue` kills the workers of items that run long after the time limit, and returns these
+      items. Others run on, or again.
+    - `close` waits for running items unless ``kill``.
+    """
 
     @property
     def n_workers(self) -> int: ...
-
-    def submit(self, name: str, payload: bytes) -> Future[Outcome]:
-        """Run an item of `pack_item`, whose name is not used twice.
-
-        The future fails with `Death` if the worker died that was to run the item.
-        """
-
-    def overdue(self) -> set[str]:
-        """Return the items that exceed their time so far that their worker has to be killed."""
-
-    def end(self, name: str) -> None:
-        """Kill the worker of an item that is overdue; other items run on, or again."""
-
-    def close(self, *, kill: bool) -> None:
-        """Free everything; wait for running items unless ``kill``."""
+    def submit(self, name: str, payload: bytes) -> Future[Outcome]: ...
+    def end_overdue(self) -> set[str]: ...
+    def close(self, *, kill: bool) -> None: ...
 
 
 class Workers:
@@ -62,13 +55,11 @@ class Workers:
     disturbed. An item is given up when it has killed three workers itself; workers that are killed
     from outside are no fault of the item (`_deaths.py` has the rules). For one thread only.
 
-    - ``task`` is a function at the top level of a module, ``context`` anything that can be pickled.
-      Processes share the memory of its large arrays. A task that changes its context changes it for
-      the items that the same worker runs later.
-    - ``n_jobs`` processes; -1 for as many as there are cores, -2 for one less, and so on. With 1,
-      without executor and time limit, the items run in this process, inside `result`.
-    - ``executor`` instead of ``n_jobs``: the method ``get_executor`` of a Dask client, or a
-      function that calls it with options.
+    - Processes share the memory of large arrays in the ``context``. A task that changes its context
+      changes it for the items that the same worker runs later.
+    - ``n_jobs`` is read as joblib does. With 1, without executor and time limit, the items run in
+      this process, inside `result`.
+    - ``executor``, instead of ``n_jobs``, returns what ``get_executor`` of a Dask client returns.
     - ``time_limit``: seconds after which `OutOfTime` is raised inside the task, as soon as it
       executes Python code. If it still runs ``max(5, time_limit / 2)`` seconds later, its worker is
       killed, or restarted by its nanny on Dask; the driver checks this while it waits in `result`.
@@ -107,6 +98,7 @@ class Workers:
         self._task = task
         self._context = context
         self._items = Items()
+        self._names = itertools.count()
         self._closed = False
         self._pool: Pool | None = None
         self._here: Here | None = None
@@ -119,10 +111,7 @@ class Workers:
 
     @property
     def n_workers(self) -> int:
-        """Number of items that run at the same time, now or once workers are started.
-
-        The size of a Dask cluster is read every time, because workers come and go.
-        """
+        """Number of items that run at the same time, now or once workers are started."""
         return self.n_jobs if self._pool is None else self._pool.n_workers
 
     def start(self) -> None:
@@ -166,21 +155,12 @@ class Workers:
         return item.outcome.unpack()
 
     def drop(self, key: Hashable) -> None:
-        """Run an item no more, unless a worker has it already, and forget its result.
-
-        Items that were dropped before are left alone.
-        """
+        """Run an item no more, unless a worker has it already, and forget its result."""
         if (item := self._items.get(key)) is not None:
             self._items.drop(item)
 
     def completed(self, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Run the items; yield the position and the result of each as soon as it is there.
-
-        >>> from operator import mul
-        >>> with Workers(mul, 10, n_jobs=2) as workers:
-        ...     sorted(workers.completed([1, 2, 3]))
-        [(0, 10), (1, 20), (2, 30)]
-        """
+        """Run the items; yield the position and the result of each as soon as it is there."""
         keys = []
         for key, item in enumerate(items):
             self.submit(key, item)
@@ -196,11 +176,7 @@ class Workers:
                 yield key, self.result(key)
 
     def close(self, *, kill: bool = False) -> None:
-        """End the workers.
-
-        Waits for items that are running (those in the queue are dropped), unless ``kill``, or
-        unless nobody wants their results.
-        """
+        """End the workers, unless ``kill`` after the items that run, if anybody wants them."""
         if self._closed:
             return
         self._closed = True
@@ -237,7 +213,7 @@ class Workers:
     def _hand_over(self, pool: Pool) -> None:
         """Give the pool what may run now."""
         for item in self._items.startable(max(pool.n_workers, 1)):
-            item.attempts += 1
+            item.name = str(next(self._names))
             item.future = pool.submit(item.name, pack_item(self._task, item.payload))
 
     def _wait(self, pool: Pool) -> None:
@@ -249,19 +225,17 @@ class Workers:
         for future in done:
             item = flying[future]
             error = future.exception()
-            if isinstance(error, Death):
-                self._items.take_back(item)
-                if not item.dropped:
-                    self._count(item, error)
-            else:  # an error is the pool's, about this item
+            if isinstance(error, Death) and not item.dropped:
+                item.future = None
+                self._count(item, error)
+            else:  # another error is the pool's, about this item
                 self._items.finish(item, future.result() if error is None else error)
-        overdue = pool.overdue()
+        ended = pool.end_overdue()
         for item in self._items.flying.values():
-            if item.name in overdue:
+            if item.name in ended:
                 logger.warning("killing a worker: item %s exceeded the time limit", item.key)
                 why = f"item {item.key} ran longer than the time limit and was killed"
                 self._items.finish(item, OutOfTime(why))
-                pool.end(item.name)
         self._hand_over(pool)
 
     def _count(self, item: Item, death: Death) -> None:
@@ -280,24 +254,16 @@ class Item:
 
     key: Hashable
     payload: Any
-    number: int  # of all items, in the order in which they were submitted
     after: Hashable = None  # without whose success it is not needed; None once that succeeded
     future: Future[Outcome] | None = None  # None until the item is handed to the pool
     outcome: Outcome | BaseException | None = None
     dropped: bool = False
-    attempts: int = 0
     deaths: Deaths = field(default_factory=Deaths)
-
-    @property
-    def name(self) -> str:
-        """Name of an attempt, which no other one has."""
-        return f"item-{self.number}-{self.attempts}"
+    name: str = ""  # of an attempt to run it
 
 
-class Items(dict["Hashable", Item]):
+class Items(dict[Hashable, Item]):
     """Items by key, in the order in which they were added: which may run now, which wait."""
-
-    added = 0
 
     def __getitem__(self, key: Hashable) -> Item:
         item = self.get(key)
@@ -311,8 +277,7 @@ class Items(dict["Hashable", Item]):
             raise ValueError(f"key {key} is in use")
         if after is not None and self[after].outcome is not None:
             raise ValueError(f"item {after} is done")
-        self[key] = Item(key, item, self.added, after)
-        self.added += 1
+        self[key] = Item(key, item, after)
 
     def drop(self, item: Item) -> None:
         """Remove an item, now or when a worker that has it is done."""
@@ -360,9 +325,3 @@ class Items(dict["Hashable", Item]):
             other.after = None
             if not succeeded:
                 self.drop(other)
-
-    def take_back(self, item: Item) -> None:
-        """Let an item wait again whose worker died, unless nobody wants it."""
-        item.future = None
-        if item.dropped:
-            del self[item.key]
