@@ -55,27 +55,18 @@ def serve(pipe: Connection, folder: str, time_limit: float | None) -> None:
         # The pipe ends with this process, even if a process that an item has forked lives on: a
         # worker that is killed in the middle of a large outcome would leave the driver reading.
         os.register_at_fork(after_in_child=pipe.close)
-    contexts: list[Any] = []
-    first = None
+    context = unreadable = first = None
+    try:
+        context = read_context(folder)
+    except Exception as error:
+        unreadable = _failure(error)
     with suppress(EOFError, OSError):
         while True:
             payload = pipe.recv()
-            try:
-                if not contexts:
-                    contexts.append(read_context(folder))
-            except OSError as error:  # no item could do better: it ends the whole run
-                outcome = _failure(
-                    StorageError(
-                        f"workers cannot read {folder} ({error.strerror or error}); run the same "
-                        "again, if need be with another place in the environment variable TMPDIR"
-                    )
-                )
-            except Exception as error:
-                outcome = _failure(error)
-            else:
+            if unreadable is None:
                 # The clock counts from the start of the machine, the same in all its processes.
                 pipe.send(time.monotonic())
-                outcome = run(contexts[0], payload, time_limit)
+            outcome = unreadable or run(context, payload, time_limit)
             first = first or _deaths.resident_bytes(os.getpid())
             pipe.send((outcome, _has_grown(first)))
 
@@ -115,7 +106,13 @@ def write_context(folder: str, context: Any) -> None:
 
 def read_context(folder: str) -> Any:
     """Read what `write_context` wrote; the arrays can be written to, in this process only."""
-    rest, arrays = joblib.load(Path(folder, CONTEXT_FILE), mmap_mode="c")
+    try:
+        rest, arrays = joblib.load(Path(folder, CONTEXT_FILE), mmap_mode="c")
+    except OSError as error:  # no item could do better: this ends the whole run
+        raise StorageError(
+            f"workers cannot read {folder} ({error.strerror or error}); run the same again, if "
+            "need be with another place in the environment variable TMPDIR"
+        ) from error
     for array in arrays:
         # One byte of every page: arrays that are read little by little would look like a leak.
         array[::4096].max()
