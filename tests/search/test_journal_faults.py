@@ -113,11 +113,13 @@ def test_a_fault_while_a_search_is_running(journal, monkeypatch, whole, fault, m
 def test_workers_that_cannot_read_the_data(journal, monkeypatch, whole):
     """The trial is not blamed: it runs again."""
 
-    def run_without_data(worker, name, payload, run=_Worker.run):
-        if name == "2":
+    before_the_third = iter([False, False, True])
+
+    def run_without_data(worker, item, payload, run=_Worker.run):
+        if next(before_the_third):
             Path(worker._folder, CONTEXT_FILE).unlink()
             worker._end()  # another one reads the data
-        return run(worker, name, payload)
+        return run(worker, item, payload)
 
     with monkeypatch.context() as patched:
         patched.setattr(_Worker, "run", run_without_data)

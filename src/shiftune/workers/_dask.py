@@ -118,7 +118,7 @@ class DaskPool:
             self._size, self._size_at = sum(cores.values()), time.monotonic()
         return self._size
 
-    def submit(self, name: str, payload: bytes) -> Future[Outcome]:
+    def submit(self, payload: bytes) -> Future[Outcome]:
         if self._lost:
             with self._reached("cannot be reached"), suppress(CancelledError):
                 self.close(kill=True)
@@ -127,6 +127,7 @@ class DaskPool:
         # Not with the executor's own submit: its future is never done if the worker dies between
         # the end of the item and the fetching of its result (distributed 2026.8).
         future: Future[Outcome] = Future()
+        name = uuid.uuid4().hex
         self._submitted[name] = item = _Item(future)
         arguments = (self._scattered, payload, self._time_limit, self._topic, name)
         try:
@@ -181,7 +182,7 @@ class DaskPool:
         if (item := self._submitted.get(event[1]["item"])) is not None:
             item.since, item.worker = time.monotonic(), event[1]["worker"]
 
-    def end_overdue(self) -> set[str]:
+    def end_overdue(self) -> set[Future[Outcome]]:
         """Restart the workers of overdue items; Dask runs their other items again."""
         overdue = {
             name: item
@@ -199,7 +200,7 @@ class DaskPool:
                     other.since = None
             # In a thread: it waits until the worker is back.
             threading.Thread(target=self._restart, args=(worker,), daemon=True).start()
-        return set(overdue)
+        return {item.future for item in overdue.values()}
 
     def _restart(self, worker: str) -> None:
         try:

@@ -89,10 +89,10 @@ class ProcessPool:
             self, _end_all, args=(self._workers, watchdog, folder), exitpriority=10
         )
 
-    def submit(self, name: str, payload: bytes) -> Future[Outcome]:
+    def submit(self, payload: bytes) -> Future[Outcome]:
         future: Future[Outcome] = Future()
         with interrupts.deferred():
-            self._queue.put((future, name, payload))
+            self._queue.put((future, payload))
             if len(self._threads) < self.n_workers:
                 thread = threading.Thread(
                     target=_hand_on, args=(self._queue, self._idle), daemon=True
@@ -101,7 +101,7 @@ class ProcessPool:
                 thread.start()
         return future
 
-    def end_overdue(self) -> set[str]:
+    def end_overdue(self) -> set[Future[Outcome]]:
         return {item for worker in self._workers if (item := worker.end_overdue())}
 
     def close(self, *, kill: bool) -> None:
@@ -136,12 +136,12 @@ def _hand_on(queue: SimpleQueue[Any], idle: deque[_Worker]) -> None:
     (The threads of `concurrent.futures` run all that is in their queue first.)
     """
     while (submitted := queue.get()) is not None:
-        future, name, payload = submitted
+        future, payload = submitted
         if not future.set_running_or_notify_cancel():
             continue
         worker = idle.pop()
         try:
-            outcome = worker.run(name, payload)
+            outcome = worker.run(future, payload)
         except BaseException as error:
             idle.appendleft(worker)
             future.set_exception(error)
@@ -170,12 +170,12 @@ class _Worker:
         self._lock = threading.Lock()
         self._process: Any = None
         self._pipe: Connection | None = None
-        self._item: str | None = None
+        self._item: Future[Outcome] | None = None
         self._since: float | None = None  # when it began the item
         self._closing = threading.Event()
         self._failed_starts = 0
 
-    def run(self, name: str, payload: bytes) -> Outcome:
+    def run(self, item: Future[Outcome], payload: bytes) -> Outcome:
         """Run an item and return its outcome, or raise `Death`."""
         if self._failed_starts:
             self._closing.wait(PAUSE_SECONDS * 2**self._failed_starts)
@@ -189,7 +189,7 @@ class _Worker:
                     self._start()
                 except OSError as error:  # no memory, no process, no file
                     raise self._not_started(f"with {error.strerror or error}") from error
-            self._since, self._item = None, name  # in this order, for `end_overdue`
+            self._since, self._item = None, item  # in this order, for `end_overdue`
             process, pipe = self._process, self._pipe
         assert pipe is not None
         look = Look(process.pid)
@@ -257,13 +257,13 @@ class _Worker:
             with suppress(OSError, ValueError):  # somebody has ended it
                 self._watchdog.stdin.write(f"{sign} {group}\n".encode())
 
-    def end_overdue(self) -> str | None:
+    def end_overdue(self) -> Future[Outcome] | None:
         """Kill the process if it has run an item for far too long, which is returned."""
         item, since = self._item, self._since  # without the lock, held while a process starts
         if item is None or since is None or not _in_worker.is_over(self._time_limit, since):
             return None
         with self._lock:
-            if self._item == item:
+            if self._item is item:
                 _kill(self._process)
         return item
 

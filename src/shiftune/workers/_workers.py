@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol, Self
 
 from shiftune import interrupts
@@ -34,17 +34,17 @@ class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mista
 class Pool(Protocol):
     """A place where items run: processes of this machine, or a Dask cluster.
 
-    - `submit` runs an item of `pack_item` under a name that is not used twice. The future fails
-      with `Death` if the worker died that was to run it.
-    - `end_overdue` kills the workers of items that run long after the time limit, and returns these
-      items. Others run on, or again.
+    - `submit` runs an item of `pack_item`. The future fails with `Death` if the worker died that
+      was to run it.
+    - `end_overdue` kills the workers of items that run long after the time limit, and returns the
+      futures of these items. Others run on, or again.
     - `close` waits for running items unless ``kill``.
     """
 
     @property
     def n_workers(self) -> int: ...
-    def submit(self, name: str, payload: bytes) -> Future[Outcome]: ...
-    def end_overdue(self) -> set[str]: ...
+    def submit(self, payload: bytes) -> Future[Outcome]: ...
+    def end_overdue(self) -> set[Future[Outcome]]: ...
     def close(self, *, kill: bool) -> None: ...
 
 
@@ -98,7 +98,6 @@ class Workers:
         self._task = task
         self._context = context
         self._items = Items()
-        self._names = itertools.count()
         self._closed = False
         self._pool: Pool | None = None
         self._here: Here | None = None
@@ -161,18 +160,21 @@ class Workers:
 
     def completed(self, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Run the items; yield the position and the result of each as soon as it is there."""
-        keys = []
-        for key, item in enumerate(items):
-            self.submit(key, item)
-            keys.append(key)
-        while keys:
+        waiting, flying = enumerate(items), list[int]()
+        while True:
+            # One more than there are workers: one can take it without waiting for the driver.
+            for key, item in islice(waiting, max(self.n_workers + 1 - len(flying), 0)):
+                self.submit(key, item)
+                flying.append(key)
+            if not flying:
+                return
             interrupts.check()
-            done = keys[:1]
+            done = flying[:1]
             if self._pool is not None:
                 self._wait(self._pool)
-                done = [key for key in keys if self._items[key].outcome is not None]
+                done = [key for key in flying if self._items[key].outcome is not None]
             for key in done:
-                keys.remove(key)
+                flying.remove(key)
                 yield key, self.result(key)
 
     def close(self, *, kill: bool = False) -> None:
@@ -213,8 +215,7 @@ class Workers:
     def _hand_over(self, pool: Pool) -> None:
         """Give the pool what may run now."""
         for item in self._items.startable(max(pool.n_workers, 1)):
-            item.name = str(next(self._names))
-            item.future = pool.submit(item.name, pack_item(self._task, item.payload))
+            item.future = pool.submit(pack_item(self._task, item.payload))
 
     def _wait(self, pool: Pool) -> None:
         """Wait a moment until any item is done, see to those that are, and hand over others."""
@@ -231,8 +232,8 @@ class Workers:
             else:  # another error is the pool's, about this item
                 self._items.finish(item, future.result() if error is None else error)
         ended = pool.end_overdue()
-        for item in self._items.flying.values():
-            if item.name in ended:
+        for future, item in self._items.flying.items():
+            if future in ended:
                 logger.warning("killing a worker: item %s exceeded the time limit", item.key)
                 why = f"item {item.key} ran longer than the time limit and was killed"
                 self._items.finish(item, OutOfTime(why))
@@ -259,7 +260,6 @@ class Item:
     outcome: Outcome | BaseException | None = None
     dropped: bool = False
     deaths: Deaths = field(default_factory=Deaths)
-    name: str = ""  # of an attempt to run it
 
 
 class Items(dict[Hashable, Item]):
