@@ -78,7 +78,7 @@ def backend(name):
 
 
 BACKENDS = ["here", "loky", "all cores", "one process", "dask"]
-PROCESSES = ["loky", "dask"]
+PROCESSES = ["loky", pytest.param("dask", marks=pytest.mark.slow)]
 NEVER = "a note that nobody writes"
 
 
@@ -240,7 +240,7 @@ def test_exceptions_pass_through(name):
             assert caught.value.args == ("bad", 3)
 
 
-@pytest.mark.parametrize("name", ["loky", "dask"])
+@pytest.mark.parametrize("name", PROCESSES)
 def test_what_cannot_be_sent_back_breaks_nothing(name, caplog):
     with backend(name) as (arguments, _), Workers(tasks.fail, None, **arguments) as workers:
         for key, item in enumerate(["unpackable", "exit", "lock", "value"]):
@@ -631,7 +631,6 @@ def test_a_program_may_end_without_close(temporary):
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-@pytest.mark.slow
 def test_close_with_kill_does_not_wait(name, notes, temporary):
     diary = Diary(notes)
     with backend(name) as (arguments, _):
