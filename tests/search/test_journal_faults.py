@@ -116,7 +116,7 @@ def test_workers_that_cannot_read_the_data(journal, monkeypatch, whole):
     before_the_third = iter([False, False, True])
 
     def run_without_data(worker, item, payload, run=_Worker.run):
-        if next(before_the_third):
+        if next(before_the_third, False):
             Path(worker._folder, CONTEXT_FILE).unlink()
             worker._end()  # another one reads the data
         return run(worker, item, payload)
