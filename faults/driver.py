@@ -23,7 +23,7 @@ from shiftune import _interrupts, cli
 from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, _driver
 from shiftune.search._storage import load_study
-from shiftune.workers import pools, processes
+from shiftune.workers import _in_worker, _processes
 
 N_TRIALS = 8
 # Of this many seconds only hanging trials take notice; with a limit, trials run in processes.
@@ -146,7 +146,7 @@ class Driver:
         os.chdir(folder)
         tempfile.tempdir = str(folder / "tmp")
         os.environ[DRIVER] = str(os.getpid())
-        processes.STOPPED_SECONDS, pools.GRACE_SECONDS = 2.0, 1.0
+        _processes.STOPPED_SECONDS, _in_worker.GRACE_SECONDS = 2.0, 1.0
         _driver.INTERVAL, _driver.POLL_SECONDS = 0.5, 0.05
         if self.way == "script":
             with _interrupts.deferred():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shiftune._files import PREFIX, make_temporary_folder, remove_temporary_folder
-from shiftune.workers import Workers, in_worker
+from shiftune.workers import Workers, _in_worker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX")
 
@@ -97,8 +97,8 @@ def test_leftovers_of_a_killed_process_are_removed(place):
 
 def test_the_data_of_workers_can_be_read_by_their_owner_only():
     folder = make_temporary_folder()
-    in_worker.write_context(folder, {"age": 3})
-    assert Path(folder, in_worker.CONTEXT_FILE).stat().st_mode & 0o077 == 0
+    _in_worker.write_context(folder, {"age": 3})
+    assert Path(folder, _in_worker.CONTEXT_FILE).stat().st_mode & 0o077 == 0
     remove_temporary_folder(folder)
 
 
@@ -106,6 +106,6 @@ def test_no_room_for_the_data_of_workers(monkeypatch):
     def full(folder, context):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(in_worker, "write_context", full)
+    monkeypatch.setattr(_in_worker, "write_context", full)
     with pytest.raises(ValueError, match=r"cannot be written to .*No space left.*TMPDIR"):
         Workers(max, 3, n_jobs=2)

@@ -133,8 +133,8 @@ def _never_through_links(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
-# A lock lasts until every process that inherited its file has closed it. Workers that a user's
-# executor has forked may live longer than the search.
+# A lock lasts until every process that inherited its file has closed it. Processes that a model
+# has forked may live longer than the search.
 _held: set[BinaryIO] = set()
 
 

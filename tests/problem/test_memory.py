@@ -13,7 +13,7 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate._losses import loss_named
 from shiftune.problem import pooled
 from shiftune.search._settings import EvaluationSettings
-from shiftune.workers import in_worker
+from shiftune.workers import _in_worker
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_workers_map_rows_into_memory(given, tmp_path, monkeypatch):
     problem = ShiftProblem.from_arrays(**given)
     context = context_of(problem, problem.split((0, 0.7, 0.3)))
     found = []
-    monkeypatch.setattr(in_worker, "MIN_MAPPED_BYTES", 10_000)
+    monkeypatch.setattr(_in_worker, "MIN_MAPPED_BYTES", 10_000)
     monkeypatch.setattr("joblib.dump", lambda parts, path: found.extend(parts))
-    in_worker.write_context(str(tmp_path), context)
+    _in_worker.write_context(str(tmp_path), context)
     rest, arrays = found
     # Rows for training and validation, the latter also standardised for the adjustment.
     assert sum(array.nbytes for array in arrays) > 1.3 * given["X"].nbytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -326,7 +325,7 @@ class TestTrials:
         pd.testing.assert_frame_equal(drawn(whole), drawn(resumed))
 
     def test_several_workers_repeat_themselves(self, problem):
-        options = {"n_trials": 9, "executor": lambda: ThreadPoolExecutor(3)}
+        options = {"n_trials": 9, "n_jobs": 3}
         first, second = (make(NAMES, **options).fit(problem) for _ in range(2))
         pd.testing.assert_frame_equal(drawn(first), drawn(second))
 
@@ -379,7 +378,7 @@ class TestTrials:
         journal = tmp_path / "journal"
         options = {"timeout": 1e6, "n_trials": 9, "sampler": "random"}
         if workers > 1:
-            options["executor"] = lambda: ThreadPoolExecutor(workers)
+            options["n_jobs"] = workers
         whole = make(PAIRS, **options).fit(problem)
         counts = whole.trials_["model"].value_counts().to_dict()
         # 6e5 s are left after the first trials, of which each family has a half.

@@ -6,7 +6,6 @@ import os
 import signal
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -199,7 +198,7 @@ def test_with_worker_processes(toy, tmp_path, kept):
     judged = len(search.trials_)
     assert judged < 100
     if kept:
-        whole = make(Ridge(), executor=lambda: ThreadPoolExecutor(2)).fit(toy.problem)
+        whole = make(Ridge(), n_jobs=2).fit(toy.problem)
         settings["n_trials"] = max(6, judged)
         search = make(Calling(str(calls), os.getpid()), **settings).fit(toy.problem)
         params = search.trials_["param_alpha"][:6]

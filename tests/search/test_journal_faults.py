@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
 from shiftune.search._journal import JournalFile, repair
 from shiftune.search._storage import trials_in
+from shiftune.workers._in_worker import CONTEXT_FILE
+from shiftune.workers._processes import _Worker
 
 TRIALS = 4
 PROBLEM = toy_problem(1.0, n=60, random_state=1).problem
@@ -110,22 +111,21 @@ def test_a_fault_while_a_search_is_running(journal, monkeypatch, whole, fault, m
     pd.testing.assert_frame_equal(fitted(journal), whole[0])
 
 
-@pytest.mark.parametrize("method", ["write_text", "write_bytes"])
-def test_no_room_for_the_results_of_workers(journal, monkeypatch, whole, method):
+def test_workers_that_cannot_read_the_data(journal, monkeypatch, whole):
     """The trial is not blamed: it runs again."""
 
-    write_with_room = getattr(Path, method)
+    before_the_third = iter([False, False, True])
 
-    def write(path, content):
-        if path.name.startswith("item-2-"):
-            raise OSError(28, "No space left on device")
-        return write_with_room(path, content)
+    def run_without_data(worker, item, payload, run=_Worker.run):
+        if next(before_the_third, False):
+            Path(worker._folder, CONTEXT_FILE).unlink()
+            worker._end()  # another one reads the data
+        return run(worker, item, payload)
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.workers.in_worker.MAX_BYTES_IN_PIPE", 0)
-        patched.setattr(Path, method, write)
-        with pytest.raises(StorageError, match=r"workers cannot use .*No space left.*TMPDIR"):
-            fitted(journal, executor=lambda: ThreadPoolExecutor(1))
+        patched.setattr(_Worker, "run", run_without_data)
+        with pytest.raises(StorageError, match=r"workers cannot read .*No such file.*TMPDIR"):
+            fitted(journal, trial_timeout=1e6)
     assert len(trials_in(journal)) == 2
     pd.testing.assert_frame_equal(fitted(journal), whole[0])
 

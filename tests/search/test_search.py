@@ -13,7 +13,6 @@ import textwrap
 import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,7 +41,7 @@ from shiftune.search import GPLCBSampler, ShiftSearch
 from shiftune.search.gp._sampler import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
-TWO_THREADS = {"executor": lambda: ThreadPoolExecutor(2)}
+TWO_WORKERS = {"n_jobs": 2}
 # With a time limit, so long that it only decides where trials run: never in this process.
 TWO_PROCESSES = {"n_jobs": 2, "trial_timeout": 1e6}
 
@@ -287,7 +286,7 @@ class TestRepeatable:
     def test_two_workers_twice(self, toy):
         a, b = (
             make(Ridge(), ALPHA, sampler="gp_lcb", n_trials=10, **two).fit(toy.problem)
-            for two in (TWO_PROCESSES, TWO_THREADS)
+            for two in (TWO_PROCESSES, TWO_WORKERS)
         )
         np.testing.assert_array_equal(params_of(a), params_of(b))
         np.testing.assert_array_equal(a.trials_["risk"], b.trials_["risk"])
@@ -309,14 +308,16 @@ class TestScikitLearn:
         lock = threading.Lock()  # like a client: can be neither copied nor pickled
 
         def executor():
-            return lock and ThreadPoolExecutor(2)
+            return lock
 
         storage = optuna.storages.InMemoryStorage()
         search = make(Ridge(), ALPHA, executor=executor, storage=storage)
         twin = clone(search)
         assert twin.storage is storage
         assert twin.executor is executor
-        assert pickle.loads(pickle.dumps(search.fit(toy.problem))).executor is None
+        assert pickle.loads(pickle.dumps(search)).executor is None
+        with pytest.raises(SettingsError, match=r"get_executor of a Dask client.*use n_jobs"):
+            search.fit(toy.problem)
 
     def test_the_users_sampler_is_left_alone(self, toy):
         sampler = optuna.samplers.RandomSampler(seed=1)
@@ -502,7 +503,7 @@ BAD = {
     "no jobs": ({"n_jobs": 0}, "n_jobs"),
     "some jobs": ({"n_jobs": 1.5}, "n_jobs must be"),
     "jobs and executor": ({"n_jobs": 2, "executor": lambda: None}, "instead of n_jobs"),
-    "no executor": ({"executor": 3}, "executor is a function"),
+    "no executor": ({"executor": 3}, "get_executor of a Dask client"),
     "negative seed": ({"random_state": -1}, "random_state must be"),
     "no seed": ({"random_state": None}, "random_state must be"),
     "time as text": ({"timeout": "5"}, "timeout must be > 0"),
@@ -732,7 +733,7 @@ class TestKilled:
         assert (table["state"] == "COMPLETE").all()
         # The same trials as without the interruption.
         settings = {"risk": "variance_reduced", "sampler": "gp_lcb", "n_trials": 9}
-        two = TWO_THREADS if jobs == 2 else {}
+        two = TWO_WORKERS if jobs == 2 else {}
         whole = make(Ridge(), ALPHA, **settings, **two).fit(toy.problem)
         np.testing.assert_allclose(table["param_alpha"], whole.trials_["param_alpha"])
 
@@ -803,7 +804,7 @@ class TestWorkers:
         """A worker of the pool is killed in the middle; the trials are the same as ever."""
         death = tmp_path / "death"
         settings = {"risk": "variance_reduced", "n_trials": 8, "sampler": "gp_lcb"}
-        alone = make(Mortal(str(death)), **settings, **TWO_THREADS).fit(toy.problem)
+        alone = make(Mortal(str(death)), **settings, **TWO_WORKERS).fit(toy.problem)
         death.write_text(repr(float(params_of(alone)[4, 0])))
         search = make(Mortal(str(death)), **settings, **TWO_PROCESSES).fit(toy.problem)
         assert not death.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +47,11 @@ def context(problem):
     return of
 
 
-def threads():
-    return ThreadPoolExecutor(2)
-
-
 @pytest.mark.parametrize("plan", [LeaveSourcesOut(3), LeaveSourcesOut(), PooledFit()], ids=repr)
 def test_shared_fits_give_the_same_trial(context, plan):
     own = context(Ridge(), plan)
     whole = run_trial(own, Candidate({"alpha": 3.0}))
-    with TrialWorkers(own, executor=threads) as workers:
+    with TrialWorkers(own, n_jobs=2) as workers:
         for number in range(3):
             workers.submit(number, Candidate({"alpha": 3.0}))
         for number in range(3):
@@ -86,7 +81,7 @@ def test_a_failed_first_fit_spares_the_others(context, tmp_path):
 def test_a_failed_later_fit_is_the_failure_of_the_trial(context, tmp_path):
     own = context(Noted(str(tmp_path)))
     fewer = min(fits_of(tmp_path))
-    with TrialWorkers(own, executor=threads) as workers:
+    with TrialWorkers(own, n_jobs=2) as workers:
         workers.submit(0, Candidate({"fails_at": fewer}))
         workers.submit(1, Candidate({}))
         assert workers.result(0).failure.startswith("ValueError: no convergence")

@@ -125,7 +125,7 @@ def test_a_scheduler_that_is_gone(cluster, workers):
 
 
 def test_a_scheduler_that_never_answers(cluster, workers, monkeypatch):
-    monkeypatch.setattr("shiftune.workers.dask_pool.SECONDS_FOR_AN_ANSWER", 1)
+    monkeypatch.setattr("shiftune.workers._dask.SECONDS_FOR_AN_ANSWER", 1)
     os.kill(cluster.scheduler.pid, signal.SIGSTOP)
     with pytest.raises(NoWorkersError, match="not answered for 1 s"):
         workers.result(2)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from shiftune.errors import NoWorkersError
-from shiftune.workers import WorkerDied, Workers, in_worker, memory, processes
-from shiftune.workers.deaths import MAX_KILLS, MAX_OWN, Death, Deaths, judge
+from shiftune.workers import WorkerDied, Workers, _deaths, _in_worker, _processes
+from shiftune.workers._deaths import MAX_KILLS, MAX_OWN, Death, Deaths, Look, judge
 
 sys.path.insert(0, str(Path(__file__).parent))
 import worker_tasks as tasks
@@ -76,7 +77,7 @@ def test_kills_from_outside_cost_no_item_and_disturb_no_neighbour(notes):
 
 
 def test_kills_from_outside_have_an_end(notes, monkeypatch):
-    monkeypatch.setattr("shiftune.workers.deaths.MAX_KILLS", 2)
+    monkeypatch.setattr("shiftune.workers._deaths.MAX_KILLS", 2)
     with Workers(tasks.act, Diary(notes), n_jobs=2) as workers:
         workers.submit(0, Job(0, kills=99))
         with pytest.raises(WorkerDied, match=r"2 workers died .* killed from outside, or the item"):
@@ -85,7 +86,7 @@ def test_kills_from_outside_have_an_end(notes, monkeypatch):
 
 def test_lack_of_memory_is_named_and_the_item_runs_alone(notes, monkeypatch, caplog):
     diary = Diary(notes)
-    monkeypatch.setattr(memory, "oom_kills", lambda: len(diary.pids("began1")))
+    monkeypatch.setattr(_deaths, "oom_kills", lambda: len(diary.pids("began1")))
     with Workers(tasks.act, diary, n_jobs=2) as workers:
         workers.submit(0, Job(0, until="began1"))
         workers.submit(1, Job(1, kills=99))
@@ -104,11 +105,11 @@ def test_a_process_that_ends_slowly_was_killed_all_the_same(monkeypatch):
         now["kills"], now["held"] = next(seen)
 
     look()
-    monkeypatch.setattr(memory, "oom_kills", lambda: now["kills"])
-    monkeypatch.setattr(memory, "resident_bytes", lambda pid: now["held"])
-    monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
-    monkeypatch.setattr(memory, "is_stopped", lambda pid: False)
-    found = processes._Look(1)
+    monkeypatch.setattr(_deaths, "oom_kills", lambda: now["kills"])
+    monkeypatch.setattr(_deaths, "resident_bytes", lambda pid: now["held"])
+    monkeypatch.setattr(_deaths, "free_bytes", lambda: 1000)
+    monkeypatch.setattr(_deaths, "is_stopped", lambda pid: False)
+    found = Look(1)
     for _ in range(3):
         look()
         found.again()
@@ -119,8 +120,8 @@ def test_a_process_that_cannot_be_started_ends_the_run(monkeypatch):
     def no_process(self):
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(processes, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(processes._Worker, "_start", no_process)
+    monkeypatch.setattr(_processes, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(_processes._Worker, "_start", no_process)
     with Workers(tasks.act, None, n_jobs=2) as workers:
         workers.submit(0, Job(0))
         with pytest.raises(NoWorkersError, match="the last with Resource temporarily unavailable"):
@@ -145,8 +146,8 @@ def test_a_worker_that_died_idle_is_replaced_and_not_killed(monkeypatch):
 
 @linux
 def test_a_worker_that_is_paused_is_replaced(notes, monkeypatch):
-    monkeypatch.setattr("shiftune.workers.processes.STOPPED_SECONDS", 0.1)
-    monkeypatch.setattr("shiftune.workers.processes.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("shiftune.workers._processes.STOPPED_SECONDS", 0.1)
+    monkeypatch.setattr("shiftune.workers._processes.LOOK_SECONDS", 0.05)
     diary = Diary(notes)
     with Workers(tasks.act, diary, n_jobs=2) as workers:
         workers.submit(0, Job(0, kills=1, how="SIGSTOP"))
@@ -155,20 +156,35 @@ def test_a_worker_that_is_paused_is_replaced(notes, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="forks")
-def test_what_an_item_has_started_ends_with_its_worker(notes):
-    """A child holds the pipe of a worker open, so that nobody hears that the worker died."""
+@pytest.mark.parametrize("how", ["SIGKILL with a child", "SIGKILL with a child while it answers"])
+def test_what_an_item_has_started_ends_with_its_worker(how, notes):
+    """A child that held the worker's pipe open would keep the driver from hearing of its death."""
     diary = Diary(notes)
     with Workers(tasks.act, diary, n_jobs=2) as workers:
-        workers.submit(0, Job(0, kills=1, how="SIGKILL with a child"))
+        workers.submit(0, Job(0, kills=1, how=how))
         assert workers.result(0) == 0
         children = diary.pids("child")
         wait_until_gone(children)
     assert len(children) == 1
 
 
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes")
+def test_the_watchdog_kills_what_it_was_told_of():
+    watchdog = _processes._start_watchdog()
+    left, kept = (subprocess.Popen(["sleep", "3600"], start_new_session=True) for _ in range(2))
+    try:
+        watchdog.stdin.write(f"+ {left.pid}\n+ {kept.pid}\n- {kept.pid}\n".encode())
+        watchdog.communicate()
+        assert left.wait() == -signal.SIGKILL
+        assert kept.poll() is None
+    finally:
+        kept.kill()
+        kept.wait()
+
+
 def test_workers_that_never_begin_end_the_run(monkeypatch):
-    monkeypatch.setattr("shiftune.workers.processes.MAX_FAILED_STARTS", 2)
-    monkeypatch.setattr("shiftune.workers.processes.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("shiftune.workers._processes.MAX_FAILED_STARTS", 2)
+    monkeypatch.setattr("shiftune.workers._processes.PAUSE_SECONDS", 0.0)
     with Workers(tasks.act, tasks.CannotBeRead(), n_jobs=2) as workers:
         workers.submit(0, Job(0))
         with pytest.raises(NoWorkersError, match=r"cannot be started: .* with exit code 4"):
@@ -178,17 +194,17 @@ def test_workers_that_never_begin_end_the_run(monkeypatch):
 @linux
 def test_growth_is_a_leak_only_after_a_collection(monkeypatch):
     held = iter([400_000_000, 10, 400_000_000, 400_000_000, 400_000_000])
-    monkeypatch.setattr(memory, "resident_bytes", lambda pid: next(held))
-    assert not in_worker._has_grown(1000)
-    assert in_worker._has_grown(1000)
-    assert not in_worker._has_grown(None)
+    monkeypatch.setattr(_deaths, "resident_bytes", lambda pid: next(held))
+    assert not _in_worker._has_grown(1000)
+    assert _in_worker._has_grown(1000)
+    assert not _in_worker._has_grown(None)
 
 
 @linux
 @pytest.mark.slow
 def test_a_worker_that_leaks_is_replaced():
     with Workers(tasks.leak, [], time_limit=1e6) as workers:
-        for key, size in enumerate([1, 1, in_worker.MAX_GROWTH_BYTES + 10_000_000, 1]):
+        for key, size in enumerate([1, 1, _in_worker.MAX_GROWTH_BYTES + 10_000_000, 1]):
             workers.submit(key, size)
         pids = [workers.result(key) for key in range(4)]
     assert pids[0] == pids[1] == pids[2] != pids[3]
@@ -199,8 +215,8 @@ class TestMemory:
 
     @pytest.fixture(autouse=True)
     def folders(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
-        monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
+        monkeypatch.setattr(_deaths, "PROC", tmp_path / "proc")
+        monkeypatch.setattr(_deaths, "CGROUPS", tmp_path / "cgroup")
         self.folder = tmp_path
 
     def write(self, path, text):
@@ -209,10 +225,10 @@ class TestMemory:
         file.write_text(text)
 
     def test_nothing_known(self):
-        assert memory.oom_kills() == 0
-        assert memory.free_bytes() is None
-        assert memory.resident_bytes(1) is None
-        assert not memory.is_stopped(1)
+        assert _deaths.oom_kills() == 0
+        assert _deaths.free_bytes() is None
+        assert _deaths.resident_bytes(1) is None
+        assert not _deaths.is_stopped(1)
 
     def test_version_2(self):
         self.write("proc/self/cgroup", "0::/user/job\n")
@@ -222,31 +238,31 @@ class TestMemory:
         self.write("cgroup/user/job/memory.stat", "anon 1\ninactive_file 200000\n")
         self.write("proc/meminfo", "MemFree: 1 kB\nMemAvailable: 500 kB\n")
         self.write("proc/vmstat", "oom_kill 77\n")
-        assert memory.oom_kills() == 3
-        assert memory.free_bytes() == 300_000
+        assert _deaths.oom_kills() == 3
+        assert _deaths.free_bytes() == 300_000
 
     def test_version_1_in_a_container(self):
         self.write("proc/self/cgroup", "4:memory:/docker/a\n0::/\n")
         self.write("cgroup/memory/memory.oom_control", "oom_kill_disable 0\noom_kill 2\n")
         self.write("cgroup/memory/memory.limit_in_bytes", "1000000\n")
         self.write("cgroup/memory/memory.usage_in_bytes", "900000\n")
-        assert memory.oom_kills() == 2
-        assert memory.free_bytes() == 100_000
+        assert _deaths.oom_kills() == 2
+        assert _deaths.free_bytes() == 100_000
 
     def test_no_groups(self):
         self.write("proc/vmstat", "oom_kill 5\n")
         self.write("proc/meminfo", "MemAvailable: 500 kB\n")
-        assert memory.oom_kills() == 5
-        assert memory.free_bytes() == 512_000
+        assert _deaths.oom_kills() == 5
+        assert _deaths.free_bytes() == 512_000
 
     def test_no_limit(self):
         self.write("proc/self/cgroup", "0::/user\n")
         self.write("cgroup/user/memory.max", "max\n")
         self.write("cgroup/user/memory.current", "1\n")
-        assert memory.free_bytes() is None
+        assert _deaths.free_bytes() is None
 
     def test_paused(self):
         self.write("proc/7/stat", "7 (a (b) T) S 1 1\n")
         self.write("proc/8/stat", "8 (python) T 1 1\n")
-        assert not memory.is_stopped(7)
-        assert memory.is_stopped(8)
+        assert not _deaths.is_stopped(7)
+        assert _deaths.is_stopped(8)

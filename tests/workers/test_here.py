@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import joblib
 import pytest
 
-from shiftune.workers.here import START_SECONDS, TO_BE_SURE, Here
+from shiftune.workers._here import (
+    START_SECONDS,
+    TO_BE_SURE,
+    Here,
+    number_of_workers,
+    share_of_cores,
+)
 
 
 @pytest.fixture
 def clocks(monkeypatch):
     """CPU seconds and seconds of the clock, which go on when an item says so."""
     now = {"cpu": 0.0, "clock": 0.0}
-    monkeypatch.setattr("shiftune.workers.here.time.process_time", lambda: now["cpu"])
-    monkeypatch.setattr("shiftune.workers.here.time.monotonic", lambda: now["clock"])
+    monkeypatch.setattr("shiftune.workers._here.time.process_time", lambda: now["cpu"])
+    monkeypatch.setattr("shiftune.workers._here.time.monotonic", lambda: now["clock"])
     return now
 
 
@@ -58,3 +65,17 @@ def test_a_busy_machine_is_no_reason(clocks):
     for _ in range(3):
         run(place, clocks, cpu=0.02, clock=0.2)
         assert not place.is_slower()
+
+
+def test_numbers_of_workers_are_read_as_joblib_reads_them():
+    assert number_of_workers(3) == 3
+    assert number_of_workers(-1) == joblib.cpu_count()
+    assert number_of_workers(-10_000) == 1
+
+
+def test_a_worker_has_at_least_one_core():
+    assert set(share_of_cores(10_000).values()) == {"1"}
+
+
+def test_nothing_is_known_before_the_first_item():
+    assert not Here(n_workers=2, n_items=100).is_slower()

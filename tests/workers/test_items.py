@@ -6,20 +6,17 @@ from concurrent.futures import Future
 
 import pytest
 
-from shiftune.workers import in_worker
-from shiftune.workers.items import Items
+from shiftune.workers._deaths import Death
+from shiftune.workers._in_worker import Outcome, pack_item, run
+from shiftune.workers._workers import Items
 
 
 def divide(context, item):
     return context / item
 
 
-def repeated(context, item):
-    return "x" * item
-
-
-def outcome(*, succeeds: bool) -> bytes:
-    return in_worker.run(1, in_worker.pack_item(divide, 1 if succeeds else 0))
+def outcome(*, succeeds: bool) -> Outcome:
+    return run(1, pack_item(divide, 1 if succeeds else 0))
 
 
 def items(*keys, **after) -> Items:
@@ -68,25 +65,13 @@ def test_items_after_a_failed_one_are_dropped(failure):
         found["a1"]
 
 
-def test_files_of_dropped_outcomes_are_removed(tmp_path):
-    in_worker.write_context(str(tmp_path), 1)
-    large = in_worker.pack_item(repeated, 10_000)
-    found = items("a", "b")
-    started(found, 2)
-    both = [found["a"], found["b"]]
-    found.drop(found["a"])
-    for key, item in zip("ab", both, strict=True):
-        found.finish(item, in_worker.run_with_file(str(tmp_path), key, large, None))
-    assert [path.name for path in tmp_path.glob("*-outcome")] == ["b-outcome"]
-    found.drop(found["b"])
-    assert not list(tmp_path.glob("*-outcome"))
-
-
 def test_dropped_items_are_not_run_again():
     found = items("a", "b")
     started(found, 1)
     found.drop(found["a"])
-    assert [item.key for item in found.take_back(found.flying.values())] == ["b"]
+    dropped, other = found.flying.values()
+    found.finish(dropped, Death("outside", "by signal SIGKILL"))
+    other.future = None
     assert started(found, 1) == ["b"]
 
 

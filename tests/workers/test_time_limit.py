@@ -5,16 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from shiftune.workers import OutOfTime, time_limit
-from shiftune.workers.time_limit import call_within
+from shiftune.workers import OutOfTime, _in_worker
+from shiftune.workers._in_worker import call_within, is_over
 
 IN_A_THREAD = textwrap.dedent(
     """
     import sys, threading, time
-    from shiftune.workers.time_limit import OutOfTime, call_within
+    from shiftune.workers._in_worker import OutOfTime, call_within
 
     def trace(*_):
         return trace
@@ -38,6 +39,16 @@ IN_A_THREAD = textwrap.dedent(
 )
 
 
+def test_in_time():
+    assert call_within(60, pow, 2, 3) == 8
+
+
+def test_the_grace_is_half_of_the_limit():
+    assert not is_over(60.0, time.monotonic() - 60)
+    assert is_over(60.0, time.monotonic() - 91)
+    assert not is_over(None, 0.0)
+
+
 def test_a_process_that_is_traced_goes_on():
     """By a debugger or by coverage; Python 3.11 can hang with all its threads."""
     done = subprocess.run(
@@ -48,7 +59,7 @@ def test_a_process_that_is_traced_goes_on():
 
 def test_nothing_is_raised_after_the_call(monkeypatch):
     """Whether the function ends just before, at or just after the limit."""
-    monkeypatch.setattr(time_limit, "REPEAT_SECONDS", 1e-4)
+    monkeypatch.setattr(_in_worker, "REPEAT_SECONDS", 1e-4)
 
     def spin(turns):
         for _ in range(turns):

@@ -29,7 +29,7 @@ from shiftune.rows._moments import coefficients, linearised
 
 # Bytes that the prepared rows of a study may take in all worker processes of a machine together;
 # the rows of further fits are prepared anew in every trial. 100,000 rows in 115 columns, for five
-# fits, take 300 MB. A user's executor, whose processes may be on other machines, counts as one.
+# fits, take 300 MB. A Dask cluster, whose workers may be on other machines, counts as one.
 MOST_BYTES = 512 * 2**20
 
 

@@ -6,7 +6,6 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -513,13 +512,13 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     trial_timeout : float, optional
         Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
         as failed. Trials then run in worker processes, which can be stopped, or on a Dask cluster
-        whose workers have nannies. (Other executors cannot stop compiled code.)
+        whose workers have nannies.
     n_jobs : int
         Worker processes, which share the fits of a trial; -1 is one per core. They are started
         when that pays: the first fits of a small table run in this process.
     executor : function, optional
-        Returns a new `concurrent.futures.Executor` to run trials on, for example Dask's
-        ``client.get_executor``; instead of `n_jobs`. It is shut down at the end.
+        Run trials on a Dask cluster instead of `n_jobs` processes: ``client.get_executor``, or a
+        function that calls it with options.
     storage : path, Optuna URL or Optuna storage, optional
         A path is a journal file. A run that was killed continues where it stopped; other data or
         other settings are refused, and so is a second search at the same time, unless all `join`.
@@ -629,7 +628,7 @@ class ShiftSearch(FittedSearch, SearchEstimator):
     timeout: float | None = None
     trial_timeout: float | None = None
     n_jobs: int = 1
-    executor: Callable[[], Executor] | None = None
+    executor: Callable[[], Any] | None = None
     storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
     join: bool = False
     answers: str | os.PathLike[str] | None = None

@@ -449,8 +449,8 @@ def _check_like_optuna(search: ShiftSearch) -> None:
 def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
     if search.executor is not None and (not callable(search.executor) or search.n_jobs != 1):
         raise SettingsError(
-            "executor is a function that returns a new concurrent.futures.Executor, given "
-            f"instead of n_jobs; got executor={search.executor!r}, n_jobs={search.n_jobs!r}"
+            "executor must be the method get_executor of a Dask client, given instead of n_jobs; "
+            f"got executor={search.executor!r}, n_jobs={search.n_jobs!r}"
         )
     if search.training_weights not in (None, "importance"):
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Items that run in the driver's own process, where starting workers does not pay."""
+"""Cores for each worker, and items that run in the driver's process as a worker would run them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
-from shiftune.workers.cores import share_of_cores
-
-if TYPE_CHECKING:
-    from shiftune.workers.in_worker import Task
+from shiftune.errors import SettingsError
+from shiftune.workers._in_worker import Task
 
 # CPU seconds until a new worker has imported what a fit needs: `python benchmarks/workers.py`.
 START_SECONDS = 3.0
@@ -22,17 +21,34 @@ START_SECONDS = 3.0
 TO_BE_SURE = 10
 
 
-class Here:
-    """The driver's process, which runs items one after the other, as a worker would.
+def number_of_workers(n_jobs: int) -> int:
+    """Read ``n_jobs`` as joblib does."""
+    if n_jobs == 0:
+        raise SettingsError(
+            "n_jobs must be the number of processes, or -1 for as many as there are cores; got 0"
+        )
+    return n_jobs if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + n_jobs)
 
-    Parameters
-    ----------
-    n_workers
-        Workers that could be started instead.
-    n_items
-        About how many items there will be.
-    warm_up
-        Number of first items that are no measure of the others.
+
+def share_of_cores(n_workers: int) -> dict[str, str]:
+    """Environment in which each worker uses its share of the cores, or less if already limited."""
+    share = max(1, joblib.cpu_count() // n_workers)
+    names = ["OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR"]
+    # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM uses that many threads by
+    # default, whatever OMP_NUM_THREADS is, and so does n_jobs=-1 in a model.
+    variables = [f"{name}_NUM_THREADS" for name in names]
+    variables += ["VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT"]
+    env = {}
+    for variable in variables:
+        wish = os.environ.get(variable, "")
+        env[variable] = str(min(share, int(wish)) if wish.isdecimal() and int(wish) else share)
+    return env
+
+
+class Here:
+    """The driver's process, which runs items where starting `n_workers` workers does not pay.
+
+    About `n_items` will come, of which the first `warm_up` are no measure of the others.
     """
 
     def __init__(self, n_workers: int, n_items: int, warm_up: int = 1) -> None:
@@ -50,13 +66,6 @@ class Here:
         start of W workers elsewhere. The clock counts less: it is slow on a busy machine, where
         workers start slowly, too. Without it, items that wait for other machines or devices would
         never be shared.
-
-        >>> here = Here(n_workers=2, n_items=100)
-        >>> here.is_slower()  # nothing is known yet
-        False
-        >>> here.run(lambda context, item: None, None, None)
-        >>> here.is_slower()
-        False
         """
         if not self._cpu:
             return False
@@ -83,7 +92,6 @@ class Here:
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set variables inside the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
