@@ -134,7 +134,7 @@ def skill_check(result: SearchResult) -> Check:
     with_model = _risk(result, answers.unseen)
     without = _risk(result, constant.astype(answers.unseen.dtype))
     gain = without.minus(with_model)
-    chance = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
+    chance_of_none = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
     low, high = gain.interval()
     numbers = {
         "constant": without.value,
@@ -142,7 +142,7 @@ def skill_check(result: SearchResult) -> Check:
         "gain": gain.value,
         "gain_low": low,
         "gain_high": high,
-        "chance_of_none": chance,
+        "chance_of_none": chance_of_none,
     }
     model, plain = figures(with_model.value, without.value)
     loss = loss_in_words(result.loss.name)
@@ -152,21 +152,21 @@ def skill_check(result: SearchResult) -> Check:
         if known
         else f"at sites that it has not seen ({share})"
     )
-    certain = "may be" if _SOME_CHANCE < chance < _LIKELY else "is"
+    certain = "may be" if _SOME_CHANCE < chance_of_none < _LIKELY else "is"
     better = "better" if gain.value > 0 else "no better"
     finding = (
         f"The model {certain} {better} than a constant {where}: {loss} {model} with the model, "
         f"{plain} with the same answer for every row; the chance that it is no better is "
-        f"{percent(chance)}."
+        f"{percent(chance_of_none)}."
     )
-    if chance >= _LIKELY:
+    if chance_of_none >= _LIKELY:
         advice = (
             "Predict the constant, look for columns that explain more, or label a few target rows, "
             "which show what the site's own level is."
         )
         headline = "the model is no better than a constant"
         return Check(SKILL, Level.PROBLEM, finding, advice, numbers, headline)
-    if chance > _SOME_CHANCE:
+    if chance_of_none > _SOME_CHANCE:
         advice = (
             "Add rows or sites, or label a few target rows: the model may be better at some sites "
             "only."
