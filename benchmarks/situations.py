@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune._names import Level
 from shiftune.checks import Trust, judgement
-from shiftune.checks.all_checks import quick_checks
+from shiftune.checks._of_result import quick_checks
 from shiftune.evaluate._losses import loss_named
 
 LEVEL = 0.9

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.datasets._generated import hospitals
-from shiftune.models._storing import TRUSTED
+from shiftune.models import TRUSTED
 
 
 def log_trial(study, trial):

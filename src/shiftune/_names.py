@@ -77,19 +77,12 @@ METRICS: tuple[MetricName, ...] = get_args(MetricName)
 RATIOS: tuple[RatioName, ...] = get_args(RatioName)
 RISKS: tuple[RiskName, ...] = get_args(RiskName)
 
-Name = TypeVar("Name", bound=str)
-Entry = TypeVar("Entry")
+_Name = TypeVar("_Name", bound=str)
+_Entry = TypeVar("_Entry")
 
 
-def complete(names: Sequence[Name], table: Mapping[Name, Entry]) -> dict[Name, Entry]:
-    """Return the table in the order of the names, which must be its keys.
-
-    >>> complete(("a", "b"), {"b": 2, "a": 1})
-    {'a': 1, 'b': 2}
-    >>> complete(("a",), {"b": 2})
-    Traceback (most recent call last):
-    ValueError: names ['a', 'b'] are in the list or in the table, but not in both
-    """
+def complete(names: Sequence[_Name], table: Mapping[_Name, _Entry]) -> dict[_Name, _Entry]:
+    """Return the table in the order of the names, which must be its keys."""
     if odd := sorted(set(names) ^ set(table)):
         raise ValueError(f"names {odd} are in the list or in the table, but not in both")
     return {name: table[name] for name in names}

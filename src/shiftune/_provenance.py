@@ -12,19 +12,25 @@ from typing import Any
 from shiftune._wording import listed
 from shiftune.errors import StorageError
 
-PACKAGES = ("shiftune", "numpy", "scipy", "pandas", "scikit-learn", "optuna", "lightgbm", "xgboost")
+_PACKAGES = (
+    "shiftune",
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "optuna",
+    "lightgbm",
+    "xgboost",
+)
 
 
 def made_with(*beside: Path) -> dict[str, Any]:
     """Return the versions of the packages that compute, and a fingerprint of this package's code.
 
     Files `beside` the package belong to the code, too.
-
-    >>> sorted(made_with())
-    ['code', 'versions']
     """
     versions = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in _PACKAGES:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
@@ -36,23 +42,13 @@ def made_with(*beside: Path) -> dict[str, Any]:
 
 
 def versions_in_words(versions: Mapping[str, str] | None = None) -> str:
-    """Write versions in a line; default: the installed ones.
-
-    >>> versions_in_words({"python": "3.11.9", "numpy": "1.26.4"})
-    'python 3.11.9, numpy 1.26.4'
-    """
+    """Write versions in a line: python 3.11.9, numpy 1.26.4; default: the installed ones."""
     found = made_with()["versions"] if versions is None else versions
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
 def check_format(found: object, ours: int, where: str) -> None:
-    """Raise a StorageError unless the stored format is the one that this version writes.
-
-    >>> check_format(2, 1, "run")
-    Traceback (most recent call last):
-    shiftune.errors.StorageError: run was written by a newer shiftune (format 2; this version
-    reads 1): upgrade shiftune, or choose another place
-    """
+    """Raise a StorageError unless the stored format is the one that this version writes."""
     if found == ours:
         return
     if isinstance(found, int) and found > ours:
@@ -74,13 +70,7 @@ def check_same(
     *,
     hidden: Collection[str] = (),
 ) -> None:
-    """Raise a StorageError that lists the settings that differ; `hidden` ones without their values.
-
-    >>> check_same({"seed": 0, "drop": []}, {"seed": 1, "drop": ["age"]}, "run", "change --out")
-    Traceback (most recent call last):
-    shiftune.errors.StorageError: run holds results of other settings (seed: 0, now 1; drop:
-    none, now 'age'); change --out
-    """
+    """Raise a StorageError that lists the settings that differ; `hidden` ones without values."""
     pairs = {name: (earlier.get(name), now.get(name)) for name in {**now, **earlier}}
     differing = [
         f"other {name}" if name in hidden else f"{name}: {_text(then)}, now {_text(new)}"

@@ -1,4 +1,4 @@
-"""Numbers and names as a reader wants to see them."""
+"""Numbers and names as a reader wants to see them, and errors that suggest the nearest spelling."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from shiftune import _names
 from shiftune._names import SITE_LOSSES, LossName
 from shiftune.errors import ProblemError, SettingsError
 
+_Choice = TypeVar("_Choice")
+
 # Control characters but tabs and ends of lines, and those that change the direction of writing.
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def shortened(text: str, most: int = 24) -> str:
-    """Cut a long name in its middle: names of one table often differ in their last letters.
-
-    >>> shortened("creatinine_at_admission_first_value")
-    'creatinine_at_…rst_value'
-    """
+    """Cut a long name in its middle: names of one table often differ in their last letters."""
     if len(text) <= most:
         return text
     tail = (most - 1) * 2 // 5
@@ -30,27 +28,13 @@ def shortened(text: str, most: int = 24) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Show characters that control a terminal, or turn its text round, as codes.
-
-    >>> print(printable("ward \x1b[31mred\u202e"))
-    ward \x1b[31mred\u202e
-    """
-    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Show characters that control a terminal, or turn its text round, as codes."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """Write a number with a few digits; anything else as it is.
-
-    >>> number(0.0123456), number(12345.6), number(50), number("auto"), number(3e-7)
-    ('0.0123', '12,346', '50', 'auto', '3e-07')
-    >>> number(4771514749.0), number(686576730.0, 2)
-    ('4.77 billion', '687 million')
-    >>> number(999.96)  # not 1e+03
-    '1000'
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, int):
+    """Write a number with a few digits (12,346; 4.77 billion); anything else as it is."""
+    if not isinstance(value, float):
         return str(value)
     unit, word = scaled(value)
     text = f"{value / unit:.{digits}g}"
@@ -60,11 +44,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def scaled(size: float) -> tuple[float, str]:
-    """Return the unit in which numbers of a size are read, and its word.
-
-    >>> scaled(4.77e9), scaled(1200.0)
-    ((1000000000.0, 'billion'), (1.0, ''))
-    """
+    """Return the unit in which numbers of a size are read, and its word: 1e9, billion."""
     for unit, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if unit <= abs(size) < 1e15:
             return unit, word
@@ -77,22 +57,12 @@ def _commas(size: float) -> str:
 
 
 def figures(*values: float) -> list[str]:
-    """Write an estimate and the ends of its interval with as many decimals as its width deserves.
-
-    >>> figures(0.24671, 0.20742, 0.28600)
-    ['0.247', '0.207', '0.286']
-    >>> figures(12345.6, 11002.2, 14009.9), figures(4771514749, 4.1e9, 5.4e9)
-    (['12,346', '11,002', '14,010'], ['4.8 billion', '4.1 billion', '5.4 billion'])
-    """
+    """Write an estimate and the ends of its interval with the decimals that its width deserves."""
     return [written_like(value, (min(values), max(values))) for value in values]
 
 
 def written_like(value: float, interval: tuple[float, float]) -> str:
-    """Write a number with as many decimals as the width of an interval deserves.
-
-    >>> written_like(0.44, (0.20742, 0.28600)), written_like(-0.0004, (-0.0004, 0.026))
-    ('0.440', '0.000')
-    """
+    """Write a number with as many decimals as the width of an interval deserves."""
     width, size = interval[1] - interval[0], max(abs(interval[0]), abs(interval[1]))
     if not math.isfinite(width) or width <= 0 or size < 1e-4:
         return f"{value:.3g}"
@@ -105,146 +75,58 @@ def written_like(value: float, interval: tuple[float, float]) -> str:
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:
-    """Write an estimate with its interval.
-
-    >>> with_interval(0.24671, (0.20742, 0.28600))
-    '0.247 (0.207 to 0.286)'
-    >>> with_interval(4771514749, (4.1e9, 5.4e9))
-    '4.8 billion (4.1 to 5.4)'
-    """
+    """Write an estimate with its interval: 4.8 billion (4.1 to 5.4)."""
     middle, low, high = figures(value, *interval)
     return f"{middle} ({low.partition(' ')[0]} to {high.partition(' ')[0]})"
 
 
-def figures_or_unknown(value: float, low: float | None, high: float | None) -> list[str]:
-    """Write an estimate and its interval with the same decimals; "?" where one is unknown.
-
-    >>> figures_or_unknown(0.24671, None, None)
-    ['0.2467', '?', '?']
-    """
-    if low is None or high is None:
-        return [number(value, 4), "?", "?"]
-    return figures(value, low, high)
-
-
-def from_to(low: str, high: str) -> str:
-    """Write the ends of an interval, with their unit once.
-
-    >>> from_to("0.7 billion", "3.8 billion"), from_to("0.54", "0.70")
-    ('0.7 to 3.8 billion', '0.54 to 0.70')
-    """
-    first, _, unit = low.partition(" ")
-    return f"{first if high.endswith(f' {unit}') else low} to {high}"
-
-
-def lower_by(gain: float, interval: tuple[float, float]) -> str:
-    """Write how far a loss is lower, or higher where the gain is below 0.
-
-    >>> lower_by(0.24671, (0.20742, 0.28600)), lower_by(-0.02, (-0.05, 0.01))
-    ('lower by 0.247 (0.207 to 0.286)', 'higher by 0.020 (-0.010 to 0.050)')
-    """
-    if gain < 0:
-        return f"higher by {with_interval(-gain, (-interval[1], -interval[0]))}"
-    return f"lower by {with_interval(gain, interval)}"
-
-
 def loss_in_words(name: str) -> str:
-    """Name a loss in a sentence.
-
-    >>> loss_in_words("squared"), loss_in_words("log_loss"), loss_in_words("zero_one")
-    ('squared error', 'log loss', 'error rate')
-    >>> loss_in_words("auc")
-    '1 - AUC'
-    """
+    """Name a loss in a sentence: squared error, log loss, 1 - AUC."""
     known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
     known |= {metric: f"1 - {metric_in_words(metric)}" for metric in SITE_LOSSES}
     return known.get(name, name.replace("_", " "))
 
 
 def metric_in_words(name: str) -> str:
-    """Name a metric in a table.
-
-    >>> metric_in_words("auc"), metric_in_words("o_e"), metric_in_words("sensitivity@0.2")
-    ('AUC', 'O:E', 'sensitivity at 0.2')
-    """
+    """Name a metric in a table: AUC, O:E, sensitivity at 0.2."""
     known = {"auc": "AUC", "o_e": "O:E", "rmse": "RMSE", "mae": "MAE", "r2": "R2", "f1": "F1"}
     return known.get(name, name.replace("_", " ").replace("@", " at "))
 
 
 def percent(share: float) -> str:
-    """Write a share.
-
-    >>> percent(0.217), percent(0.004), percent(0)
-    ('22 %', 'less than 1 %', '0 %')
-    """
+    """Write a share: 22 %, less than 1 %."""
     return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
 def count(n: int, thing: str) -> str:
-    """Write how many there are.
-
-    >>> count(1, "row"), count(12345, "row")
-    ('1 row', '12,345 rows')
-    """
+    """Write how many there are: 1 row, 12,345 rows."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def listed(names: Iterable[str], most: int = 4, *, quoted: bool = True) -> str:
-    """Write names in a sentence: the first few, and the number of the others.
-
-    >>> listed(["B", "C"]), listed("BCDEFG", 3), listed(["B (80)"], quoted=False)
-    ("'B' and 'C'", "'B', 'C', 'D' and 3 more", 'B (80)')
-    """
+    """Write names in a sentence: 'B', 'C', 'D' and 3 more."""
     texts = [repr(str(name)) if quoted else name for name in names]
     parts = texts if len(texts) <= most else [*texts[:most], f"{len(texts) - most} more"]
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return parameters' names without the steps of the pipeline, where that is clear enough.
-
-    >>> short_names(["svc__C", "pca__tol", "svc__tol"])
-    {'svc__C': 'C', 'pca__tol': 'pca__tol', 'svc__tol': 'svc__tol'}
-    """
+    """Return parameters' names without the steps of the pipeline, where that is clear enough."""
     last = {name: name.rpartition("__")[2] for name in names}
     seen = Counter(last.values())
     return {name: short if seen[short] == 1 else name for name, short in last.items()}
 
 
-def first_sentence(text: str) -> str:
-    """Return the text up to its first full stop.
-
-    >>> first_sentence("It is 0.5 of 1. The rest")
-    'It is 0.5 of 1.'
-    """
-    head, stop, _ = text.partition(". ")
-    return head + stop.rstrip()
-
-
 def how_to_install(extra: str) -> str:
-    """Return the command that installs an extra of `pyproject.toml`.
-
-    shiftune is not on a package index, so the command is for a clone of its repository.
-
-    >>> how_to_install("parquet")
-    "pip install '.[parquet]' in a clone of shiftune"
-    """
+    """Return the command that installs an extra of `pyproject.toml`."""
+    # shiftune is not on a package index, so the command is for a clone of its repository.
     return f"pip install '.[{extra}]' in a clone of shiftune"
-
-
-Choice = TypeVar("Choice")
-
-# An error lists no more names than this.
-MOST_CHOICES = 12
 
 
 def alike(name: str, names: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Return the names with the most similar spelling, the nearest first.
 
     Upper and lower case count as different only while a similar name is found that way.
-
-    >>> alike("gama", ["alpha", "gamma"]), alike("WARD", ["ward", "age"]), alike("x", ["age"])
-    (['gamma'], ['ward'], [])
     """
     texts = list(names)
     lower = {text.lower(): text for text in reversed(texts)}
@@ -255,33 +137,22 @@ def alike(name: str, names: Iterable[str], *, most: int = 1, cutoff: float = 0.6
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """Ask for the nearest spelling, or list the names where none is near.
-
-    >>> hint("squred", ["squared", "absolute"]), hint("x", ["squared", "absolute"])
-    ("did you mean 'squared'?", "choose from 'squared' and 'absolute'")
-    """
+    """Ask for the nearest spelling, or list the names where none is near."""
     texts = list(names)
     near = alike(name, texts)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {listed(texts, MOST_CHOICES)}"
+    return f"did you mean {near[0]!r}?" if near else f"choose from {listed(texts, 12)}"
 
 
 def check_choice(
     name: object,
-    choices: Iterable[Choice],
+    choices: Iterable[_Choice],
     what: str,
     error: type[ProblemError] = SettingsError,
-) -> Choice:
-    """Return `name` if it is one of the choices, else raise an error with the nearest spelling.
-
-    >>> check_choice("ridge", ["ridge", "svm"], "model")
-    'ridge'
-    >>> check_choice("rigde", ["ridge", "svm"], "model")
-    Traceback (most recent call last):
-    shiftune.errors.SettingsError: there is no model 'rigde'; did you mean 'ridge'?
-    """
+) -> _Choice:
+    """Return `name` if it is one of the choices, else raise an error with the nearest spelling."""
     known: list[Any] = list(choices)
     if name in known:
-        found: Choice = known[known.index(name)]
+        found: _Choice = known[known.index(name)]
         return found
     texts = [str(choice) for choice in known]
     if str(name) in texts:
@@ -293,18 +164,13 @@ def check_choice(
 
 
 def check_different(given: Sequence[str], what: str) -> None:
-    """Raise a SettingsError if a name is given twice.
-
-    >>> check_different(["ridge", "svm", "ridge"], "model")
-    Traceback (most recent call last):
-    shiftune.errors.SettingsError: the model 'ridge' is given twice; name each model once
-    """
+    """Raise a SettingsError if a name is given twice."""
     for place, name in enumerate(given):
         if name in given[:place]:
             raise SettingsError(f"the {what} {name!r} is given twice; name each {what} once")
 
 
-OTHER_NAMES: dict[LossName, tuple[str, ...]] = {
+_OTHER_NAMES: dict[LossName, tuple[str, ...]] = {
     "log_loss": ("logloss", "neg_log_loss", "cross_entropy", "binary_logloss", "multi_logloss"),
     "brier": ("brier_score", "brier_score_loss", "neg_brier_score"),
     "zero_one": ("accuracy", "error", "error_rate", "zero_one_loss"),
@@ -319,27 +185,17 @@ OTHER_NAMES: dict[LossName, tuple[str, ...]] = {
 # Their minimum is that of the squared error.
 ROOTS = ("rmse", "root_mean_squared_error", "neg_root_mean_squared_error")
 
-_KNOWN: dict[str, LossName] = {
-    **{other: name for name, others in OTHER_NAMES.items() for other in others},
-    **dict.fromkeys(ROOTS, "squared"),
-}
-
 
 def loss_name(given: object) -> LossName:
-    """Return our name of a loss, from ours or that of another library.
-
-    >>> loss_name("squared"), loss_name("neg_mean_absolute_error"), loss_name("rmse")
-    ('squared', 'absolute', 'squared')
-    >>> loss_name("r2")
-    Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'r2' is no loss of a search; tune 'squared', which at every site
-    prefers the same model, and have it estimated with metrics=['r2'] (--metric r2)
-    """
+    """Return our name of a loss, from ours or that of another library."""
     if given == "r2":
         raise SettingsError(
             "'r2' is no loss of a search; tune 'squared', which at every site prefers the same "
             "model, and have it estimated with metrics=['r2'] (--metric r2)"
         )
-    if isinstance(given, str) and given in _KNOWN:
-        return _KNOWN[given]
+    if given in ROOTS:
+        return "squared"
+    for name, others in _OTHER_NAMES.items():
+        if given in others:
+            return name
     return check_choice(given, _names.LOSSES, "loss")

@@ -25,14 +25,14 @@ from shiftune.risk import RiskEstimate, RiskEstimator, risk_named
 
 __all__ = ["check_density_ratio", "check_risk_estimator"]
 
-Arrays = list[NDArray[np.float64]]
+_Arrays = list[NDArray[np.float64]]
 
 # Risk estimators are checked on x ~ N(m, 1) with m = 0 at the target and these at the sources,
 # y ~ N(0.7 x + 0.3, 1) everywhere, and a model that always predicts 1. Half its squared error is
-# (0.49 (1 - m)^2 + 1.49) / 2 on average: TRUE_RISK at the target, some 0.06 less over the sources.
-SHIFTS = (0.4, 0.6, -0.3)
-TRUE_RISK = (0.49 + 1.49) / 2
-NAMES = ("B", "C", "D")
+# (0.49 (1 - m)^2 + 1.49) / 2 on average: _TRUE_RISK at the target, some 0.06 less over the sources.
+_SHIFTS = (0.4, 0.6, -0.3)
+_TRUE_RISK = (0.49 + 1.49) / 2
+_NAMES = ("B", "C", "D")
 
 
 def check_density_ratio(ratio: DensityRatio) -> None:
@@ -136,10 +136,10 @@ class _Draw:
     """Rows of the target and of the sources; losses and known density ratios at the latter."""
 
     X_target: NDArray[np.float64]
-    X: Arrays
-    losses: Arrays
-    weights: Arrays
-    names: tuple[str, ...] = NAMES
+    X: _Arrays
+    losses: _Arrays
+    weights: _Arrays
+    names: tuple[str, ...] = _NAMES
 
     def estimated(self, risk: RiskEstimator) -> RiskEstimate:
         fitted: RiskEstimator = clone(risk).fit(self.X_target, self.X)
@@ -165,7 +165,7 @@ class _Draw:
 
 def _shifted(n: Sequence[int], rng: np.random.Generator) -> _Draw:
     """Draw rows, losses and known weights of the three sources."""
-    sites = gaussian_sites([[0.0], *([m] for m in SHIFTS)])
+    sites = gaussian_sites([[0.0], *([m] for m in _SHIFTS)])
     X = [sites.draw(j, size, rng) for j, size in enumerate(n, start=1)]
     y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(len(x)) for x in X]
     losses = [(1 - v) ** 2 / 2 for v in y]
@@ -177,7 +177,7 @@ def _check_numbers(found: RiskEstimate, n: list[int]) -> None:
     assert np.isfinite(found.value), f"the value is finite, got {found.value}"
     assert np.isfinite(found.variance), f"the variance is finite, got {found.variance}"
     assert found.variance >= 0, f"the variance is not negative, got {found.variance:.3g}"
-    assert found.names == NAMES, f"the names are those given, got {found.names}"
+    assert found.names == _NAMES, f"the names are those given, got {found.names}"
     assert found.n.tolist() == n, f"n counts the rows of every source, got {found.n}"
     assert len(found.influence) == sum(n), "one influence value per row"
     squares = float(np.sum(found.influence**2))
@@ -188,7 +188,7 @@ def _check_numbers(found: RiskEstimate, n: list[int]) -> None:
         f"the variance is the sum of the squared influence values, got {found.variance:.3g} and "
         f"{squares:.3g}"
     )
-    for name, psi in zip(NAMES, np.split(found.influence, np.cumsum(n)[:-1]), strict=True):
+    for name, psi in zip(_NAMES, np.split(found.influence, np.cumsum(n)[:-1]), strict=True):
         # Not exactly: cross-fitting has another lambda for every fold. Values that were not
         # centred add up to some 10 standard errors here.
         assert abs(psi.sum()) <= 0.5 * found.stderr, (
@@ -284,8 +284,8 @@ def _check_truth(risk: RiskEstimator, *, corrects: bool) -> None:
         f"{own:.3g}"
     )
     error = spread / np.sqrt(len(values))
-    assert not corrects or abs(values.mean() - TRUE_RISK) <= 4 * error, (
-        f"the mean of 200 estimates is the true target risk, {TRUE_RISK:.3f}, up to four Monte "
+    assert not corrects or abs(values.mean() - _TRUE_RISK) <= 4 * error, (
+        f"the mean of 200 estimates is the true target risk, {_TRUE_RISK:.3f}, up to four Monte "
         f"Carlo errors of {error:.2g}, got {values.mean():.3f}; the weights are p_T(x) / p_j(x)"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.checks.estimates import NAMES, adjusted, estimated
 
-from shiftune.checks._of_result import influence_check
+from shiftune.checks._of_result import _one_of, influence_check
 from shiftune.risk import estimate
 from shiftune.search._trial import winner
 
@@ -69,3 +69,8 @@ def test_labelled_rows_of_the_target_are_no_source(rng):
     check = influence_check([adjusted(rng, (1, 1, 1), own=[0.5, 2.0, 1.5, 0.2, 0.8])], 0)
     assert check.level == "ok"
     assert "'A'" not in check.finding
+
+
+def test_sites_that_are_left_out_one_at_a_time():
+    assert _one_of(["B"]) == "'B'"
+    assert _one_of(["B", "C"]) == "'B' and 'C', one at a time,"

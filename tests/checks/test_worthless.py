@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import Trust
-from shiftune.checks._of_data import leakage_check, prevalence_check, reach_check
-from shiftune.checks._of_result import enough_check, skill_check
+from shiftune.checks._of_data import _outside, _share, leakage_check, prevalence_check, reach_check
+from shiftune.checks._of_result import enough_check, skill_check, tail_share
 from shiftune.evaluate import PooledFit
 from shiftune.evaluate._losses import loss_named
 from shiftune.evaluate._plan import best_constant, constant_answers
@@ -101,6 +101,10 @@ def test_a_column_that_gives_the_label_away_is_named(leak, level):
     assert "'outcome_code'" in check.finding
 
 
+def test_shares_near_one_have_a_decimal():
+    assert [_share(0.9971), _share(0.44)] == ["99.7 %", "44 %"]
+
+
 def test_a_quantity_that_gives_the_label_away_is_named():
     rng = np.random.default_rng(2)
     frame = table(rng)
@@ -122,6 +126,10 @@ def test_a_target_beyond_reach_is_announced():
     assert "'x'" in check.finding
     assert "'z'" not in check.finding
     assert search.verdict_.trust is Trust.DO_NOT_USE
+
+
+def test_share_outside_the_range_of_the_sources():
+    assert _outside(np.array([50.0, 200.0]), np.arange(101.0)) == 0.5
 
 
 def test_a_column_that_has_moved_within_reach_is_in_order():
@@ -199,6 +207,11 @@ def test_rare_classes_few_sites_and_giants_are_mentioned(sound):
     assert "6 of 'yes'" in check.finding
     assert "mostly one of that site" in check.finding
     assert "There are 3 sources only" in check.finding
+
+
+def test_share_of_the_variance_in_the_tail():
+    # One loss of 100 among 99 of 0, mean 1: 99^2 of 99^2 + 99 is its own.
+    assert tail_share([np.r_[np.zeros(99), 100.0]]) == pytest.approx(0.99)
 
 
 def test_heavy_tails_are_mentioned():

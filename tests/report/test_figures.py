@@ -19,6 +19,22 @@ def decoded(values) -> list[float]:
     return np.asarray(values, dtype=float).tolist()
 
 
+def test_a_logarithmic_axis_has_numbers_in_full():
+    assert figures.log_axis(20, 150)["ticktext"] == ["20", "50", "100"]
+    decades = ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]
+    assert figures.log_axis(1e-3, 1e3)["ticktext"] == decades
+
+
+def test_the_lowest_and_highest_of_many_rows():
+    table = pd.DataFrame({"x": [3, 1, 2, 4]}, index=list("abcd"))
+    assert figures.outermost(table, "x", 2).index.to_list() == ["b", "d"]
+    assert figures.outermost(table, "x", 4) is table
+
+
+def test_distances_fit_into_small_cells():
+    assert [figures._two_digits(0.043), figures._two_digits(0.999)] == [".04", "1"]
+
+
 class TestForest:
     def test_intervals_and_sources_off_the_scale(self, rng):
         losses = [rng.exponential(size=300) for _ in range(3)]

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("plotly")
 from shiftune.report import figures
-from shiftune.report._svg import picture
-from shiftune.report.figures import name_rows
+from shiftune.report._svg import _Axis, _element, _plain_text, _round_ticks, picture
+from shiftune.report.figures import canvas, name_rows
 from shiftune.risk import estimate
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,8 +30,25 @@ def tips(root: ET.Element) -> list[str]:
     return [each.get("data-tip") for each in root.iter() if each.get("data-tip")]
 
 
+def test_elements_and_texts_are_escaped():
+    circle = '<circle r="2.5" fill="red" data-tip="a &quot;b&quot;"/>'
+    assert _element("circle", r=2.50001, fill="red", data_tip='a "b"') == circle
+    assert _plain_text("<b>&lt;i&gt;</b><br>2 rows") == "<i>\n2 rows"
+
+
+def test_places_on_an_axis():
+    assert _Axis(0.0, 2.0, 100.0, 300.0, False, ()).at([0, 1, 2]).tolist() == [100, 200, 300]
+
+
+def test_ticks_are_round():
+    tenths = [(0.1, "0.1"), (0.2, "0.2"), (0.3, "0.3"), (0.4, "0.4")]
+    assert _round_ticks(0.07, 0.43, 5, None) == tenths
+    billions = [(0.0, "0"), (2e9, "2 billion"), (4e9, "4 billion")]
+    assert _round_ticks(0, 5.2e9, 3, None) == billions
+
+
 def test_points_lie_where_the_ticks_say():
-    figure = figures(200)
+    figure = canvas(200)
     figure.add_scatter(
         x=[0, 5, 10], y=[1, 2, 3], mode="markers", marker={"size": 6, "color": "red"}
     )
@@ -45,7 +62,7 @@ def test_points_lie_where_the_ticks_say():
 
 @pytest.mark.parametrize("value", [12.0, 3e17, 0.0])
 def test_points_that_are_all_the_same(value):
-    figure = figures(200)
+    figure = canvas(200)
     figure.add_scatter(x=[value, value], y=[1, 2], mode="markers", marker={"size": 6})
     (x, other) = [float(each.get("cx")) for each in drawn(figure).iter(f"{SVG}circle")]
     assert x == other
@@ -54,7 +71,7 @@ def test_points_that_are_all_the_same(value):
 
 @pytest.mark.parametrize("width", [820, 350])
 def test_names_are_cut_where_there_is_no_room(width):
-    figure = figures(120)
+    figure = canvas(120)
     figure.add_bar(x=[0.5], y=[0], orientation="h", marker={"color": "blue"})
     name_rows(figure, ["<i>a name that goes on"])
     (name,) = [word for word in words(drawn(figure, width)) if word.startswith("<i>")]

@@ -8,7 +8,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 
-import shiftune.checks.all_checks
+import shiftune.checks._of_result
 import shiftune.search._result
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate import PooledFit
@@ -54,7 +54,7 @@ def calls(monkeypatch):
     count(shiftune.search._result, "column_shifts")
     count(shiftune.search._result, "label_worth")
     for check in ("overlap_check", "labels_check", "agreement_check", "influence_check"):
-        count(shiftune.checks.all_checks, check)
+        count(shiftune.checks._of_result, check)
     return counted
 
 

@@ -1,4 +1,4 @@
-"""Check of one assumption: a level, a finding and advice."""
+"""A check of one assumption, and the judgement of a result that follows from all of them."""
 
 from __future__ import annotations
 
@@ -66,20 +66,6 @@ class Checks(list[Check]):
     __repr__ = __str__
 
 
-def chance(p_value: float) -> str:
-    """Write a p value.
-
-    >>> chance(0.0000012), chance(0.0312)
-    ('p < 0.001', 'p = 0.031')
-    """
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
-
-
-def verb(names: list[str], one: str, several: str) -> str:
-    """Return the form of a verb that fits the number of sites."""
-    return one if len(names) == 1 else several
-
-
 class Trust(StrEnum):
     """Whether a result can be used at the target.
 
@@ -90,13 +76,6 @@ class Trust(StrEnum):
     TRUST = "trust"
     WITH_CARE = "with care"
     DO_NOT_USE = "do not use"
-
-
-_TRUST_AT = {
-    Level.OK: Trust.TRUST,
-    Level.CAUTION: Trust.WITH_CARE,
-    Level.PROBLEM: Trust.DO_NOT_USE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +111,13 @@ def judgement(checks: Sequence[Check]) -> Judgement:
     >>> print(judgement([fine, bad]), "|", judgement([fine]))
     do not use: no better than a constant | trust
     """
-    for level in (Level.PROBLEM, Level.CAUTION):
+    for level, trust in ((Level.PROBLEM, Trust.DO_NOT_USE), (Level.CAUTION, Trust.WITH_CARE)):
         found = tuple(check for check in checks if check.level is level)
         if found:
-            return Judgement(_TRUST_AT[level], found)
+            return Judgement(trust, found)
     return Judgement(Trust.TRUST, ())
+
+
+def chance(p_value: float) -> str:
+    """Write a p value: p < 0.001, p = 0.031."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"

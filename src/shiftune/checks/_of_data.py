@@ -1,9 +1,12 @@
-"""Check that similar cases have the same outcomes at every site."""
+"""Checks of the data: what the sites, their rows and their labels allow to be said of the target.
+
+Same labels, leakage, overlap, frequency of the classes, reach: each function returns one `Check`.
+Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.md`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +16,7 @@ from scipy.special import stdtrit
 
 from shiftune._names import Level
 from shiftune._wording import figures, listed, number, percent
-from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance, verb
+from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
 from shiftune.evaluate._plan import StudyData
 from shiftune.problem._site import rows_of
 from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
@@ -25,16 +28,19 @@ from shiftune.stability._label_shift import LabelShift
 if TYPE_CHECKING:
     from shiftune.stability import LabelStability
 
+_Floats = NDArray[np.float64]
+
+# ---------------------------------------------------------------- same labels
+
+_SAME_LABELS = "same labels"
 # Estimated risks of real sites without labels are off by about 10 % (median) with the best
 # estimators. Where the site explains a larger share of the error than that, the unknown outcomes of
 # the new site are the larger part of the uncertainty.
-LARGE_GAIN = 0.1
+_LARGE_GAIN = 0.1
 # A difference that explains less of the error than this does not matter beside that. Nor can it be
 # distinguished from errors of the test's own models: labels drawn from one model for all sites of a
 # real table give p values below 5 % too often, but gains below 1 % (benchmarks/stability.py).
-SMALL_GAIN = 0.01
-
-SAME_LABELS = "same labels"
+_SMALL_GAIN = 0.01
 
 
 def labels_check(
@@ -45,21 +51,13 @@ def labels_check(
     A caution: it does (5 % level) and a model that knows the site makes at least 1 % less squared
     error (Brier score), or no site can be compared with others. A problem: at least 10 %. Where
     the interval of the risk includes differences between sites, the first is in order and the
-    second a caution.
-
-    Parameters
-    ----------
-    found : LabelStability or None
-        None where there are too few sites or rows for the test.
-    target : str
-        Its name, if some of its rows have labels and so it was compared with the sources.
-    included : bool
-        Whether the interval of the risk includes differences between sites.
+    second a caution (`included`). `found` is None where there are too few sites or rows for the
+    test; `target` is the name of a target with labels, which was compared with the sources.
     """
     if found is None or found.compared == 0:
         return _not_tested(found)
     moved = found.moved(SIGNIFICANT)
-    figures = {
+    numbers = {
         "p_value": found.p_value,
         "gain": found.gain,
         "gain_stderr": found.gain_stderr,
@@ -67,13 +65,13 @@ def labels_check(
         "sites_compared": float(found.compared),
         "sites_that_differ": float(len(moved)),
     }
-    if found.p_value >= SIGNIFICANT or found.gain < SMALL_GAIN:
-        return Check(SAME_LABELS, Level.OK, _small(found, moved), NOTHING_TO_DO, figures)
+    if found.p_value >= SIGNIFICANT or found.gain < _SMALL_GAIN:
+        return Check(_SAME_LABELS, Level.OK, _small(found, moved), NOTHING_TO_DO, numbers)
     levels = (Level.OK, Level.CAUTION) if included else (Level.CAUTION, Level.PROBLEM)
-    level = levels[found.gain >= LARGE_GAIN]
+    level = levels[found.gain >= _LARGE_GAIN]
     advice = _advice(found, moved, target, included=included)
     headline = "" if level is Level.OK else "similar cases have different outcomes at other sites"
-    return Check(SAME_LABELS, level, _large(found, moved), advice, figures, headline)
+    return Check(_SAME_LABELS, level, _large(found, moved), advice, numbers, headline)
 
 
 def _not_tested(found: LabelStability | None) -> Check:
@@ -83,7 +81,7 @@ def _not_tested(found: LabelStability | None) -> Check:
         else "the columns identify the site, so no rows of different sites are alike"
     )
     return Check(
-        SAME_LABELS,
+        _SAME_LABELS,
         Level.CAUTION,
         f"Whether similar cases have the same outcomes at every site cannot be tested: {reason}.",
         "Ask someone who knows the sites whether they do, which the estimate assumes. Columns that "
@@ -168,19 +166,18 @@ def _difference(sites: pd.DataFrame, name: str) -> str:
     return f"labels at {name!r} lie {number(abs(row['shift']))} {where} those of other sites"
 
 
-Floats = NDArray[np.float64]
+# ---------------------------------------------------------------- leakage
 
+_LEAKAGE = "no column gives the label away"
 # Share of the model's gain over a constant that one column alone reaches.
-NEARLY_AS_GOOD = 0.9
+_NEARLY_AS_GOOD = 0.9
 # Share of the squared error of a constant that is gone: with one column, with the model, and with
 # a column that can only be the label itself.
-SUSPICIOUS, TOO_GOOD, THE_LABEL = 0.9, 0.98, 0.995
+_SUSPICIOUS, _TOO_GOOD, _THE_LABEL = 0.9, 0.98, 0.995
 # Rows on which the columns are tried.
-MOST_ROWS = 20_000
+_MOST_ROWS = 20_000
 # A column of numbers is cut into at most so many bins, of at least so many rows.
-MOST_BINS, ROWS_PER_BIN = 100, 5
-
-LEAKAGE = "no column gives the label away"
+_MOST_BINS, _ROWS_PER_BIN = 100, 5
 
 
 def leakage_check(result: SearchResult) -> Check:
@@ -191,17 +188,17 @@ def leakage_check(result: SearchResult) -> Check:
     column alone takes away 99.5 % of that error. A caution: one column takes away 90 %, and 90 %
     of what the model does; or the model takes away 98 %, though no single column does.
     """
-    errors, constant = column_errors(result.context.data)
+    errors, constant = _column_errors(result.context.data)
     model = _model_error(result)
     best = float(errors.min()) if len(errors) else constant
     numbers = {"constant": constant, "best_column": best}
     if constant == 0:
-        return Check(LEAKAGE, Level.OK, "All labels are the same.", NOTHING_TO_DO, numbers)
+        return Check(_LEAKAGE, Level.OK, "All labels are the same.", NOTHING_TO_DO, numbers)
     gone, by_model = 1 - best / constant, 1 - model / constant
-    near = 1 - errors / constant >= max(SUSPICIOUS, NEARLY_AS_GOOD * by_model)
+    near = 1 - errors / constant >= max(_SUSPICIOUS, _NEARLY_AS_GOOD * by_model)
     named = [str(name) for name in errors[near].sort_values(kind="stable").index]
     if named:
-        level = Level.PROBLEM if gone >= THE_LABEL else Level.CAUTION
+        level = Level.PROBLEM if gone >= _THE_LABEL else Level.CAUTION
         finding = (
             f"Column {listed(named[:1])} alone takes away {_share(gone)} of the squared error of "
             "a constant."
@@ -213,10 +210,10 @@ def leakage_check(result: SearchResult) -> Check:
             "made from the label. If in doubt, run the search without it, and compare."
         )
         headline = f"column {listed(named[:1])} alone all but gives the label away"
-        return Check(LEAKAGE, level, finding, advice, numbers, headline)
-    if by_model >= TOO_GOOD:
+        return Check(_LEAKAGE, level, finding, advice, numbers, headline)
+    if by_model >= _TOO_GOOD:
         return Check(
-            LEAKAGE,
+            _LEAKAGE,
             Level.CAUTION,
             f"The model takes away {_share(by_model)} of the squared error of a constant: perhaps "
             "too good to be true.",
@@ -228,16 +225,16 @@ def leakage_check(result: SearchResult) -> Check:
         f"The best single column takes away {_share(max(gone, 0))} of the squared error of a "
         "constant."
     )
-    return Check(LEAKAGE, Level.OK, finding, NOTHING_TO_DO, numbers)
+    return Check(_LEAKAGE, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
-def column_errors(data: StudyData) -> tuple[pd.Series, float]:
+def _column_errors(data: StudyData) -> tuple[pd.Series, float]:
     """Squared error of the label by every column alone, and by a constant.
 
     Learned from the training rows, measured on the validation rows of the sources.
     """
-    train = drawn_rows(len(data.y_train), MOST_ROWS)
-    test = drawn_rows(sum(map(len, data.y_validation)), MOST_ROWS)
+    train = drawn_rows(len(data.y_train), _MOST_ROWS)
+    test = drawn_rows(sum(map(len, data.y_validation)), _MOST_ROWS)
     X, X_test = rows_of(data.X_train, train), rows_of(data.X_validation, test)
     Y = _columns(data.y_train[train], data.classes)
     Y_test = _columns(np.concatenate(data.y_validation)[test], data.classes)
@@ -249,7 +246,10 @@ def column_errors(data: StudyData) -> tuple[pd.Series, float]:
         by_bin = _means(codes, Y, mean)[codes_test]
         errors.append(min(_error(by_bin, Y_test), _error(_line(x, Y, mean, new), Y_test)))
     for x, new in zip(level_columns(X, kinds).T, level_columns(X_test, kinds).T, strict=True):
-        codes, codes_test = _codes(x, new)
+        codes, known = pd.factorize(x)
+        found = pd.Index(known).get_indexer(pd.Index(new))
+        # Categories that training rows lack have the number after the last.
+        codes_test = np.where(found < 0, len(known), found)
         errors.append(_error(_means(codes, Y, mean)[codes_test], Y_test))
     # Numbers and dates come first, then categories.
     names = sorted(kinds, key=lambda name: kinds[name] == "category") or range(len(errors))
@@ -268,24 +268,20 @@ def _model_error(result: SearchResult) -> float:
 
 
 def _share(share: float) -> str:
-    """Write a share; those near 1 with a decimal.
-
-    >>> _share(0.9971), _share(0.44)
-    ('99.7 %', '44 %')
-    """
+    """Write a share; those near 1 with a decimal: 99.7 %, 44 %."""
     return f"{100 * share:.1f} %" if 0.99 < share < 1 else percent(share)
 
 
-def _columns(y: NDArray[Any], classes: NDArray[Any] | None) -> Floats:
+def _columns(y: NDArray[Any], classes: NDArray[Any] | None) -> _Floats:
     """Labels as numbers, shape (n, 1), or 0/1 columns of the classes, shape (n, C)."""
     return y.astype(float)[:, None] if classes is None else (y[:, None] == classes).astype(float)
 
 
-def _error(predicted: Floats, Y: Floats) -> float:
+def _error(predicted: _Floats, Y: _Floats) -> float:
     return float(np.mean(np.sum((Y - predicted) ** 2, axis=1)))
 
 
-def _means(codes: NDArray[np.intp], Y: Floats, mean: Floats) -> Floats:
+def _means(codes: NDArray[np.intp], Y: _Floats, mean: _Floats) -> _Floats:
     """Mean label of every code; one more row of the overall mean counts with each."""
     size = int(codes.max(initial=0)) + 2  # the last one is for codes that training rows lack
     counts = np.bincount(codes, minlength=size)[:, None] + 1
@@ -293,7 +289,7 @@ def _means(codes: NDArray[np.intp], Y: Floats, mean: Floats) -> Floats:
     return np.asarray((sums + mean) / counts)
 
 
-def _line(x: Floats, Y: Floats, mean: Floats, new: Floats) -> Floats:
+def _line(x: _Floats, Y: _Floats, mean: _Floats, new: _Floats) -> _Floats:
     """Least-squares line through a column; missing values have the mean label."""
     centre = np.nanmean(x) if not np.isnan(x).all() else 0.0
     away, away_new = np.nan_to_num(x - centre), np.nan_to_num(new - centre)
@@ -302,188 +298,134 @@ def _line(x: Floats, Y: Floats, mean: Floats, new: Floats) -> Floats:
     return np.asarray(mean + np.outer(away_new, slope))
 
 
-def _bins(x: Floats, new: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _bins(x: _Floats, new: _Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Number of the quantile bin; missing values have a bin of their own."""
     known = x[~np.isnan(x)]
-    bins = min(MOST_BINS, max(len(known) // ROWS_PER_BIN, 1))
+    bins = min(_MOST_BINS, max(len(known) // _ROWS_PER_BIN, 1))
     edges = np.unique(np.quantile(known, np.arange(1, bins) / bins)) if len(known) else known
 
-    def codes(values: Floats) -> NDArray[np.intp]:
+    def codes(values: _Floats) -> NDArray[np.intp]:
         return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
 
     return codes(x), np.minimum(codes(new), int(codes(x).max()) + 1)
 
 
-def _codes(
-    x: NDArray[np.object_], new: NDArray[np.object_]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Number of the category; those that training rows lack have the number after the last."""
-    codes, known = pd.factorize(x)
-    found = pd.Index(known).get_indexer(pd.Index(new))
-    return codes, np.where(found < 0, len(known), found)
+# ---------------------------------------------------------------- overlap
 
-
+_OVERLAP = "overlap"
 # Below this a RiskEstimate, too, mentions the share of the target that is covered.
-COVERED = 0.9
-
-OVERLAP = "overlap"
-DIAGNOSE = "problem.diagnose() or the command shiftune diagnose"
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Figures that the sentences need."""
-
-    risk: RiskEstimate
-    out_of_reach: float
-    weighted: bool
-    doubtful: list[str]
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.risk.source_names)
-
-    @property
-    def counted(self) -> list[str]:
-        return [name for name, lam in zip(self.names, self.risk.lam, strict=False) if lam > 0]
-
-    @property
-    def left_out(self) -> list[str]:
-        return [n for n, why in zip(self.risk.names, self.risk.left_out, strict=True) if why]
-
-    @property
-    def rows(self) -> float:
-        return float(self.risk.ess[self.risk.lam > 0].sum())
-
-    @property
-    def coverage(self) -> float:
-        return self.risk.coverage if self.weighted and not self.risk.fallback else 1.0
+_COVERED = 0.9
+_DIAGNOSE = "problem.diagnose() or the command shiftune diagnose"
 
 
 def overlap_check(
-    risk: RiskEstimate,
-    out_of_reach: float,
-    *,
-    weighted: bool,
-    doubtful: Sequence[str] = (),
+    risk: RiskEstimate, out_of_reach: float, *, weighted: bool, doubtful: Sequence[str] = ()
 ) -> Check:
     """Check which sources cover the target, and how much of it none covers.
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
-    target's rows are out of reach of all sources in an estimate with weights (`ratio.overlap`;
-    for an adjusted one "within reach" finds whether it matters). A caution: more than a tenth of
-    them are, or the weights cover less than 90 % of the target, or one source of
-    several is left, or, for an estimate without weights, no source overlaps on its own.
-
-    Parameters
-    ----------
-    risk : RiskEstimate
-        Of the chosen trial.
-    out_of_reach : float
-        Share of target rows unlike any row of the sources in the estimate.
-    weighted : bool
-        Whether the estimate weights rows by their similarity to the target.
-    doubtful : sequence of names
-        Sources that hardly overlap with the target on their own (`ratio.diagnose`).
+    target's rows are out of reach of all sources in an estimate with weights (for an adjusted one
+    "within reach" finds whether it matters). A caution: more than a tenth of them are, or the
+    weights cover less than 90 % of the target, or one source of several is left, or, for an
+    estimate without weights, no source overlaps on its own (all are `doubtful`).
     """
-    seen = _Seen(risk, out_of_reach, weighted, list(doubtful))
-    level, advice = _level_and_advice(seen)
-    figures = {
-        "sources": float(len(seen.names)),
-        "sources_used": float(len(seen.counted)),
-        "effective_rows": seen.rows,
-        "coverage": seen.coverage,
+    names = list(risk.source_names)
+    counted = [name for name, lam in zip(names, risk.lam, strict=False) if lam > 0]
+    rows = float(risk.ess[risk.lam > 0].sum())
+    coverage = risk.coverage if weighted and not risk.fallback else 1.0
+    numbers = {
+        "sources": float(len(names)),
+        "sources_used": float(len(counted)),
+        "effective_rows": rows,
+        "coverage": coverage,
         "out_of_reach": out_of_reach,
     }
-    headline = "" if level is Level.OK else _headline(seen)
-    return Check(OVERLAP, level, _finding(seen), advice, figures, headline)
-
-
-def _headline(seen: _Seen) -> str:
-    if seen.risk.fallback:
-        return "no source overlaps enough with the target"
-    if seen.out_of_reach > SOME_OUT_OF_REACH:
-        return (
-            f"{percent(seen.out_of_reach)} of the target's rows are unlike any row of the sources"
-        )
-    if seen.coverage < COVERED:
-        return f"the weights cover only {percent(seen.coverage)} of the target"
-    if not seen.weighted:
-        return "no source on its own has many rows like the target's"
-    return f"the estimate rests on {seen.counted[0]!r} alone"
-
-
-def _finding(seen: _Seen) -> str:
-    unlike = f"{percent(seen.out_of_reach)} of the target's rows are unlike any row of the sources"
-    if seen.coverage < COVERED:
-        unlike += f", and the weights cover only about {percent(seen.coverage)} of the target"
-    return f"{_estimate(seen)}; {unlike}."
-
-
-def _estimate(seen: _Seen) -> str:
-    risk, counted, out = seen.risk, seen.counted, seen.left_out
+    unlike = f"{percent(out_of_reach)} of the target's rows are unlike any row of the sources"
+    finding = f"{_basis(risk, counted, rows, list(doubtful), weighted=weighted)}; {unlike}"
+    if coverage < _COVERED:
+        finding += f", and the weights cover only about {percent(coverage)} of the target"
+    finding += "."
     if risk.fallback:
-        instead = "uncorrected mean loss" if risk.method == "naive" else "self-normalised mean"
-        return (
-            f"No source overlaps enough with the target ({listed(out)} {verb(out, 'does', 'do')} "
-            f"not), so the estimate is the {instead}"
-        )
-    if seen.weighted:
-        who = f"{listed(counted)} {verb(counted, 'overlaps', 'overlap')} with the target"
-        if out:
-            who += f", {listed(out)} {verb(out, 'is', 'are')} left out"
-        return f"{who}. Together they are worth about {seen.rows:.0f} labelled target rows"
-    how = "The estimate uses all sources as they are, without weights"
-    if risk.method == "adjusted":
-        how = "The estimate is adjusted to the target's rows, from all sources together"
-    if not (few := seen.doubtful):
-        return how
-    return f"{how}. {verb(few, 'On its own', 'On their own')}, {listed(few)} " + verb(
-        few, "has few rows like the target's", "have few rows like the target's"
-    )
-
-
-def _level_and_advice(seen: _Seen) -> tuple[Level, str]:
-    if seen.risk.fallback:
-        return Level.PROBLEM, (
-            f"Do not rely on the estimated risk; {DIAGNOSE} has the reasons. Drop columns that "
+        advice = (
+            f"Do not rely on the estimated risk; {_DIAGNOSE} has the reasons. Drop columns that "
             "identify the site but do not matter, try ratio='auto', or label some target rows."
         )
-    if seen.out_of_reach > SOME_OUT_OF_REACH or seen.coverage < COVERED:
-        many = seen.out_of_reach > MANY_OUT_OF_REACH and seen.risk.method != "adjusted"
-        return Level.PROBLEM if many else Level.CAUTION, (
+        headline = "no source overlaps enough with the target"
+        return Check(_OVERLAP, Level.PROBLEM, finding, advice, numbers, headline)
+    if out_of_reach > SOME_OUT_OF_REACH or coverage < _COVERED:
+        many = out_of_reach > MANY_OUT_OF_REACH and risk.method != "adjusted"
+        advice = (
             "Find out what is special about target rows that no source covers; add a source that "
             "has such rows, or label some of them. The estimate does not cover them, and the model "
             "has to extrapolate."
         )
-    if not seen.weighted and seen.doubtful and len(seen.doubtful) == len(seen.names):
-        return Level.CAUTION, (
+        headline = unlike
+        if out_of_reach <= SOME_OUT_OF_REACH:
+            headline = f"the weights cover only {percent(coverage)} of the target"
+        level = Level.PROBLEM if many else Level.CAUTION
+        return Check(_OVERLAP, level, finding, advice, numbers, headline)
+    if not weighted and doubtful and len(doubtful) == len(names):
+        advice = (
             "Drop columns that identify the site but do not matter, or label some target rows: the "
-            f"estimate extrapolates beyond every single source. Figures: {DIAGNOSE}."
+            f"estimate extrapolates beyond every single source. Figures: {_DIAGNOSE}."
         )
-    if seen.weighted and len(seen.counted) == 1 < len(seen.names):
-        return Level.CAUTION, (
-            "Drop columns that identify the site but do not matter: the estimate rests on "
-            f"{seen.counted[0]!r} alone. Why others are left out: {DIAGNOSE}."
+        headline = "no source on its own has many rows like the target's"
+        return Check(_OVERLAP, Level.CAUTION, finding, advice, numbers, headline)
+    if weighted and len(counted) == 1 < len(names):
+        headline = f"the estimate rests on {counted[0]!r} alone"
+        advice = (
+            f"Drop columns that identify the site but do not matter: {headline}. Why others are "
+            f"left out: {_DIAGNOSE}."
         )
-    return Level.OK, NOTHING_TO_DO
+        return Check(_OVERLAP, Level.CAUTION, finding, advice, numbers, headline)
+    return Check(_OVERLAP, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
+def _basis(
+    risk: RiskEstimate, counted: list[str], rows: float, doubtful: list[str], *, weighted: bool
+) -> str:
+    """Describe what the estimate rests on."""
+    out = [name for name, why in zip(risk.names, risk.left_out, strict=True) if why]
+    if risk.fallback:
+        instead = "uncorrected mean loss" if risk.method == "naive" else "self-normalised mean"
+        return (
+            f"No source overlaps enough with the target ({listed(out)} {_verb(out, 'does', 'do')} "
+            f"not), so the estimate is the {instead}"
+        )
+    if weighted:
+        who = f"{listed(counted)} {_verb(counted, 'overlaps', 'overlap')} with the target"
+        if out:
+            who += f", {listed(out)} {_verb(out, 'is', 'are')} left out"
+        return f"{who}. Together they are worth about {rows:.0f} labelled target rows"
+    how = "The estimate uses all sources as they are, without weights"
+    if risk.method == "adjusted":
+        how = "The estimate is adjusted to the target's rows, from all sources together"
+    if doubtful:
+        alone, have = _verb(doubtful, "On its own", "On their own"), _verb(doubtful, "has", "have")
+        how += f". {alone}, {listed(doubtful)} {have} few rows like the target's"
+    return how
+
+
+def _verb(names: list[str], one: str, several: str) -> str:
+    return one if len(names) == 1 else several
+
+
+# ---------------------------------------------------------------- frequency of the classes
+
+_PREVALENCE = "frequency of the classes"
 # Differences of the likely from the expected frequency.
-SMALL, LARGE = 0.05, 0.07
+_SMALL, _LARGE = 0.05, 0.07
 # The same as a factor, for rare classes.
-TWICE = 2.0
+_TWICE = 2.0
 # With fewer, how likely it is is a guess.
-FEWEST_SOURCES = 5
-
-PREVALENCE = "frequency of the classes"
+_FEWEST_SOURCES = 5
 
 
 def prevalence_check(found: LabelShift) -> Check:
     """Check whether another frequency of the classes explains the target's rows.
 
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
-    model expects the wrong frequency at the target (`shiftune.stability._label_shift`). A caution:
+    model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
     the frequency is likely to be 5 percentage points higher than expected, or twice as high, as
     far as that would have been right at the sources. A problem: 7 points, at worst outside the
     range of the sources, of which there are at least five.
@@ -501,10 +443,9 @@ def prevalence_check(found: LabelShift) -> Check:
         f"By what they have in common with the sources' rows, {percent(found.expected)} of the "
         f"target's are {found.label!r}"
     )
-    if apart < SMALL and found.likely < TWICE * found.expected:
-        return Check(
-            PREVALENCE, Level.OK, f"{about}; nothing contradicts it.", NOTHING_TO_DO, numbers
-        )
+    if apart < _SMALL and found.likely < _TWICE * found.expected:
+        finding = f"{about}; nothing contradicts it."
+        return Check(_PREVALENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
     finding = (
         f"{about}. But it may be {percent(found.likely)}, or {percent(found.mixed)} if only the "
         "classes' frequencies differ between sites, as they partly do at the sources (there "
@@ -515,21 +456,22 @@ def prevalence_check(found: LabelShift) -> Check:
         "probabilities and the estimated risk are wrong there; some ten labels (search.update) "
         "correct the level."
     )
-    sure = apart >= LARGE and outside and found.sources >= FEWEST_SOURCES
+    sure = apart >= _LARGE and outside and found.sources >= _FEWEST_SOURCES
     level = Level.PROBLEM if sure else Level.CAUTION
     headline = f"{found.label!r} may be far more frequent at the target than the sources suggest"
-    return Check(PREVALENCE, level, finding, advice, numbers, headline)
+    return Check(_PREVALENCE, level, finding, advice, numbers, headline)
 
 
+# ---------------------------------------------------------------- reach
+
+_REACH = "within reach"
 # The sources' range of a column: the middle 98 % of their rows.
-TAIL = 0.01
+_TAIL = 0.01
 # Share of the target's rows outside of it, and distance of the estimates without and with full
 # adjustment in half widths of the 90 % interval: a caution; a problem; a problem, too.
-SOME_OUTSIDE, MANY_OUTSIDE, MOST_OUTSIDE = 0.1, 0.25, 0.6
-SOME_APART, FAR_APART, STILL_APART = 0.4, 0.6, 0.2
-LEVEL = 0.9
-
-REACH = "within reach"
+_SOME_OUTSIDE, _MANY_OUTSIDE, _MOST_OUTSIDE = 0.1, 0.25, 0.6
+_SOME_APART, _FAR_APART, _STILL_APART = 0.4, 0.6, 0.2
+_LEVEL = 0.9
 
 
 def reach_check(result: SearchResult) -> Check:
@@ -543,32 +485,39 @@ def reach_check(result: SearchResult) -> Check:
     rows, and 0.2. A caution: a tenth of the rows, and 0.4. Labelled rows of the target lessen the
     distance by their share in the estimate.
     """
-    outside = outside_shares(result)
-    names = [name for name, share in outside.items() if share >= SOME_OUTSIDE]
+    outside = _outside_shares(result)
+    names = [name for name, share in outside.items() if share >= _SOME_OUTSIDE]
     most = max(outside.values(), default=0.0)
     answers, context, risk = result.choice.answers, result.context, result.risk
     estimates = None
     if answers is not None:
         losses = context.data.losses(answers, result.loss)
         estimates = context.risk.least_and_most_adjusted(losses)
-    if estimates is None:
-        return _unlike(names, most)
-    ends = sorted(estimates)
-    half = float(stdtrit(risk.dof, 0.5 + LEVEL / 2)) * risk.stderr
-    own = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
-    apart = (1 - own) * (ends[1] - ends[0]) / half if half > 0 else 0.0
-    numbers = {"outside": most, "apart": apart, "lowest": ends[0], "highest": ends[1]}
-    far = (most >= MANY_OUTSIDE and apart >= FAR_APART) or (
-        most >= MOST_OUTSIDE and apart >= STILL_APART
-    )
-    if not far and (most < SOME_OUTSIDE or apart < SOME_APART):
-        finding = "The estimate does not depend on how it is continued beyond the sources."
-        return Check(REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
-    low, high = figures(*ends)
     beyond = (
         f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
         f"{listed(names, MOST_NAMES)}"
     )
+    if estimates is None:  # not an adjusted estimate: the range alone
+        numbers = {"outside": most}
+        if most < _MANY_OUTSIDE:
+            finding = "Most of the target's rows lie within the sources' range of every column."
+            return Check(_REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
+        advice = (
+            "Add a source that has such rows, or label some: the estimate knows little of them."
+        )
+        return Check(_REACH, Level.CAUTION, f"{beyond}.", advice, numbers, beyond)
+    ends = sorted(estimates)
+    half = float(stdtrit(risk.dof, 0.5 + _LEVEL / 2)) * risk.stderr
+    own = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
+    apart = (1 - own) * (ends[1] - ends[0]) / half if half > 0 else 0.0
+    numbers = {"outside": most, "apart": apart, "lowest": ends[0], "highest": ends[1]}
+    far = (most >= _MANY_OUTSIDE and apart >= _FAR_APART) or (
+        most >= _MOST_OUTSIDE and apart >= _STILL_APART
+    )
+    if not far and (most < _SOME_OUTSIDE or apart < _SOME_APART):
+        finding = "The estimate does not depend on how it is continued beyond the sources."
+        return Check(_REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
+    low, high = figures(*ends)
     finding = (
         f"{beyond}, and the estimated risk depends on how far the losses are adjusted for it: "
         f"{low} without, {high} fully."
@@ -578,10 +527,10 @@ def reach_check(result: SearchResult) -> Check:
         "may be wrong by far where the loss bends outside the sources' range."
     )
     level = Level.PROBLEM if far else Level.CAUTION
-    return Check(REACH, level, finding, advice, numbers, beyond)
+    return Check(_REACH, level, finding, advice, numbers, beyond)
 
 
-def outside_shares(result: SearchResult) -> dict[str, float]:
+def _outside_shares(result: SearchResult) -> dict[str, float]:
     """Share of the target's rows outside the sources' range, by column, the largest first."""
     target, sources = result.problem.target.X, result.context.data.X_train
     kinds = kinds_of([target, sources])
@@ -591,30 +540,12 @@ def outside_shares(result: SearchResult) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _outside(target: Floats, sources: Floats) -> float:
-    """Share of the target's values outside the middle 98 % of the sources' values.
-
-    >>> _outside(np.array([50.0, 200.0]), np.arange(101.0))
-    0.5
-    """
+def _outside(target: _Floats, sources: _Floats) -> float:
+    """Share of the target's values outside the middle 98 % of the sources' values."""
     known, seen = target[~np.isnan(target)], sources[~np.isnan(sources)]
     if not len(known) or not len(seen):
         return 0.0
-    low, high = np.quantile(seen, [TAIL, 1 - TAIL])
+    low, high = np.quantile(seen, [_TAIL, 1 - _TAIL])
     if low == high:  # the sources' values hardly differ, so they have no range
         return 0.0
     return float(np.sum((known < low) | (known > high)) / len(target))
-
-
-def _unlike(names: list[str], most: float) -> Check:
-    """Check the range alone, for estimates that are not adjusted."""
-    if most < MANY_OUTSIDE:
-        finding = "Most of the target's rows lie within the sources' range of every column."
-        return Check(REACH, Level.OK, finding, NOTHING_TO_DO, {"outside": most})
-    finding = (
-        f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
-        f"{listed(names, MOST_NAMES)}."
-    )
-    advice = "Add a source that has such rows, or label some: the estimate knows little of them."
-    headline = finding.removesuffix(".")
-    return Check(REACH, Level.CAUTION, finding, advice, {"outside": most}, headline)

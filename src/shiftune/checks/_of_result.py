@@ -1,8 +1,13 @@
-"""Check that the sources agree about the risk."""
+"""All checks of a result, and those of the model and its estimated risk.
+
+Skill, agreement of the sources, influence of one source, enough sites and rows; the checks of the
+data are in `_of_data.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +17,21 @@ from scipy.special import stdtr
 
 from shiftune._names import Level
 from shiftune._wording import count, figures, listed, loss_in_words, number, percent
-from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
+from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
+from shiftune.checks._of_data import (
+    labels_check,
+    leakage_check,
+    overlap_check,
+    prevalence_check,
+    reach_check,
+)
+from shiftune.errors import ProblemError
 from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._plan import StudyData, constant_answers
+from shiftune.evaluate._plan import constant_answers
+from shiftune.problem import pooled
+from shiftune.ratio._overlap import is_doubtful, uncovered_shares
 from shiftune.risk._heterogeneity import (
     ALL,
-    Heterogeneity,
     heterogeneity_of,
     leave_one_source_out,
     values_without,
@@ -26,12 +40,154 @@ from shiftune.risk._heterogeneity import (
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import paired_difference
+from shiftune.stability import label_shift, label_stability
 
+
+def run_checks(result: SearchResult) -> Checks:
+    """Check what can make a result worthless; the checks print as text.
+
+    - "better than a constant": has what is handed over any skill at sites it has not seen?
+    - "no column gives the label away": is one column alone nearly as good as the model?
+    - "overlap": do the sources cover the target?
+    - "within reach": does the estimate depend on how it is continued beyond the sources?
+    - "frequency of the classes": would another frequency explain the target's rows?
+      (`shiftune.stability.label_shift`);
+    - "risks agree": do the sources agree about the chosen model's risk?
+      (`shiftune.risk.heterogeneity_of`);
+    - "no source decides alone": estimate and choice without each source
+      (`shiftune.risk.without_source`);
+    - "enough sites and rows": few sites, rare classes, one giant site, heavy tails;
+    - "same labels": is p(y|x) the same at all labelled sites?
+      (`shiftune.stability.label_stability`; takes seconds).
+
+    `judgement` sums them up.
+    """
+    if result.settings.risk.uses_target_labels:
+        finding = "The target's own labels were used, so nothing is assumed."
+        return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
+    problem, few = result.problem, result.problem.labelled_target
+    try:
+        stability = label_stability(
+            problem.labelled_sites, task=problem.task, random_state=result.settings.random_state
+        )
+    except ProblemError:  # too few sites or rows
+        stability = None
+    included = result.risk.between is not None
+    last = labels_check(stability, few.name if few else "", included=included)
+    return Checks([*quick_checks(result), last])
+
+
+def quick_checks(result: SearchResult) -> Checks:
+    """Return all checks but "same labels", which takes seconds."""
+    risk, problem, seen = result.risk, result.problem, result.overlap
+    counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
+    X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
+    out_of_reach = float(uncovered_shares(problem.target.X, [X])[0])
+    doubtful = list(seen.table.index[is_doubtful(seen.table)])
+    frequencies = []
+    if problem.task == "classification" and problem.labelled_target is None:
+        # There may be too few sources or classes.
+        with suppress(ProblemError):
+            frequencies = [prevalence_check(label_shift(problem.sources, problem.target.X))]
+    return Checks(
+        [
+            skill_check(result),
+            leakage_check(result),
+            overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
+            reach_check(result),
+            *frequencies,
+            agreement_check(result.choice.risk),
+            influence_check(list(result.risks.values()), list(result.risks).index(result.chosen)),
+            enough_check(result),
+        ]
+    )
+
+
+# ---------------------------------------------------------------- skill
+
+SKILL = "better than a constant"
+# Chance of being no better, from which on it is mentioned, or a problem.
+_SOME_CHANCE, _LIKELY = 0.2, 0.75
+
+
+def skill_check(result: SearchResult) -> Check:
+    """Compare what is handed over with a constant, at sites that neither has seen.
+
+    The constant is the best one for the sources' labels: class frequencies, the mean, a quantile.
+    A problem: the chance that its risk at the target is lower is 3 in 4 (from the paired
+    difference). A caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has
+    one model, which knows all sites, so does the constant.
+    """
+    answers = result.choice.answers
+    if answers is None:
+        return Check(
+            SKILL,
+            Level.CAUTION,
+            "Whether the model is better than a constant is unknown: its plan of fits keeps no "
+            "answers.",
+            "Compare the model with a constant yourself.",
+            {},
+            "skill is unknown",
+        )
+    known = answers.unseen is answers.known
+    constant = constant_answers(result.context.data, result.loss, known=known)
+    with_model = _risk(result, answers.unseen)
+    without = _risk(result, constant.astype(answers.unseen.dtype))
+    gain = without.minus(with_model)
+    chance_of_none = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
+    low, high = gain.interval()
+    numbers = {
+        "constant": without.value,
+        "model": with_model.value,
+        "gain": gain.value,
+        "gain_low": low,
+        "gain_high": high,
+        "chance_of_none": chance_of_none,
+    }
+    model, plain = figures(with_model.value, without.value)
+    loss = loss_in_words(result.loss.name)
+    share = f"{percent(answers.unseen_share)} of the expected {loss}"
+    where = (
+        "on other rows of the sites it knows"
+        if known
+        else f"at sites that it has not seen ({share})"
+    )
+    certain = "may be" if _SOME_CHANCE < chance_of_none < _LIKELY else "is"
+    better = "better" if gain.value > 0 else "no better"
+    finding = (
+        f"The model {certain} {better} than a constant {where}: {loss} {model} with the model, "
+        f"{plain} with the same answer for every row; the chance that it is no better is "
+        f"{percent(chance_of_none)}."
+    )
+    if chance_of_none >= _LIKELY:
+        advice = (
+            "Predict the constant, look for columns that explain more, or label a few target rows, "
+            "which show what the site's own level is."
+        )
+        headline = "the model is no better than a constant"
+        return Check(SKILL, Level.PROBLEM, finding, advice, numbers, headline)
+    if chance_of_none > _SOME_CHANCE:
+        advice = (
+            "Add rows or sites, or label a few target rows: the model may be better at some sites "
+            "only."
+        )
+        headline = "it is not certain that the model is better than a constant"
+        return Check(SKILL, Level.CAUTION, finding, advice, numbers, headline)
+    return Check(SKILL, Level.OK, finding, NOTHING_TO_DO, numbers)
+
+
+def _risk(result: SearchResult, predicted: np.ndarray) -> RiskEstimate:
+    """Estimate the risk of answers to the validation rows."""
+    losses = result.context.data.losses(Answers(predicted, predicted), result.loss)
+    return result.context.estimate(losses)
+
+
+# ---------------------------------------------------------------- agreement
+
+_AGREEMENT = "risks agree"
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
 # 327: 25 % is low, 50 % moderate, 75 % high.
-HIGH = 0.75
-
-AGREEMENT = "risks agree"
+_HIGH = 0.75
 
 
 def agreement_check(risk: RiskEstimate) -> Check:
@@ -47,9 +203,9 @@ def agreement_check(risk: RiskEstimate) -> Check:
     if not risk.labelled_target:
         return check
     own, by_sources, p_value = _own_labels(risk)
-    figures = check.figures | {"own_labels": own, "by_sources": by_sources, "own_p_value": p_value}
+    numbers = check.figures | {"own_labels": own, "by_sources": by_sources, "own_p_value": p_value}
     if p_value >= SIGNIFICANT:
-        return replace(check, figures=figures)
+        return replace(check, figures=numbers)
     target = risk.names[-1]
     return replace(
         check,
@@ -60,7 +216,7 @@ def agreement_check(risk: RiskEstimate) -> Check:
         f"site-to-site variation do not explain the difference ({chance(p_value)}).",
         advice=f"Trust the labels of {target!r} and add more: it is unlike the sources, which help "
         "little.",
-        figures=figures,
+        figures=numbers,
     )
 
 
@@ -81,7 +237,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
     found = heterogeneity_of(risk)
     if found is None:
         return Check(
-            AGREEMENT,
+            _AGREEMENT,
             Level.CAUTION,
             "Agreement of the sources cannot be tested: fewer than two are in the estimate.",
             "Add sources, or label some target rows: how far sites differ is unknown, and the "
@@ -91,7 +247,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
         )
     low, high = found.prediction_interval()
     low = max(low, 0.0) if risk.estimates.min() >= 0 else low
-    figures = {
+    numbers = {
         "q": found.q,
         "q_expected": found.expected,
         "p_value": found.p_value,
@@ -101,19 +257,11 @@ def _among_sources(risk: RiskEstimate) -> Check:
         "new_site_high": high,
     }
     if found.p_value >= SIGNIFICANT:
-        return _agreed(found, figures)
-    return _disagreed(found, risk, figures)
-
-
-def _agreed(found: Heterogeneity, figures: dict[str, float]) -> Check:
-    finding = (
-        f"The {found.k} sources agree about the risk within sampling error "
-        f"({chance(found.p_value)})."
-    )
-    return Check(AGREEMENT, Level.OK, finding, NOTHING_TO_DO, figures)
-
-
-def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, float]) -> Check:
+        finding = (
+            f"The {found.k} sources agree about the risk within sampling error "
+            f"({chance(found.p_value)})."
+        )
+        return Check(_AGREEMENT, Level.OK, finding, NOTHING_TO_DO, numbers)
     finding = (
         f"The {found.k} sources disagree about the risk by more than sampling error "
         f"({chance(found.p_value)}); {percent(found.i_squared)} of the variation between them is "
@@ -121,116 +269,39 @@ def _disagreed(found: Heterogeneity, risk: RiskEstimate, figures: dict[str, floa
     )
     if risk.between is not None:
         return Check(
-            AGREEMENT,
+            _AGREEMENT,
             Level.OK,
             f"{finding} The risk varies from site to site by about "
-            f"{number(figures['tau'], 4)} (standard deviation); the interval includes this "
+            f"{number(numbers['tau'], 4)} (standard deviation); the interval includes this "
             "variation.",
             "Target labels narrow the interval, and so does a column that explains the "
             "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
-            figures,
+            numbers,
         )
     otherwise = (
         "some sites have harder cases (an estimate with weights corrects for that)"
         if risk.method == "naive"
         else "the density ratios are off (try ratio='auto')"
     )
-    ends = f"{number(figures['new_site_low'], 4)} to {number(figures['new_site_high'], 4)}"
+    ends = f"{number(numbers['new_site_low'], 4)} to {number(numbers['new_site_high'], 4)}"
     return Check(
-        AGREEMENT,
-        Level.PROBLEM if found.i_squared >= HIGH else Level.CAUTION,
+        _AGREEMENT,
+        Level.PROBLEM if found.i_squared >= _HIGH else Level.CAUTION,
         f"{finding} By their differences, the risk at a new site may lie anywhere from {ends}.",
         f"Use {ends} instead of the interval of the risk. Either similar cases have different "
         f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
         "disagree.",
-        figures,
+        numbers,
         "the sources disagree about the risk",
     )
 
 
-# From fewer sites the variance between sites is hardly known.
-FEW_SOURCES = 4
-# Rows of a class with which the loss is judged.
-FEW_OF_A_CLASS = 20
-# Share of the rows that one site has.
-GIANT = 0.8
-# Share of the losses' variance within sites that comes from one row in a hundred.
-HEAVY_TAIL = 0.75
+# ---------------------------------------------------------------- influence
 
-ENOUGH = "enough sites and rows"
-
-
-def enough_check(result: SearchResult) -> Check:
-    """Check whether sites and rows are enough to see how far a new site may differ.
-
-    A caution: fewer than four sources; a class with fewer than 20 rows among those that judge the
-    model; one source with more than 80 % of the training rows; or one row in a hundred makes up
-    three quarters of the losses' variance within sites.
-    """
-    data, risk = result.context.data, result.choice.risk
-    sources = int(np.sum(risk.lam[: len(risk.source_names)] > 0))
-    found: list[str] = []
-    numbers = {"sources": float(sources)}
-    if sources < FEW_SOURCES:
-        found.append(f"{count(sources, 'source')} only, too few to show how far sites differ")
-    for words, more in (_rare(data), _giant(data), _tail(result)):
-        numbers |= more
-        found += words
-    if not found:
-        finding = f"{count(sources, 'source')}, no rare class, no giant site, no heavy tail."
-        return Check(ENOUGH, Level.OK, finding, NOTHING_TO_DO, numbers)
-    advice = (
-        "Add sites or rows, or label a few target rows: the true uncertainty may be larger than "
-        "the interval."
-    )
-    return Check(ENOUGH, Level.CAUTION, f"There are {'; '.join(found)}.", advice, numbers, found[0])
-
-
-def _rare(data: StudyData) -> tuple[list[str], dict[str, float]]:
-    if data.classes is None:
-        return [], {}
-    y = np.concatenate(data.y_validation)
-    counts = {str(c): int(np.sum(y == c)) for c in data.classes}
-    rare = [f"{rows} of {name!r}" for name, rows in counts.items() if rows < FEW_OF_A_CLASS]
-    words = f"only few rows of a class to judge the model: {listed(rare, MOST_NAMES, quoted=False)}"
-    return [words] if rare else [], {"fewest_of_a_class": float(min(counts.values()))}
-
-
-def _giant(data: StudyData) -> tuple[list[str], dict[str, float]]:
-    names, rows = np.unique(data.source_rows, return_counts=True)
-    share = float(rows.max() / rows.sum()) if len(rows) > 1 else 0.0
-    words = (
-        f"few training rows besides those of {str(names[rows.argmax()])!r}, which has "
-        f"{percent(share)} of them, so the model is mostly one of that site"
-    )
-    return [words] if share > GIANT else [], {"largest_source": share}
-
-
-def _tail(result: SearchResult) -> tuple[list[str], dict[str, float]]:
-    answers = result.choice.answers
-    if answers is None:
-        return [], {}
-    share = tail_share(result.context.data.losses(answers, result.loss))
-    words = f"a few large losses that decide: 1 % of the rows have {percent(share)} of the variance"
-    return [words] if share > HEAVY_TAIL else [], {"tail": share}
-
-
-def tail_share(losses: list[NDArray[np.float64]]) -> float:
-    """Share of the variance within sites that one row in a hundred makes up.
-
-    >>> round(tail_share([np.r_[np.zeros(99), 100.0]]), 2)
-    0.99
-    """
-    squares = np.sort(np.concatenate([(own - own.mean()) ** 2 for own in losses]))[::-1]
-    total = float(squares.sum())
-    return float(squares[: max(len(squares) // 100, 1)].sum()) / total if total > 0 else 0.0
-
-
+_INFLUENCE = "no source decides alone"
 # Effective number of sources, 1 / sum of their squared shares: nearer to one than to two. (Of two
 # sources, one with a share of 79 %; of three or more, one with some 80 %.)
-NEARER_TO_ONE = 1.5
-
-INFLUENCE = "no source decides alone"
+_NEARER_TO_ONE = 1.5
 
 
 def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
@@ -240,21 +311,14 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
     chosen, and by the remaining sources the chosen one is worse (95 % interval of the paired
     difference, widened for the number of trials and sources). A caution: without some source the
     risk lies outside its 95 % interval, or one source has so large a share that the estimate is
-    nearer to that of one source than of two.
-
-    Parameters
-    ----------
-    risks : sequence of RiskEstimate
-        Of all evaluated trials.
-    chosen : int
-        Position of the chosen one.
+    nearer to that of one source than of two. `risks` are those of all evaluated trials.
     """
     risk = risks[chosen]
     table = leave_one_source_out(risk)
     heaviest, share = str(table["share"].idxmax()), float(table["share"].max())
     if share >= ALL:
         return Check(
-            INFLUENCE,
+            _INFLUENCE,
             Level.PROBLEM,
             f"Estimate and choice rest on {heaviest!r} alone.",
             "Add another source that overlaps with the target, or label some target rows: if "
@@ -265,7 +329,7 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
     other, worse = _choices(risks, chosen, {str(name) for name in table.index})
     low, high = risk.interval()
     away = [str(s) for s in table.index[(table["without"] < low) | (table["without"] > high)]]
-    figures = {
+    numbers = {
         "largest_share": share,
         "effective_sources": float(table["share"].sum() ** 2 / np.sum(table["share"] ** 2)),
         "largest_change": float(table["change"].abs().max()),
@@ -282,22 +346,22 @@ def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
             f"run the search without {some}, and compare best_params_."
         )
         headline = f"without {some} another choice would be better"
-        return Check(INFLUENCE, Level.PROBLEM, finding, advice, figures, headline)
+        return Check(_INFLUENCE, Level.PROBLEM, finding, advice, numbers, headline)
     if away:
         advice = (
             f"Find out what is special about {listed(away, MOST_NAMES)}: the interval is too "
             "narrow for the influence of one source."
         )
         headline = f"{listed(away, MOST_NAMES)} moves the estimate out of its interval"
-        return Check(INFLUENCE, Level.CAUTION, finding, advice, figures, headline)
-    if figures["effective_sources"] < NEARER_TO_ONE:
+        return Check(_INFLUENCE, Level.CAUTION, finding, advice, numbers, headline)
+    if numbers["effective_sources"] < _NEARER_TO_ONE:
         advice = f"Make sure that {heaviest!r} is like the target beyond what the table shows"
         if risk.method == "variance_reduced":
             advice += "; risk='unbiased' gives the other sources larger shares"
         finding += f" {heaviest!r} has {percent(share)} of the weight in the estimate."
         headline = f"{heaviest!r} has most of the weight"
-        return Check(INFLUENCE, Level.CAUTION, finding, f"{advice}.", figures, headline)
-    return Check(INFLUENCE, Level.OK, finding, NOTHING_TO_DO, figures)
+        return Check(_INFLUENCE, Level.CAUTION, finding, f"{advice}.", numbers, headline)
+    return Check(_INFLUENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
 def _choices(
@@ -348,11 +412,7 @@ def _about_choice(other: list[str], worse: list[str]) -> str:
 
 
 def _one_of(sites: list[str]) -> str:
-    """Name sites that are left out one at a time.
-
-    >>> _one_of(["B"]), _one_of(["B", "C"])
-    ("'B'", "'B' and 'C', one at a time,")
-    """
+    """Name sites that are left out one at a time."""
     named = listed(sites, MOST_NAMES)
     return named if len(sites) == 1 else f"{named}, one at a time,"
 
@@ -364,79 +424,68 @@ def _without(risk: RiskEstimate, site: str) -> RiskEstimate:
     return replace(risk, value=np.inf) if alone else without_source(risk, site)
 
 
-# Chance of being no better, from which on it is mentioned, or a problem.
-SOME_CHANCE, LIKELY = 0.2, 0.75
+# ---------------------------------------------------------------- enough sites and rows
 
-SKILL = "better than a constant"
+_ENOUGH = "enough sites and rows"
+# From fewer sites the variance between sites is hardly known.
+_FEW_SOURCES = 4
+# Rows of a class with which the loss is judged.
+_FEW_OF_A_CLASS = 20
+# Share of the rows that one site has.
+_GIANT = 0.8
+# Share of the losses' variance within sites that comes from one row in a hundred.
+_HEAVY_TAIL = 0.75
 
 
-def skill_check(result: SearchResult) -> Check:
-    """Compare what is handed over with a constant, at sites that neither has seen.
+def enough_check(result: SearchResult) -> Check:
+    """Check whether sites and rows are enough to see how far a new site may differ.
 
-    The constant is the best one for the sources' labels: class frequencies, the mean, a quantile.
-    A problem: the chance that its risk at the target is lower is 3 in 4 (from the paired
-    difference). A caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has
-    one model, which knows all sites, so does the constant.
+    A caution: fewer than four sources; a class with fewer than 20 rows among those that judge the
+    model; one source with more than 80 % of the training rows; or one row in a hundred makes up
+    three quarters of the losses' variance within sites.
     """
-    answers = result.choice.answers
-    if answers is None:
-        return Check(
-            SKILL,
-            Level.CAUTION,
-            "Whether the model is better than a constant is unknown: its plan of fits keeps no "
-            "answers.",
-            "Compare the model with a constant yourself.",
-            {},
-            "skill is unknown",
+    data, risk, answers = result.context.data, result.choice.risk, result.choice.answers
+    sources = int(np.sum(risk.lam[: len(risk.source_names)] > 0))
+    numbers = {"sources": float(sources)}
+    found: list[str] = []
+    if sources < _FEW_SOURCES:
+        found.append(f"{count(sources, 'source')} only, too few to show how far sites differ")
+    if data.classes is not None:
+        y = np.concatenate(data.y_validation)
+        counts = {str(c): int(np.sum(y == c)) for c in data.classes}
+        numbers["fewest_of_a_class"] = float(min(counts.values()))
+        rare = [f"{rows} of {name!r}" for name, rows in counts.items() if rows < _FEW_OF_A_CLASS]
+        if rare:
+            named = listed(rare, MOST_NAMES, quoted=False)
+            found.append(f"only few rows of a class to judge the model: {named}")
+    names, rows = np.unique(data.source_rows, return_counts=True)
+    numbers["largest_source"] = float(rows.max() / rows.sum()) if len(rows) > 1 else 0.0
+    if numbers["largest_source"] > _GIANT:
+        found.append(
+            f"few training rows besides those of {str(names[rows.argmax()])!r}, which has "
+            f"{percent(numbers['largest_source'])} of them, so the model is mostly one of that site"
         )
-    known = answers.unseen is answers.known
-    constant = constant_answers(result.context.data, result.loss, known=known)
-    with_model = _risk(result, answers.unseen)
-    without = _risk(result, constant.astype(answers.unseen.dtype))
-    gain = without.minus(with_model)
-    chance = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
-    low, high = gain.interval()
-    numbers = {
-        "constant": without.value,
-        "model": with_model.value,
-        "gain": gain.value,
-        "gain_low": low,
-        "gain_high": high,
-        "chance_of_none": chance,
-    }
-    model, plain = figures(with_model.value, without.value)
-    loss = loss_in_words(result.loss.name)
-    share = f"{percent(answers.unseen_share)} of the expected {loss}"
-    where = (
-        "on other rows of the sites it knows"
-        if known
-        else f"at sites that it has not seen ({share})"
+    if answers is not None:
+        numbers["tail"] = share = tail_share(data.losses(answers, result.loss))
+        if share > _HEAVY_TAIL:
+            found.append(
+                f"a few large losses that decide: 1 % of the rows have {percent(share)} of the "
+                "variance"
+            )
+    if not found:
+        finding = f"{count(sources, 'source')}, no rare class, no giant site, no heavy tail."
+        return Check(_ENOUGH, Level.OK, finding, NOTHING_TO_DO, numbers)
+    advice = (
+        "Add sites or rows, or label a few target rows: the true uncertainty may be larger than "
+        "the interval."
     )
-    certain = "may be" if SOME_CHANCE < chance < LIKELY else "is"
-    better = "better" if gain.value > 0 else "no better"
-    finding = (
-        f"The model {certain} {better} than a constant {where}: {loss} {model} with the model, "
-        f"{plain} with the same answer for every row; the chance that it is no better is "
-        f"{percent(chance)}."
+    return Check(
+        _ENOUGH, Level.CAUTION, f"There are {'; '.join(found)}.", advice, numbers, found[0]
     )
-    if chance >= LIKELY:
-        advice = (
-            "Predict the constant, look for columns that explain more, or label a few target rows, "
-            "which show what the site's own level is."
-        )
-        headline = "the model is no better than a constant"
-        return Check(SKILL, Level.PROBLEM, finding, advice, numbers, headline)
-    if chance > SOME_CHANCE:
-        advice = (
-            "Add rows or sites, or label a few target rows: the model may be better at some sites "
-            "only."
-        )
-        headline = "it is not certain that the model is better than a constant"
-        return Check(SKILL, Level.CAUTION, finding, advice, numbers, headline)
-    return Check(SKILL, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
-def _risk(result: SearchResult, predicted: np.ndarray) -> RiskEstimate:
-    """Estimate the risk of answers to the validation rows."""
-    losses = result.context.data.losses(Answers(predicted, predicted), result.loss)
-    return result.context.estimate(losses)
+def tail_share(losses: list[NDArray[np.float64]]) -> float:
+    """Share of the variance within sites that one row in a hundred makes up."""
+    squares = np.sort(np.concatenate([(own - own.mean()) ** 2 for own in losses]))[::-1]
+    total = float(squares.sum())
+    return float(squares[: max(len(squares) // 100, 1)].sum()) / total if total > 0 else 0.0

@@ -17,7 +17,6 @@ from rich.text import Text
 from shiftune._names import Level
 from shiftune._wording import (
     count,
-    first_sentence,
     listed,
     loss_in_words,
     number,
@@ -327,7 +326,10 @@ def _predicts(best: dict[str, Any]) -> str:
 
 
 def _in_short(about: str, step: str) -> str:
-    return step if about == "labels" else f"{first_sentence(step)} ({about})"
+    if about == "labels":
+        return step
+    first, stop, _ = step.partition(". ")
+    return f"{first}{stop.rstrip()} ({about})"
 
 
 def _next(best: dict[str, Any], folder: Path) -> list[tuple[str, str]]:

@@ -10,10 +10,11 @@ from shiftune.models._by_name import (
     ready_model,
 )
 from shiftune.models._space import read_space, space_as_toml, space_entries, space_from_entries
-from shiftune.models._storing import load_model, save_model
+from shiftune.models._storing import TRUSTED, load_model, save_model
 
 __all__ = [
     "MODELS",
+    "TRUSTED",
     "KnownModel",
     "ReadyModel",
     "TableSize",

@@ -1,7 +1,14 @@
 """What a search hands over: a model, or a weighted mean of several."""
 
 from shiftune.predictor._conformal import SiteScores
-from shiftune.predictor._ensemble import EnsembleClassifier, EnsembleRegressor
-from shiftune.predictor._selection import Candidates
+from shiftune.predictor._ensemble import EnsembleClassifier, EnsembleRegressor, TableModel
+from shiftune.predictor._selection import Candidates, Choice
 
-__all__ = ["Candidates", "EnsembleClassifier", "EnsembleRegressor", "SiteScores"]
+__all__ = [
+    "Candidates",
+    "Choice",
+    "EnsembleClassifier",
+    "EnsembleRegressor",
+    "SiteScores",
+    "TableModel",
+]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
-from typing import Any
 
 from shiftune._names import Level
-from shiftune._wording import count, listed, loss_in_words, percent, shortened, with_interval
+from shiftune._wording import count, listed, loss_in_words, percent
 from shiftune.checks import Check
 from shiftune.report._page import save_text
 from shiftune.report._words import Brief, assumptions, brief, how_estimated, how_to_repeat, in_words
 from shiftune.search._result import SearchResult
 
 # Longer lists are cut off.
-MOST_COLUMNS = 40
+_MOST_COLUMNS = 40
 MOST_SITES = 30
 
 
@@ -56,14 +54,14 @@ def model_card(
         *_limits(result, checks),
         *_model(result),
         "## How to reproduce",
-        *_lines(how_to_repeat(result, settings)),
+        _bullets(f"{name}: {text}" for name, text in how_to_repeat(result, settings).items()),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _use(result: SearchResult) -> list[str]:
     target, columns = result.target, result.problem.columns
-    named = listed(columns, MOST_COLUMNS, quoted=False)
+    named = listed(columns, _MOST_COLUMNS, quoted=False)
     return [
         "## Intended use",
         _plain(
@@ -141,15 +139,8 @@ def _model(result: SearchResult) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------- Markdown
-
-
 def _plain(text: str) -> str:
-    r"""Write a text so that Markdown shows it as it is, in one line.
-
-    >>> print(_plain("a|b <i>"))
-    a\|b \<i\>
-    """
+    """Write a text so that Markdown shows it as it is, in one line."""
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 
@@ -160,68 +151,3 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _bullets(texts: Iterable[str]) -> str:
     return "\n".join(f"- {_plain(text)}" for text in texts)
-
-
-def _lines(settings: Mapping[str, str]) -> list[str]:
-    return [_bullets(f"{name}: {value}" for name, value in settings.items())]
-
-
-MOST_SITES_OF_VIEW = 12
-
-
-def summary(result: SearchResult) -> str:
-    """Return a result as a piece of HTML; all names from the user's data are escaped."""
-    risk, target = result.risk, result.target
-    notes = [risk.fallback] if risk.fallback else []
-    if not risk.fallback and risk.coverage < 0.9:
-        notes.append(f"the sources cover about {percent(risk.coverage)} of {target}")
-    notes += result.notes
-    sites = risk.sources_with_intervals()
-    shown = sites.sort_values("share", ascending=False).head(MOST_SITES_OF_VIEW)
-    rows = [
-        (
-            site,
-            with_interval(row["estimate"], (row["low"], row["high"])),
-            percent(row["share"]),
-            f"left out: {row['left_out']}" if row["left_out"] else "",
-        )
-        for site, row in zip(shown.index, shown.to_dict("records"), strict=True)
-    ]
-    first = brief(result, result.checks)
-    parts = [
-        f"<p><b>{_text(first.title)}</b>. {_text(first.question)}</p>",
-        f"<p><b>Verdict: {_text(first.trust)}</b>: "
-        f"{_text(first.reason or 'no check found anything', 400)}</p>",
-        _view_table(
-            (f"expected at {target}", "", "95 % interval", "beside"),
-            [(each.name, each.value, each.interval, each.beside) for each in first.figures],
-        ),
-        f"<p>{_predicting(result)} {_text(count(len(result.risks), 'completed trial'))}; the best "
-        f"is trial {result.chosen}: {_text(in_words(result.best_params), 400)}.</p>",
-        *(f"<p>{_text(note)}</p>" for note in notes),
-        _view_table(("site", loss_in_words(result.loss.name), "share", ""), rows),
-    ]
-    if len(shown) < len(sites):
-        parts.append(f"<p>and {len(sites) - len(shown)} sites with smaller shares</p>")
-    return "<div>" + "".join(parts) + "</div>"
-
-
-def _predicting(result: SearchResult) -> str:
-    members = len(result.choice.weights)
-    if members == 1:
-        return f"Trial {result.chosen} predicts."
-    return f"The weighted mean of {members} trials predicts."
-
-
-def _view_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    body = "".join(_row("td", row) for row in rows)
-    return f"<table><thead>{_row('th', head)}</thead><tbody>{body}</tbody></table>"
-
-
-def _row(tag: str, cells: Sequence[Any]) -> str:
-    inside = "".join(f'<{tag} style="text-align:left">{_text(cell)}</{tag}>' for cell in cells)
-    return f"<tr>{inside}</tr>"
-
-
-def _text(value: Any, most: int = 200) -> str:
-    return escape(shortened(str(value), most))

@@ -1,4 +1,7 @@
-"""Report as one HTML file: the answer and how far to trust it, then all that is behind it."""
+"""Report of a search as one HTML file, and its view in a notebook.
+
+The answer and how far to trust it come first, then all that is behind it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import base64
 import datetime
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,18 +24,20 @@ from shiftune._wording import (
     how_to_install,
     listed,
     loss_in_words,
-    lower_by,
     metric_in_words,
     number,
     percent,
+    shortened,
     with_interval,
     written_like,
 )
 from shiftune.checks import Check
 from shiftune.checks._checks import NOTHING_TO_DO
-from shiftune.errors import MissingPackageError, StorageError
+from shiftune.errors import MissingPackageError, SettingsError, StorageError
+from shiftune.metrics._curves import calibration_curve, check_two_classes, decision_curve
 from shiftune.ratio._overlap import effective_share
-from shiftune.report._charts import charts_of
+from shiftune.report import figures as plots
+from shiftune.report._svg import picture
 from shiftune.report._words import (
     assumptions,
     brief,
@@ -40,40 +47,20 @@ from shiftune.report._words import (
     how_estimated,
     how_to_repeat,
     in_words,
+    lower_by,
     metric_facts,
     model_in_words,
     parameters,
     update_in_words,
 )
-from shiftune.report.figures import MOST_SITES, outermost_sites, plotly
+from shiftune.report.figures import MOST_CURVES, MOST_SITES
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import model_name, tied_rivals
 
-
-def save_text(text: str, path: str | os.PathLike[str], what: str) -> Path:
-    """Write a file of text; `what` names it in errors."""
-    where = file_path(path)
-    try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(where) as part:
-            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except OSError as error:
-        raise StorageError(
-            f"{what} {str(where)!r} cannot be written ({error.strerror}); give another path"
-        ) from error
-    return where
-
-
-def file_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file, or refuse that of a folder."""
-    where = Path(path)
-    if where.is_dir():
-        raise StorageError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
-    return where
-
-
-MOST_TIED = 10
-SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
+_SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
+_MOST_TIED = 10
+# Widths in pixels: of a page or a sheet of paper, of a phone, of a chart among others.
+_WIDE, _NARROW, _SMALL = 820, 350, 290
 
 
 def save_report(
@@ -100,7 +87,7 @@ def save_report(
     updates : records of updates, optional
         Contents of the files update.json that `shiftune update` writes.
     """
-    file_path(path)  # before the work
+    _file_path(path)  # before the work
     return save_text(page(result, result.checks, settings, updates), path, "the report")
 
 
@@ -111,10 +98,15 @@ def page(
     updates: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the report as text; see `save_report`."""
-    plotly()
-    jinja2, markup = _jinja()
-    charts = charts_of(result)
+    plots.plotly()  # says what to install
+    try:
+        import jinja2
+        from markupsafe import Markup
+    except ImportError as error:
+        raise MissingPackageError(f"the report needs Jinja2; {how_to_install('report')}") from error
+    charts = _charts(result)
     program = _resource("report.js")
+    digest = hashlib.sha256(program.encode()).digest()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("shiftune.report"),
         autoescape=True,
@@ -128,20 +120,23 @@ def page(
             **_asked(result),
             **_answer(result),
             **_sites(result),
-            **_ties(result),
+            tied=tied_rivals(result, _MOST_TIED),
+            tied_count=len(result.tied),
+            tied_trials=count(len(result.tied), "trial"),
             metrics=_metrics(result),
             updates=[_update(record, result.target) for record in updates],
             charts={chart.id: chart for chart in charts},
             slices=[chart for chart in charts if chart.id.startswith("slice-")],
             most_shifted=list(result.shifts.index[:3]),
-            checks=sorted(checks, key=lambda check: SERIOUS_FIRST.index(check.level)),
+            checks=sorted(checks, key=lambda check: _SERIOUS_FIRST.index(check.level)),
             settings=how_to_repeat(result, settings),
             exact_parameters=repr(result.best_params),
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
-            style=markup(_resource("report.css")),
-            program=markup(program),
-            hash=_script_hash(program),
-            drawn=markup,
+            style=Markup(_resource("report.css")),
+            program=Markup(program),
+            # The page's security policy allows no other script.
+            hash="sha256-" + base64.b64encode(digest).decode(),
+            drawn=Markup,
             nothing_to_do=NOTHING_TO_DO,
         )
     )
@@ -151,10 +146,14 @@ def page(
 
 
 def _asked(result: SearchResult) -> dict[str, Any]:
+    model = listed(list(result.families), quoted=False)
+    if len(result.families) <= 1:
+        pipeline = " (in a pipeline)" if hasattr(result.model, "steps") else ""
+        model = model_name(result.model) + pipeline
     return {
         "target": result.target,
         "labelled": result.problem.labelled_target is not None,
-        "model": _models(result),
+        "model": model,
         "loss": loss_in_words(result.loss.name),
         "completed_count": len(result.risks),
         "completed_trials": count(len(result.risks), "trial"),
@@ -245,53 +244,186 @@ def _sites(result: SearchResult) -> dict[str, Any]:
             if row["out"]:
                 row["verdict"] = f"left out: {own['left_out']}"
         rows.append(row)
-    outermost = [str(name) for name in outermost_sites(result.risk, most=MOST_SITES).index]
+    table = plots.outermost(result.risk.sources_with_intervals(), "estimate", MOST_SITES)
     by_name = {str(row["site"]): row for row in rows}
     return {
         "sites": rows,
-        "shown_sites": rows if len(rows) <= MOST_SITES else [by_name[name] for name in outermost],
+        "shown_sites": rows
+        if len(rows) <= MOST_SITES
+        else [by_name[str(name)] for name in table.index],
         "most_sites": MOST_SITES,
         "any_left_out": any(row["out"] for row in rows),
         "diagnosed_only": not result.overlap.used,
     }
 
 
-def _ties(result: SearchResult) -> dict[str, Any]:
-    return {
-        "tied": tied_rivals(result, MOST_TIED),
-        "tied_count": len(result.tied),
-        "tied_trials": count(len(result.tied), "trial"),
-    }
+# ---------------------------------------------------------------- the charts
 
 
-def _models(result: SearchResult) -> str:
-    """Name the model of a search, or its families."""
-    if len(result.families) > 1:
-        return listed(list(result.families), quoted=False)
-    return _model_name(result.model)
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    """A figure, and the text that replaces it for readers who cannot see it."""
+
+    id: str
+    alt: str
+    figure: Any
+
+    @property
+    def wide(self) -> str:
+        """SVG for a page."""
+        return picture(self.figure, _WIDE, self.alt)
+
+    @property
+    def narrow(self) -> str:
+        """SVG for a phone."""
+        return picture(self.figure, _NARROW, self.alt)
+
+    @property
+    def small(self) -> str:
+        """SVG for a place beside others."""
+        return picture(self.figure, _SMALL, self.alt)
 
 
-def _model_name(estimator: Any) -> str:
-    return model_name(estimator) + (" (in a pipeline)" if hasattr(estimator, "steps") else "")
-
-
-def _jinja() -> tuple[Any, Any]:
+def _charts(result: SearchResult) -> list[_Chart]:
+    """Return the charts of a result, as far as there is something to show."""
+    found = [
+        _Chart(
+            "forest",
+            f"Forest plot: every source's estimate of the risk at {result.target}.",
+            plots.forest(result.risk),
+        ),
+        _Chart(
+            "weights",
+            "Distribution of the weights of every source.",
+            plots.weights(result.overlap),
+        ),
+        _Chart(
+            "shifts",
+            f"Distance of every column from its distribution at {result.target}, by source.",
+            plots.shifts(result.shifts),
+        ),
+        _Chart(
+            "history",
+            "Estimated risk of every trial, with its interval.",
+            plots.history(result.trials, chosen=result.chosen),
+        ),
+    ]
     try:
-        import jinja2
-        from markupsafe import Markup
-    except ImportError as error:
-        raise MissingPackageError(f"the report needs Jinja2; {how_to_install('report')}") from error
-    return jinja2, Markup
+        new_site = check_two_classes(result.new_site)
+    except SettingsError:
+        pass  # no probabilities of two classes
+    else:
+        sites = new_site.predictions.names[:MOST_CURVES]
+        curves = {name: calibration_curve(new_site, name) for name in sites}
+        found += [
+            _Chart(
+                "calibration",
+                f"Observed shares at {result.target} by predicted probability, with an interval.",
+                plots.calibration(calibration_curve(new_site), curves),
+            ),
+            _Chart(
+                "decision",
+                f"Net benefit at {result.target} by threshold, with an interval.",
+                plots.decision(decision_curve(new_site)),
+            ),
+        ]
+    if result.importances:
+        drawn = plots.importances(result.importances)
+        found.append(_Chart("importances", "Importance of the parameters.", drawn))
+    found += [
+        _Chart(
+            f"slice-{position}",
+            f"Estimated risk against {name}.",
+            plots.parameter_slice(result, name),
+        )
+        for position, name in enumerate(plots.parameter_names(result.trials))
+    ]
+    return found
 
 
-# ---------------------------------------------------------------- one file, without foreign code
+# ---------------------------------------------------------------- the view in a notebook
 
 
-def _script_hash(script: str) -> str:
-    """Return the script's hash for the page's security policy, which allows no other script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def summary(result: SearchResult) -> str:
+    """Return a result as a piece of HTML; all names from the user's data are escaped."""
+    risk, target = result.risk, result.target
+    notes = [risk.fallback] if risk.fallback else []
+    if not risk.fallback and risk.coverage < 0.9:
+        notes.append(f"the sources cover about {percent(risk.coverage)} of {target}")
+    notes += result.notes
+    sites = risk.sources_with_intervals()
+    shown = sites.sort_values("share", ascending=False).head(12)
+    rows = [
+        (
+            site,
+            with_interval(row["estimate"], (row["low"], row["high"])),
+            percent(row["share"]),
+            f"left out: {row['left_out']}" if row["left_out"] else "",
+        )
+        for site, row in zip(shown.index, shown.to_dict("records"), strict=True)
+    ]
+    first = brief(result, result.checks)
+    members = len(result.choice.weights)
+    predicting = f"The weighted mean of {members} trials predicts."
+    if members == 1:
+        predicting = f"Trial {result.chosen} predicts."
+    parts = [
+        f"<p><b>{_text(first.title)}</b>. {_text(first.question)}</p>",
+        f"<p><b>Verdict: {_text(first.trust)}</b>: "
+        f"{_text(first.reason or 'no check found anything', 400)}</p>",
+        _table(
+            (f"expected at {target}", "", "95 % interval", "beside"),
+            [(each.name, each.value, each.interval, each.beside) for each in first.figures],
+        ),
+        f"<p>{predicting} {_text(count(len(result.risks), 'completed trial'))}; the best "
+        f"is trial {result.chosen}: {_text(in_words(result.best_params), 400)}.</p>",
+        *(f"<p>{_text(note)}</p>" for note in notes),
+        _table(("site", loss_in_words(result.loss.name), "share", ""), rows),
+    ]
+    if len(shown) < len(sites):
+        parts.append(f"<p>and {len(sites) - len(shown)} sites with smaller shares</p>")
+    return "<div>" + "".join(parts) + "</div>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    body = "".join(_row("td", row) for row in rows)
+    return f"<table><thead>{_row('th', head)}</thead><tbody>{body}</tbody></table>"
+
+
+def _row(tag: str, cells: Sequence[Any]) -> str:
+    inside = "".join(f'<{tag} style="text-align:left">{_text(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{inside}</tr>"
+
+
+def _text(value: Any, most: int = 200) -> str:
+    return escape(shortened(str(value), most))
+
+
+# ---------------------------------------------------------------- files
 
 
 def _resource(name: str) -> str:
     """Return a file that lies beside the page's template."""
     return (files("shiftune.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def save_text(text: str, path: str | os.PathLike[str], what: str) -> Path:
+    """Write a file of text; `what` names it in errors."""
+    where = _file_path(path)
+    try:
+        where.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(where) as part:
+            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except OSError as error:
+        raise StorageError(
+            f"{what} {str(where)!r} cannot be written ({error.strerror}); give another path"
+        ) from error
+    return where
+
+
+def _file_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file, or refuse that of a folder."""
+    where = Path(path)
+    if where.is_dir():
+        raise StorageError(f"{str(where)!r} is a folder; give the path of a file, such as r.html")
+    return where

@@ -1,4 +1,7 @@
-"""Figures as SVG, for a page that needs no library to draw them."""
+"""Figures as SVG, for a page that needs no library to draw them.
+
+Elements and texts, axes, the marks of a trace, and the whole `picture`.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,29 @@ from numpy.typing import ArrayLike, NDArray
 from shiftune._wording import scaled, shortened
 from shiftune.report.figures import BLUE, HEAT, log_axis
 
+_Floats = NDArray[np.float64]
+
 _TAGS = re.compile(r"</?b>|<br>")
+# Free share of a scale at both ends, so that marks are not cut.
+_PADDING = 0.04
+_DASHES = {"dot": "2 3", "dash": "6 4"}
+# Corners of markers, in halves of their size.
+_CORNERS: dict[str, list[tuple[float, float]]] = {
+    "square": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
+    "diamond": [(0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)],
+    "arrow-left": [(-1, 0), (1, -1), (1, 1)],
+    "arrow-right": [(1, 0), (-1, -1), (-1, 1)],
+}
+_TITLE, _TICKS, _LEGEND = 20.0, 20.0, 20.0  # heights in pixels
+_TICKS_APART = (90.0, 46.0)
+# Share of the width that names on the left may take.
+_NAMES = 0.42
+
+# ---------------------------------------------------------------- elements
 
 
-def element(tag: str, inside: str = "", /, **attributes: object) -> str:
-    """Return an element; an underscore in an attribute's name is a hyphen, None is left out.
-
-    >>> element("circle", r=2.50001, fill="red", data_tip='a "b"')
-    '<circle r="2.5" fill="red" data-tip="a &quot;b&quot;"/>'
-    """
+def _element(tag: str, inside: str = "", /, **attributes: object) -> str:
+    """Return an element; an underscore in an attribute's name is a hyphen, None is left out."""
     words = [
         f'{name.rstrip("_").replace("_", "-")}="{_value(value)}"'
         for name, value in attributes.items()
@@ -32,21 +49,16 @@ def element(tag: str, inside: str = "", /, **attributes: object) -> str:
     return f"<{head}>{inside}</{tag}>" if inside else f"<{head}/>"
 
 
-def text(words: str, x: float, y: float, **attributes: object) -> str:
-    """Return a text at a place."""
-    return element("text", escape(words, quote=False), x=x, y=y, **attributes)
+def _text(words: str, x: float, y: float, **attributes: object) -> str:
+    return _element("text", escape(words, quote=False), x=x, y=y, **attributes)
 
 
-def plain_text(html: object) -> str:
-    r"""Return the text of a label or hover text of ours, which is HTML to Plotly.
-
-    >>> plain_text("<b>&lt;i&gt;</b><br>2 rows")
-    '<i>\n2 rows'
-    """
+def _plain_text(html: object) -> str:
+    """Return the text of a label or hover text of ours, which is HTML to Plotly."""
     return unescape(_TAGS.sub(lambda tag: "\n" if tag[0] == "<br>" else "", str(html)))
 
 
-def text_width(words: str) -> float:
+def _text_width(words: str) -> float:
     """Return about how wide a text of 12 pixels is; sans-serif fonts differ by a tenth."""
     return 6.4 * len(words)
 
@@ -57,39 +69,22 @@ def _value(value: object) -> str:
     return escape(str(value)).replace("\n", "&#10;")
 
 
-Floats = NDArray[np.float64]
-
-# Free share of a scale at both ends, so that marks are not cut.
-PADDING = 0.04
+# ---------------------------------------------------------------- axes
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """Scale from values to pixels.
+class _Axis:
+    """Scale from values to pixels."""
 
-    Attributes
-    ----------
-    low, high : float
-        Ends of the scale; logarithms (of base 10) where it is logarithmic.
-    start, end : float
-        Their places in pixels.
-    log : bool
-    ticks : pairs of a value and its text
-    """
-
-    low: float
+    low: float  # ends of the scale; logarithms (of base 10) where it is logarithmic
     high: float
-    start: float
+    start: float  # their places in pixels
     end: float
     log: bool
-    ticks: tuple[tuple[float, str], ...]
+    ticks: tuple[tuple[float, str], ...]  # values and their texts
 
-    def at(self, values: ArrayLike) -> Floats:
-        """Return the places of values, of the same shape.
-
-        >>> Axis(0.0, 2.0, 100.0, 300.0, False, ()).at([0, 1, 2])
-        array([100., 200., 300.])
-        """
+    def at(self, values: ArrayLike) -> _Floats:
+        """Return the places of values, of the same shape."""
         given = np.asarray(values, dtype=float)
         scale = np.log10(given) if self.log else given
         share = (scale - self.low) / (self.high - self.low)
@@ -98,26 +93,20 @@ class Axis:
     @property
     def widest(self) -> float:
         """Width of the longest tick label."""
-        return max((text_width(text) for _, text in self.ticks), default=0.0)
+        return max((_text_width(text) for _, text in self.ticks), default=0.0)
 
 
-def axis(layout: Any, values: Iterable[ArrayLike], start: float, end: float, apart: float) -> Axis:
+def _axis(
+    layout: Any, values: Iterable[ArrayLike], start: float, end: float, apart: float
+) -> _Axis:
     """Return the axis of a Plotly layout for the values that are drawn.
 
-    Parameters
-    ----------
-    layout : plotly.graph_objects.layout.XAxis or YAxis
-    values : arrays
-        All that has a place on the axis.
-    start, end : float
-        Places of the scale's ends, in pixels.
-    apart : float
-        Least distance of ticks, in pixels.
+    The scale's ends lie at `start` and `end`, ticks at least `apart` from each other, in pixels.
     """
     log = layout.type == "log"
     low, high = _ends(layout, values, log)
     if layout.tickvals is not None:
-        texts = [plain_text(text) for text in layout.ticktext]
+        texts = [_plain_text(text) for text in layout.ticktext]
         ticks = list(zip(map(float, layout.tickvals), texts, strict=True))
     elif log:
         own = log_axis(10**low, 10**high)
@@ -125,13 +114,7 @@ def axis(layout: Any, values: Iterable[ArrayLike], start: float, end: float, apa
     else:
         ticks = _round_ticks(low, high, max(int(abs(end - start) / apart), 2), layout.tickformat)
     inside = [(v, t) for v, t in ticks if low - 1e-9 <= (np.log10(v) if log else v) <= high + 1e-9]
-    return Axis(low, high, start, end, log, tuple(inside))
-
-
-def with_short_labels(given: Axis, width: float) -> tuple[tuple[float, str], ...]:
-    """Return the ticks with texts that fit into a width."""
-    most = max(int(width / text_width("n")), 4)
-    return tuple((value, shortened(text, most)) for value, text in given.ticks)
+    return _Axis(low, high, start, end, log, tuple(inside))
 
 
 def _ends(layout: Any, values: Iterable[ArrayLike], log: bool) -> tuple[float, float]:
@@ -144,20 +127,14 @@ def _ends(layout: Any, values: Iterable[ArrayLike], log: bool) -> tuple[float, f
     low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
     if layout.rangemode == "tozero" and low >= 0:
         low = 0.0
-    free = PADDING * (high - low) or max(0.5, 1e-3 * abs(high))
+    free = _PADDING * (high - low) or max(0.5, 1e-3 * abs(high))
     return low if layout.rangemode == "tozero" and low == 0 else low - free, high + free
 
 
 def _round_ticks(
     low: float, high: float, most: int, tickformat: str | None
 ) -> list[tuple[float, str]]:
-    """Return ticks at round numbers.
-
-    >>> _round_ticks(0.07, 0.43, 5, None)
-    [(0.1, '0.1'), (0.2, '0.2'), (0.3, '0.3'), (0.4, '0.4')]
-    >>> _round_ticks(0, 5.2e9, 3, None)
-    [(0.0, '0'), (2000000000.0, '2 billion'), (4000000000.0, '4 billion')]
-    """
+    """Return ticks at round numbers, with their texts."""
     rough = (high - low) / most
     power = 10.0 ** np.floor(np.log10(rough))
     step = power * next(each for each in (1, 2, 5, 10) if each * power >= rough * (1 - 1e-9))
@@ -166,29 +143,18 @@ def _round_ticks(
     rounded = [float(np.round(value, decimals)) + 0.0 for value in values]
     if tickformat:
         return [(value, format(value, tickformat).replace("%", " %")) for value in rounded]
-    size = max(map(abs, rounded), default=0.0)
-    return [(value, _tick_text(value, size, decimals)) for value in rounded]
+    unit, word = scaled(max(map(abs, rounded), default=0.0))
+    ticks = []
+    for value in rounded:
+        words = f"{value / unit:g} {word}" if word else f"{value:,.{decimals}f}"
+        ticks.append((value, words if value else "0"))
+    return ticks
 
 
-def _tick_text(value: float, size: float, decimals: int) -> str:
-    unit, word = scaled(size)
-    if word and value:
-        return f"{value / unit:g} {word}"
-    return "0" if value == 0 else f"{value:,.{decimals}f}"
+# ---------------------------------------------------------------- marks
 
 
-DASHES = {"dot": "2 3", "dash": "6 4"}
-# Corners of markers, in halves of their size.
-CORNERS: dict[str, list[tuple[float, float]]] = {
-    "square": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
-    "diamond": [(0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)],
-    "arrow-left": [(-1, 0), (1, -1), (1, 1)],
-    "arrow-right": [(1, 0), (-1, -1), (-1, 1)],
-}
-
-
-def marks(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
-    """Return the elements of one trace."""
+def _marks(trace: Any, x: _Axis, y: _Axis) -> Iterator[str]:
     if trace.type == "bar":
         yield from _bars(trace, x, y)
     elif trace.type == "box":
@@ -202,46 +168,40 @@ def marks(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
         yield from _points(trace, x, y)
 
 
-def symbol(
+def _symbol(
     name: str, x: float, y: float, size: float, color: str, data_tip: str | None = None
 ) -> str:
-    """Return a marker."""
     more = {"data_tip": data_tip}
     half = size / 2
     if name == "circle-open":
-        return element(
+        return _element(
             "circle", cx=x, cy=y, r=half, fill="none", stroke=color, stroke_width=2, **more
         )
     if name == "circle":
-        return element("circle", cx=x, cy=y, r=half, fill=color, **more)
+        return _element("circle", cx=x, cy=y, r=half, fill=color, **more)
     if name == "x":
         start = f"M{x - half:.1f} {y - half:.1f}"
         d = f"{start}l{size:.1f} {size:.1f}m0 {-size:.1f}l{-size:.1f} {size:.1f}"
-        return element("path", d=d, stroke=color, stroke_width=2, **more)
-    points = " ".join(f"{x + a * half:.1f},{y + b * half:.1f}" for a, b in CORNERS[name])
-    return element("polygon", points=points, fill=color, **more)
+        return _element("path", d=d, stroke=color, stroke_width=2, **more)
+    points = " ".join(f"{x + a * half:.1f},{y + b * half:.1f}" for a, b in _CORNERS[name])
+    return _element("polygon", points=points, fill=color, **more)
 
 
-def dashes(line: Any) -> str | None:
-    """Return the pattern of a line; None for a continuous one."""
-    return DASHES.get(line.dash)
-
-
-def hover_texts(trace: Any) -> list[str | None]:
+def _hover_texts(trace: Any) -> list[str | None]:
     """Return what is shown at every point of a trace, as plain text."""
     if trace.customdata is None:
         return [None] * len(trace.x if trace.x is not None else trace.y)
-    return [plain_text(each) for each in trace.customdata]
+    return [_plain_text(each) for each in trace.customdata]
 
 
-def _points(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
+def _points(trace: Any, x: _Axis, y: _Axis) -> Iterator[str]:
     across, down = x.at(trace.x), y.at(trace.y)
     n = len(across)
     sizes = np.broadcast_to(np.asarray(trace.marker.size, dtype=float), n)
     given = "circle" if trace.marker.symbol is None else trace.marker.symbol
     symbols = np.broadcast_to(np.asarray(given), n)
     color = trace.marker.color
-    texts = hover_texts(trace)
+    texts = _hover_texts(trace)
     low_x, high_x = _error_ends(trace.x, trace.error_x, x)
     low_y, high_y = _error_ends(trace.y, trace.error_y, y)
     for i in range(n):
@@ -253,13 +213,13 @@ def _points(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
         if low_y is not None and high_y is not None:
             bars += f"M{across[i]:.1f} {low_y[i]:.1f}V{high_y[i]:.1f}"
         if bars and "nan" not in bars:
-            yield element("path", d=bars, stroke=color, stroke_width=1.2)
+            yield _element("path", d=bars, stroke=color, stroke_width=1.2)
         place = float(across[i]), float(down[i])
-        yield symbol(str(symbols[i]), *place, float(sizes[i]), color, data_tip=texts[i])
+        yield _symbol(str(symbols[i]), *place, float(sizes[i]), color, data_tip=texts[i])
 
 
 def _error_ends(
-    values: Any, error: Any, axis: Axis
+    values: Any, error: Any, axis: _Axis
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     if error.array is None:
         return None, None
@@ -270,7 +230,7 @@ def _error_ends(
     return axis.at(low), axis.at(high)
 
 
-def _line(trace: Any, x: Axis, y: Axis) -> str:
+def _line(trace: Any, x: _Axis, y: _Axis) -> str:
     across, down = x.at(trace.x), y.at(trace.y)
     known = np.isfinite(across) & np.isfinite(down)
     places = [f"{a:.1f} {b:.1f}" for a, b in zip(across[known], down[known], strict=True)]
@@ -280,32 +240,32 @@ def _line(trace: Any, x: Axis, y: Axis) -> str:
     else:
         d = "M" + "L".join(places)
     filled = trace.fill == "toself"
-    tips = hover_texts(trace)
-    return element(
+    tips = _hover_texts(trace)
+    return _element(
         "path",
         d=d + ("Z" if filled else ""),
         fill=trace.fillcolor if filled else "none",
         stroke=trace.line.color,
         stroke_width=trace.line.width,
-        stroke_dasharray=dashes(trace.line),
+        stroke_dasharray=_DASHES.get(trace.line.dash),
         data_tip=tips[0] if len(set(tips)) == 1 else None,
     )
 
 
-def _invisible_points(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
+def _invisible_points(trace: Any, x: _Axis, y: _Axis) -> Iterator[str]:
     """Return circles that only a pointer finds, where the points of a line have texts."""
-    tips = hover_texts(trace)
+    tips = _hover_texts(trace)
     if len(set(tips)) > 1:
         for a, b, tip in zip(x.at(trace.x), y.at(trace.y), tips, strict=True):
-            yield element("circle", cx=float(a), cy=float(b), r=8, opacity=0, data_tip=tip)
+            yield _element("circle", cx=float(a), cy=float(b), r=8, opacity=0, data_tip=tip)
 
 
-def _bars(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
+def _bars(trace: Any, x: _Axis, y: _Axis) -> Iterator[str]:
     ends, down = x.at(trace.x), y.at(trace.y)
     start = float(x.at(0.0))
     thick = 0.7 * abs(float(y.at(1.0) - y.at(0.0)))
-    for end, middle, tip in zip(ends, down, hover_texts(trace), strict=True):
-        yield element(
+    for end, middle, tip in zip(ends, down, _hover_texts(trace), strict=True):
+        yield _element(
             "rect",
             x=start,
             y=float(middle) - thick / 2,
@@ -316,7 +276,7 @@ def _bars(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
         )
 
 
-def _boxes(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
+def _boxes(trace: Any, x: _Axis, y: _Axis) -> Iterator[str]:
     fences = x.at(trace.lowerfence), x.at(trace.q1), x.at(trace.q3), x.at(trace.upperfence)
     thick = trace.width * abs(float(y.at(1.0) - y.at(0.0)))
     rows = zip(*fences, x.at(trace.median), y.at(trace.y), strict=True)
@@ -327,10 +287,10 @@ def _boxes(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
             f"M{first:.1f} {top:.1f}H{third:.1f}v{thick:.1f}H{first:.1f}Z"
             f"M{middle:.1f} {top:.1f}v{thick:.1f}"
         )
-        yield element("path", d=d, fill="none", stroke=trace.line.color, stroke_width=1.5)
+        yield _element("path", d=d, fill="none", stroke=trace.line.color, stroke_width=1.5)
 
 
-def _cells(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
+def _cells(trace: Any, x: _Axis, y: _Axis) -> Iterator[str]:
     z = np.asarray(trace.z, dtype=float)
     wide = float(x.at(1.0) - x.at(0.0)) - 2
     high = abs(float(y.at(1.0) - y.at(0.0))) - 2
@@ -338,7 +298,7 @@ def _cells(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
         for j, value in enumerate(row):
             middle, level = float(x.at(j)), float(y.at(i))
             opacity = HEAT[0] + (HEAT[1] - HEAT[0]) * float(np.clip(value, 0, 1))
-            yield element(
+            yield _element(
                 "rect",
                 x=middle - wide / 2,
                 y=level - high / 2,
@@ -346,53 +306,48 @@ def _cells(trace: Any, x: Axis, y: Axis) -> Iterator[str]:
                 height=high,
                 fill=BLUE,
                 fill_opacity=opacity,
-                data_tip=plain_text(trace.customdata[i][j]),
+                data_tip=_plain_text(trace.customdata[i][j]),
             )
-            words = plain_text(trace.text[i][j])
-            yield text(words, middle, level + 4, text_anchor="middle", class_="cell")
+            words = _plain_text(trace.text[i][j])
+            yield _text(words, middle, level + 4, text_anchor="middle", class_="cell")
 
 
-TITLE, TICKS, LEGEND = 20.0, 20.0, 20.0  # heights in pixels
-TICKS_APART = (90.0, 46.0)
-# Share of the width that names on the left may take.
-NAMES = 0.42
+# ---------------------------------------------------------------- the picture
 
 
 def picture(figure: Any, width: int, alt: str) -> str:
-    """Draw a Plotly figure of ours as one SVG element, as wide as it is read.
+    """Draw a Plotly figure of ours as one SVG element, as wide as it is read (in pixels).
 
     It knows the kinds of traces that `shiftune.report.figures` has. Texts take the colour of the
-    page; what Plotly shows on hovering is in the attribute ``data-tip``.
-
-    Parameters
-    ----------
-    figure : plotly.graph_objects.Figure
-    width : int
-        In pixels; the height is the figure's.
-    alt : str
-        For readers who cannot see it.
+    page; what Plotly shows on hovering is in the attribute ``data-tip``. The height is the
+    figure's; `alt` is for readers who cannot see it.
     """
     layout, height = figure.layout, int(figure.layout.height)
     legend = _legend(figure, width)
-    top = 8 + LEGEND * len(legend) + (TITLE if layout.yaxis.title.text or layout.annotations else 0)
+    top = (
+        8 + _LEGEND * len(legend) + (_TITLE if layout.yaxis.title.text or layout.annotations else 0)
+    )
     values_x, values_y = _extent(figure)
-    right = width - max(float(layout.margin.r), _last_tick(layout))
-    y = axis(layout.yaxis, values_y, 0, height, TICKS_APART[1])
-    y = replace(y, ticks=with_short_labels(y, NAMES * width))
+    names = layout.xaxis.ticktext
+    half_tick = _text_width(_plain_text(names[-1])) / 2 if names else 20.0  # of the last one
+    right = width - max(float(layout.margin.r), half_tick)
+    y = _axis(layout.yaxis, values_y, 0, height, _TICKS_APART[1])
+    most = max(int(_NAMES * width / _text_width("n")), 4)
+    y = replace(y, ticks=tuple((value, shortened(words, most)) for value, words in y.ticks))
     left = 8 + y.widest + 6
-    x = axis(layout.xaxis, values_x, left, right, TICKS_APART[0])
+    x = _axis(layout.xaxis, values_x, left, right, _TICKS_APART[0])
     slanted = bool(layout.xaxis.tickangle) and x.widest > (right - left) / max(len(x.ticks), 1)
-    below = 0.87 * x.widest + 10 if slanted else TICKS
-    bottom = height - below - (TITLE if layout.xaxis.title.text else 4)
+    below = 0.87 * x.widest + 10 if slanted else _TICKS
+    bottom = height - below - (_TITLE if layout.xaxis.title.text else 4)
     y = replace(y, start=bottom, end=top)
     parts = [
-        *_legend_elements(legend, left),
+        *_legend_elements(legend),
         *_axis_x(x, layout.xaxis, top, bottom, slanted),
         *_axis_y(y, layout.yaxis, left, right, top),
         *_inside(figure, x, y),
         *_notes(layout, y, right, top),
     ]
-    return element(
+    return _element(
         "svg",
         "".join(parts),
         viewBox=f"0 0 {width} {height}",
@@ -403,7 +358,7 @@ def picture(figure: Any, width: int, alt: str) -> str:
     )
 
 
-def _inside(figure: Any, x: Axis, y: Axis) -> list[str]:
+def _inside(figure: Any, x: _Axis, y: _Axis) -> list[str]:
     """Return what is drawn between the axes; whatever leaves them is cut off."""
     found = []
     for shape in figure.layout.shapes:
@@ -416,12 +371,12 @@ def _inside(figure: Any, x: Axis, y: Axis) -> list[str]:
         )
         line = shape.line
         found.append(
-            element(
+            _element(
                 "path",
                 d=d,
                 stroke=line.color,
                 stroke_width=line.width,
-                stroke_dasharray=dashes(line),
+                stroke_dasharray=_DASHES.get(line.dash),
             )
         )
     for trace in figure.data:
@@ -429,11 +384,11 @@ def _inside(figure: Any, x: Axis, y: Axis) -> list[str]:
         if _on_second_axis(trace):
             low, high = figure.layout.yaxis2.range
             own = replace(y, low=low, high=high, log=False)
-        found += marks(trace, x, own)
+        found += _marks(trace, x, own)
     wide, high = x.end - x.start, y.start - y.end
     # An inner picture cuts off what leaves it; names for clipping paths would clash in one page.
     return [
-        element(
+        _element(
             "svg",
             "".join(found),
             x=x.start,
@@ -445,44 +400,44 @@ def _inside(figure: Any, x: Axis, y: Axis) -> list[str]:
     ]
 
 
-def _axis_x(x: Axis, layout: Any, top: float, bottom: float, slanted: bool) -> list[str]:
+def _axis_x(x: _Axis, layout: Any, top: float, bottom: float, slanted: bool) -> list[str]:
     found = []
     for words, place in _places(x):
         if layout.showgrid is not False:
-            found.append(element("path", d=f"M{place:.1f} {top:.1f}V{bottom:.1f}", class_="grid"))
+            found.append(_element("path", d=f"M{place:.1f} {top:.1f}V{bottom:.1f}", class_="grid"))
         if slanted:
             turned = f"rotate(-60 {place:.1f} {bottom + 12:.1f})"
-            found.append(text(words, place + 4, bottom + 12, text_anchor="end", transform=turned))
+            found.append(_text(words, place + 4, bottom + 12, text_anchor="end", transform=turned))
         else:
-            found.append(text(words, place, bottom + 15, text_anchor="middle"))
+            found.append(_text(words, place, bottom + 15, text_anchor="middle"))
     if layout.title.text:
         middle = (x.start + x.end) / 2
-        words, below = plain_text(layout.title.text), bottom + TICKS + 14
-        found.append(text(words, middle, below, text_anchor="middle", class_="title"))
+        words, below = _plain_text(layout.title.text), bottom + _TICKS + 14
+        found.append(_text(words, middle, below, text_anchor="middle", class_="title"))
     return found
 
 
-def _axis_y(y: Axis, layout: Any, left: float, right: float, top: float) -> list[str]:
+def _axis_y(y: _Axis, layout: Any, left: float, right: float, top: float) -> list[str]:
     found = []
     for words, place in _places(y):
         if layout.showgrid is not False:
-            found.append(element("path", d=f"M{left:.1f} {place:.1f}H{right:.1f}", class_="grid"))
-        found.append(text(words, left - 6, place + 4, text_anchor="end"))
+            found.append(_element("path", d=f"M{left:.1f} {place:.1f}H{right:.1f}", class_="grid"))
+        found.append(_text(words, left - 6, place + 4, text_anchor="end"))
     if layout.title.text:
-        found.append(text(plain_text(layout.title.text), 8, top - 8, class_="title"))
+        found.append(_text(_plain_text(layout.title.text), 8, top - 8, class_="title"))
     return found
 
 
-def _places(given: Axis) -> list[tuple[str, float]]:
+def _places(given: _Axis) -> list[tuple[str, float]]:
     """Return the texts of the ticks, and their places."""
     return [(words, float(given.at(value))) for value, words in given.ticks]
 
 
-def _notes(layout: Any, y: Axis, right: float, top: float) -> list[str]:
+def _notes(layout: Any, y: _Axis, right: float, top: float) -> list[str]:
     """Return texts beside the right end of the rows."""
     return [
-        text(
-            plain_text(note.text),
+        _text(
+            _plain_text(note.text),
             right + note.xshift,
             top - 8 if note.yref == "paper" else float(y.at(note.y)) + 4,
         )
@@ -516,12 +471,6 @@ def _on_second_axis(trace: Any) -> bool:
     return bool(trace.type == "scatter" and trace.yaxis == "y2")
 
 
-def _last_tick(layout: Any) -> float:
-    """Return the room that half of the last label on the horizontal axis needs."""
-    texts = layout.xaxis.ticktext
-    return text_width(plain_text(texts[-1])) / 2 if texts else 20.0
-
-
 # ---------------------------------------------------------------- legend
 
 
@@ -544,33 +493,30 @@ def _legend(figure: Any, width: int) -> list[list[Any]]:
 
 
 def _legend_width(trace: Any) -> float:
-    return 40 + text_width(plain_text(trace.name))
+    return 40 + _text_width(_plain_text(trace.name))
 
 
-def _legend_elements(lines: list[list[Any]], left: float) -> list[str]:
+def _legend_elements(lines: list[list[Any]]) -> list[str]:
     found = []
     for number, line in enumerate(lines):
-        place, level = 8.0, 16.0 + LEGEND * number
+        place, level = 8.0, 16.0 + _LEGEND * number
         for trace in line:
             found.append(_legend_sign(trace, place + 10, level))
-            found.append(text(plain_text(trace.name), place + 26, level + 4))
+            found.append(_text(_plain_text(trace.name), place + 26, level + 4))
             place += _legend_width(trace)
     return found
 
 
 def _legend_sign(trace: Any, x: float, y: float) -> str:
     if trace.fill == "toself":
-        return element("rect", x=x - 8, y=y - 5, width=16, height=10, fill=trace.fillcolor)
+        return _element("rect", x=x - 8, y=y - 5, width=16, height=10, fill=trace.fillcolor)
     if "lines" in trace.mode:
-        return element(
+        return _element(
             "path",
             d=f"M{x - 9:.1f} {y:.1f}h18",
             stroke=trace.line.color,
             stroke_width=trace.line.width,
-            stroke_dasharray=dashes(trace.line),
+            stroke_dasharray=_DASHES.get(trace.line.dash),
         )
     name = trace.marker.symbol
-    return symbol(name if isinstance(name, str) else "circle", x, y, 8, trace.marker.color)
-
-
-__all__ = ["picture"]
+    return _symbol(name if isinstance(name, str) else "circle", x, y, 8, trace.marker.color)

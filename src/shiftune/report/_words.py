@@ -1,4 +1,8 @@
-"""The answer in brief: what page, notebook, terminal and model card begin with."""
+"""A result in words.
+
+The answer in brief, with which page, notebook, terminal and model card begin; then how it was
+estimated, what labels change, and the parameters.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,8 @@ from shiftune._provenance import versions_in_words
 from shiftune._wording import (
     count,
     figures,
-    figures_or_unknown,
-    from_to,
     listed,
     loss_in_words,
-    lower_by,
     metric_in_words,
     number,
     percent,
@@ -42,8 +43,224 @@ from shiftune.search._trial import default_rival, finished_trials, naive_rival, 
 if TYPE_CHECKING:
     from shiftune.search._updating import Updated
 
-# A figure that would keep this share is hardly lower.
-HARDLY_LOWER = 0.95
+# ---------------------------------------------------------------- in brief
+
+# Metrics beside the loss, by how much they say to most readers.
+_TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
+_MOST_METRICS = 2
+_MOST_STEPS = 4
+_MOST_CLASSES = 4
+_CONSTANT = "constant learned at the sources"
+
+_MEANINGS = {
+    "log_loss": "of predicted probabilities; lower is better",
+    "brier": "of predicted probabilities; lower is better",
+    "zero_one": "share of wrong classes; lower is better",
+    "squared": "mean squared error; lower is better",
+    "auc": "how well cases are ranked: 0.5 is chance, 1 is perfect",
+    "o_e": "cases observed to cases expected: 1 is perfect",
+    "calibration_slope": "1 is perfect; below 1, predictions are too extreme",
+    "r2": "0 is no better than the mean, 1 is perfect",
+    "bias": "prediction less label: 0 is perfect",
+}
+# Of losses that are 1 less a metric.
+_MEANINGS_AS_LOSS: dict[str, str] = dict.fromkeys(SITE_LOSSES, "0 is perfect; lower is better")
+_MEANINGS_AS_LOSS |= {"auc": "0 is perfect, 0.5 is chance; lower is better"}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One figure at the target, as text."""
+
+    name: str  # such as "AUC"
+    value: str  # "0.69"
+    interval: str  # "0.54 to 0.80"
+    meaning: str  # how to read it
+    beside: str  # what to compare it with
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Another choice beside what is handed over, as text; empty where a figure is unknown."""
+
+    name: str
+    expected: str  # its loss at the target
+    promised: str  # what plain cross-validation would have promised for it
+    worse_by: str  # its loss less that of what is handed over, with the interval
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a reader wants to know first, as text."""
+
+    title: str  # such as "readmitted at A"
+    question: str  # what is predicted, for which rows, learned from what
+    trust: str  # the verdict
+    reason: str  # empty where no check found anything
+    figures: tuple[KeyFigure, ...]  # the loss first
+    compared: tuple[Compared, ...]  # what is handed over first
+    next_steps: tuple[tuple[str, str], ...]  # what it is about, and what to do
+
+    def record(self) -> dict[str, Any]:
+        """Return it as dicts and lists, for JSON."""
+        return asdict(self)
+
+
+def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:
+    """Return the answer of a search in brief."""
+    verdict = judgement(checks)
+    compared = _compared(result, checks)
+    return Brief(
+        title=f"{result.problem.label or 'Predictions'} at {result.target}",
+        question=_question(result),
+        trust=str(verdict.trust),
+        reason=verdict.reason,
+        figures=(_loss(result, compared[0].promised, checks), *_metrics(result, checks)),
+        compared=compared,
+        next_steps=_next_steps(result, checks),
+    )
+
+
+def _question(result: SearchResult) -> str:
+    problem, few = result.problem, result.problem.labelled_target
+    what = problem.label or "the label"
+    classes = [number(each) for each in problem.classes]
+    kind = "a quantity" if problem.task == "regression" else f"{len(classes)} classes"
+    if 0 < len(classes) <= _MOST_CLASSES:
+        kind = " or ".join(classes)
+    rows = sum(len(site) for site in problem.sources)
+    labels = f"{count(len(few), 'label')} of {result.target}" if few else ""
+    return (
+        f"Predicts {what} ({kind}) for {count(len(problem.target), 'row')} of {result.target}, "
+        f"learned from {count(len(problem.sources), 'labelled site')} with {count(rows, 'row')} "
+        f"and {count(len(problem.columns), 'column')}{f', and from {labels}' if labels else ''}."
+    )
+
+
+def _loss(result: SearchResult, promised: str, checks: Sequence[Check]) -> KeyFigure:
+    ends = result.risk.interval()
+    value, low, high = figures(result.risk.value, *ends)
+    name = result.loss.name
+    beside = []
+    if constant := _constant(checks):
+        plain = f"{_CONSTANT} {written_like(constant['constant'], ends)}"
+        alone = f"at unseen sites alone {written_like(constant['model'], ends)}, "
+        beside.append(alone + plain if _unseen_alone(result) else plain)
+    if promised:
+        beside.append(f"plain cross-validation promises {promised}")
+    return KeyFigure(
+        loss_in_words(name),
+        value,
+        _interval(low, high),
+        _MEANINGS_AS_LOSS.get(name) or _MEANINGS.get(name, "lower is better"),
+        "; ".join(beside),
+    )
+
+
+def _unseen_alone(result: SearchResult) -> bool:
+    """Whether the constant is compared at unseen sites, and the risk is of known ones as well."""
+    answers = result.choice.answers
+    return answers is not None and answers.unseen is not answers.known
+
+
+def _interval(low: str, high: str) -> str:
+    """Write the ends of an interval, with their unit once: 0.7 to 3.8 billion."""
+    if {"inf", "-inf", "nan"} & {low, high}:
+        return "unknown"
+    first, _, unit = low.partition(" ")
+    return f"{first if high.endswith(f' {unit}') else low} to {high}"
+
+
+def _metrics(result: SearchResult, checks: Sequence[Check]) -> list[KeyFigure]:
+    table = result.metrics.table
+    own = result.loss.name
+    names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
+    if result.given_metrics is None:
+        known = table[table["estimate"].notna()]
+        names = [name for name in _TELLING if name in known.index]
+    rows: dict[Any, Any] = table.to_dict("index")
+    return [_metric(name, rows[name], result, checks) for name in names[:_MOST_METRICS]]
+
+
+def _metric(
+    name: str, row: Mapping[str, Any], result: SearchResult, checks: Sequence[Check]
+) -> KeyFigure:
+    if row["estimate"] != row["estimate"]:
+        return KeyFigure(metric_in_words(name), "?", "", row["note"], "")
+    ends = row["estimate"], row["low"], row["high"]
+    value, low, high = figures(*map(float, ends))
+    lowest, highest = (
+        f"{written_like(float(row[end]), (ends[1], ends[2]))} ({row[f'{end}_site']})"
+        for end in ("lowest", "highest")
+    )
+    beside = f"sites {lowest} to {highest}"
+    meaning = _MEANINGS.get(name, f"{row['better']} is better")
+    if name in ("rmse", "mae"):
+        meaning = f"typical error, in units of {result.problem.label or 'the label'}"
+    constant = _constant(checks)
+    if name == "rmse" and result.loss.name == "squared" and constant is not None:
+        root = written_like(float(np.sqrt(constant["constant"])), (ends[1], ends[2]))
+        beside = f"{_CONSTANT} {root}; {beside}"
+    return KeyFigure(metric_in_words(name), value, _interval(low, high), meaning, beside)
+
+
+def _constant(checks: Sequence[Check]) -> dict[str, float] | None:
+    """Return the figures of the constant, if it was compared."""
+    found = [check.figures for check in checks if check.name == SKILL and check.figures]
+    return found[0] if found else None
+
+
+def _compared(result: SearchResult, checks: Sequence[Check]) -> tuple[Compared, ...]:
+    ends = result.risk.interval()
+    corrects = result.settings.risk.corrects
+
+    def promised(mean_loss: float) -> str:
+        return written_like(mean_loss, ends) if corrects and mean_loss == mean_loss else ""
+
+    # Without the effect of the target's labels, as the others are.
+    own = result.choice.risk
+    rows = [
+        Compared(
+            "this model",
+            with_interval(own.value, own.interval()),
+            promised(plain_promise(result)),
+            "",
+        )
+    ]
+    if constant := _constant(checks):
+        gain = with_interval(constant["gain"], (constant["gain_low"], constant["gain_high"]))
+        expected = written_like(constant["constant"], ends)
+        if _unseen_alone(result):
+            model = written_like(constant["model"], ends)
+            expected += f", and this model {model}, at unseen sites alone"
+        rows.append(Compared(_CONSTANT, expected, "", gain))
+    others = [("default parameters", default_rival(result))]
+    naive = naive_rival(result)
+    if naive is not None and (naive.trial != result.chosen or len(result.choice.weights) > 1):
+        others.append((f"choice of plain cross-validation (trial {naive.trial})", naive))
+    for name, rival in others:
+        if rival is not None:
+            expected = with_interval(rival.risk.value, rival.risk.interval())
+            gap = with_interval(rival.gap.value, rival.gap.interval())
+            rows.append(Compared(name, expected, promised(rival.mean_loss), gap))
+    return tuple(rows)
+
+
+def _next_steps(result: SearchResult, checks: Sequence[Check]) -> tuple[tuple[str, str], ...]:
+    serious = sorted(
+        (check for check in checks if check.level is not Level.OK and check.advice),
+        key=lambda check: check.level is not Level.PROBLEM,
+    )
+    steps = [(check.name, check.advice) for check in serious]
+    worth = result.worth_of_labels
+    labels = []
+    if worth is not None:
+        few = worth.iloc[[0, min(2, len(worth) - 1)]]  # about 30 labels
+        labels = [("labels", f"{_worth_in_words(few, result.target)}.")]
+    return (*steps[: _MOST_STEPS - len(labels)], *labels)
+
+
+# ---------------------------------------------------------------- how it was estimated
 
 
 def how_estimated(result: SearchResult) -> str:
@@ -90,6 +307,21 @@ def how_estimated(result: SearchResult) -> str:
     return " ".join(sentences)
 
 
+def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> str:
+    but = ", a few labels aside" if known else ""
+    if plan.extra_fits == 0:
+        return (
+            "Trials were evaluated with models trained without about a quarter of the rows, those "
+            "of whole sites (if the others have all classes), as the final model has never seen "
+            f"{target}{but}."
+        )
+    part = "Half" if plan.unseen == 0.5 else percent(plan.unseen)
+    return (
+        f"{part} of each site's loss comes from models that never saw that site, as the final "
+        f"model has never seen {target}{but}."
+    )
+
+
 def assumptions(result: SearchResult) -> str:
     """Describe what has to hold for the interval to be right."""
     estimator, target = result.settings.risk, result.target
@@ -120,24 +352,29 @@ def assumptions(result: SearchResult) -> str:
     return text
 
 
-def worth_in_words(worth: pd.DataFrame, target: str) -> str:
-    """Describe what labels are expected to change, from `SearchResult.worth_of_labels`.
+def how_to_repeat(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what a reader needs to repeat a search, with versions."""
+    own = result.options | {"data fingerprint": result.problem.fingerprint()}
+    given = own if settings is None else settings
+    return {**given, "versions": given.get("versions") or versions_in_words()}
 
-    >>> worth = pd.DataFrame(
-    ...     {"risk": [0.5, 0.4, 0.38], "half_width": [0.2, 0.15, 0.1]}, index=[0, 10, 30]
-    ... )
-    >>> worth_in_words(worth, "A")
-    'Labels of 10 / 30 random rows of A are expected to lower the loss there by about 20 / 24 %, and
-    the width of its 95 % interval by about 25 / 50 %'
-    """
+
+# ---------------------------------------------------------------- what labels change
+
+# A figure that would keep this share is hardly lower.
+_HARDLY_LOWER = 0.95
+
+
+def _worth_in_words(worth: pd.DataFrame, target: str) -> str:
+    """Describe what labels are expected to change, from `SearchResult.worth_of_labels`."""
     counts = " / ".join(str(m) for m in worth.index[1:])
     lower = [
-        f"{name} by about {_lower_by(worth[column])}"
+        f"{name} by about {_percent_lower(worth[column])}"
         for name, column in (
             ("the loss there", "risk"),
             ("the width of its 95 % interval", "half_width"),
         )
-        if worth[column].iloc[1:].min() < HARDLY_LOWER * worth[column].iloc[0]
+        if worth[column].iloc[1:].min() < _HARDLY_LOWER * worth[column].iloc[0]
     ]
     if not lower:
         return (
@@ -147,6 +384,11 @@ def worth_in_words(worth: pd.DataFrame, target: str) -> str:
     return (
         f"Labels of {counts} random rows of {target} are expected to lower {', and '.join(lower)}"
     )
+
+
+def _percent_lower(figures: pd.Series) -> str:
+    now, *then = (float(each) for each in figures)
+    return f"{' / '.join(f'{100 * (1 - each / now):.0f}' for each in then)} %"
 
 
 def update_in_words(updated: Updated, target: str, loss: str) -> str:
@@ -164,13 +406,6 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
         f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
         "site."
     )
-
-
-def how_to_repeat(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, str]:
-    """Return what a reader needs to repeat a search, with versions."""
-    own = result.options | {"data fingerprint": result.problem.fingerprint()}
-    given = own if settings is None else settings
-    return {**given, "versions": given.get("versions") or versions_in_words()}
 
 
 def _intercept(effect: pd.DataFrame) -> str:
@@ -194,287 +429,18 @@ def _intercept(effect: pd.DataFrame) -> str:
     return f": the odds of {classes[1]} are {times} times those that other sites suggest"
 
 
-def _lower_by(figures: pd.Series) -> str:
-    now, *then = (float(each) for each in figures)
-    return f"{' / '.join(f'{100 * (1 - each / now):.0f}' for each in then)} %"
-
-
-def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> str:
-    but = ", a few labels aside" if known else ""
-    if plan.extra_fits == 0:
-        return (
-            "Trials were evaluated with models trained without about a quarter of the rows, those "
-            "of whole sites (if the others have all classes), as the final model has never seen "
-            f"{target}{but}."
-        )
-    part = "Half" if plan.unseen == 0.5 else percent(plan.unseen)
-    return (
-        f"{part} of each site's loss comes from models that never saw that site, as the final "
-        f"model has never seen {target}{but}."
-    )
-
-
-# Metrics beside the loss, by how much they say to most readers.
-TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
-MOST_METRICS = 2
-MOST_STEPS = 4
-MOST_CLASSES = 4
-CONSTANT = "constant learned at the sources"
-
-MEANINGS = {
-    "log_loss": "of predicted probabilities; lower is better",
-    "brier": "of predicted probabilities; lower is better",
-    "zero_one": "share of wrong classes; lower is better",
-    "squared": "mean squared error; lower is better",
-    "auc": "how well cases are ranked: 0.5 is chance, 1 is perfect",
-    "o_e": "cases observed to cases expected: 1 is perfect",
-    "calibration_slope": "1 is perfect; below 1, predictions are too extreme",
-    "r2": "0 is no better than the mean, 1 is perfect",
-    "bias": "prediction less label: 0 is perfect",
-}
-# Of losses that are 1 less a metric.
-MEANINGS_AS_LOSS: dict[str, str] = dict.fromkeys(SITE_LOSSES, "0 is perfect; lower is better")
-MEANINGS_AS_LOSS |= {"auc": "0 is perfect, 0.5 is chance; lower is better"}
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFigure:
-    """One figure at the target, as text.
-
-    Attributes
-    ----------
-    name, value, interval : str
-        Such as "AUC", "0.69", "0.54 to 0.80".
-    meaning : str
-        How to read it.
-    beside : str
-        What to compare it with.
-    """
-
-    name: str
-    value: str
-    interval: str
-    meaning: str
-    beside: str
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Another choice beside what is handed over, as text; empty where a figure is unknown.
-
-    Attributes
-    ----------
-    name : str
-    expected : str
-        Its loss at the target.
-    promised : str
-        What plain cross-validation would have promised for it.
-    worse_by : str
-        Its loss less that of what is handed over, with the interval.
-    """
-
-    name: str
-    expected: str
-    promised: str
-    worse_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """What a reader wants to know first, as text.
-
-    Attributes
-    ----------
-    title : str
-        Such as "readmitted at A".
-    question : str
-        What is predicted, for which rows, learned from what.
-    trust, reason : str
-        The verdict; `reason` is empty where no check found anything.
-    figures : tuple of KeyFigure
-        The loss first.
-    compared : tuple of Compared
-        What is handed over first.
-    next_steps : tuple of pairs of str
-        What it is about, and what to do.
-    """
-
-    title: str
-    question: str
-    trust: str
-    reason: str
-    figures: tuple[KeyFigure, ...]
-    compared: tuple[Compared, ...]
-    next_steps: tuple[tuple[str, str], ...]
-
-    def record(self) -> dict[str, Any]:
-        """Return it as dicts and lists, for JSON."""
-        return asdict(self)
-
-
-def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:
-    """Return the answer of a search in brief."""
-    verdict = judgement(checks)
-    compared = _compared(result, checks)
-    return Brief(
-        title=f"{result.problem.label or 'Predictions'} at {result.target}",
-        question=_question(result),
-        trust=str(verdict.trust),
-        reason=verdict.reason,
-        figures=(_loss(result, compared[0].promised, checks), *_metrics(result, checks)),
-        compared=compared,
-        next_steps=_next_steps(result, checks),
-    )
-
-
-def _question(result: SearchResult) -> str:
-    problem, few = result.problem, result.problem.labelled_target
-    what = problem.label or "the label"
-    classes = [number(each) for each in problem.classes]
-    kind = "a quantity" if problem.task == "regression" else f"{len(classes)} classes"
-    if 0 < len(classes) <= MOST_CLASSES:
-        kind = " or ".join(classes)
-    rows = sum(len(site) for site in problem.sources)
-    labels = f"{count(len(few), 'label')} of {result.target}" if few else ""
-    return (
-        f"Predicts {what} ({kind}) for {count(len(problem.target), 'row')} of {result.target}, "
-        f"learned from {count(len(problem.sources), 'labelled site')} with {count(rows, 'row')} "
-        f"and {count(len(problem.columns), 'column')}{f', and from {labels}' if labels else ''}."
-    )
-
-
-def _loss(result: SearchResult, promised: str, checks: Sequence[Check]) -> KeyFigure:
-    ends = result.risk.interval()
-    value, low, high = figures(result.risk.value, *ends)
-    name = result.loss.name
-    beside = []
-    if constant := _constant(checks):
-        plain = f"{CONSTANT} {written_like(constant['constant'], ends)}"
-        alone = f"at unseen sites alone {written_like(constant['model'], ends)}, "
-        beside.append(alone + plain if _unseen_alone(result) else plain)
-    if promised:
-        beside.append(f"plain cross-validation promises {promised}")
-    return KeyFigure(
-        loss_in_words(name),
-        value,
-        _interval(low, high),
-        MEANINGS_AS_LOSS.get(name) or MEANINGS.get(name, "lower is better"),
-        "; ".join(beside),
-    )
-
-
-def _unseen_alone(result: SearchResult) -> bool:
-    """Whether the constant is compared at unseen sites, and the risk is of known ones as well."""
-    answers = result.choice.answers
-    return answers is not None and answers.unseen is not answers.known
-
-
-def _interval(low: str, high: str) -> str:
-    return "unknown" if {"inf", "-inf", "nan"} & {low, high} else from_to(low, high)
-
-
-def _metrics(result: SearchResult, checks: Sequence[Check]) -> list[KeyFigure]:
-    table = result.metrics.table
-    own = result.loss.name
-    names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
-    if result.given_metrics is None:
-        known = table[table["estimate"].notna()]
-        names = [name for name in TELLING if name in known.index]
-    rows: dict[Any, Any] = table.to_dict("index")
-    return [_metric(name, rows[name], result, checks) for name in names[:MOST_METRICS]]
-
-
-def _metric(
-    name: str, row: Mapping[str, Any], result: SearchResult, checks: Sequence[Check]
-) -> KeyFigure:
-    if row["estimate"] != row["estimate"]:
-        return KeyFigure(metric_in_words(name), "?", "", row["note"], "")
-    ends = row["estimate"], row["low"], row["high"]
-    value, low, high = figures(*map(float, ends))
-    lowest, highest = (
-        f"{written_like(float(row[end]), (ends[1], ends[2]))} ({row[f'{end}_site']})"
-        for end in ("lowest", "highest")
-    )
-    beside = f"sites {lowest} to {highest}"
-    meaning = MEANINGS.get(name, f"{row['better']} is better")
-    if name in ("rmse", "mae"):
-        meaning = f"typical error, in units of {result.problem.label or 'the label'}"
-    constant = _constant(checks)
-    if name == "rmse" and result.loss.name == "squared" and constant is not None:
-        root = written_like(float(np.sqrt(constant["constant"])), (ends[1], ends[2]))
-        beside = f"{CONSTANT} {root}; {beside}"
-    return KeyFigure(metric_in_words(name), value, _interval(low, high), meaning, beside)
-
-
-def _constant(checks: Sequence[Check]) -> dict[str, float] | None:
-    """Return the figures of the constant, if it was compared."""
-    found = [check.figures for check in checks if check.name == SKILL and check.figures]
-    return found[0] if found else None
-
-
-def _compared(result: SearchResult, checks: Sequence[Check]) -> tuple[Compared, ...]:
-    ends = result.risk.interval()
-    corrects = result.settings.risk.corrects
-
-    def promised(mean_loss: float) -> str:
-        return written_like(mean_loss, ends) if corrects and mean_loss == mean_loss else ""
-
-    # Without the effect of the target's labels, as the others are.
-    own = result.choice.risk
-    rows = [
-        Compared(
-            "this model",
-            with_interval(own.value, own.interval()),
-            promised(plain_promise(result)),
-            "",
-        )
-    ]
-    if constant := _constant(checks):
-        gain = with_interval(constant["gain"], (constant["gain_low"], constant["gain_high"]))
-        expected = written_like(constant["constant"], ends)
-        if _unseen_alone(result):
-            model = written_like(constant["model"], ends)
-            expected += f", and this model {model}, at unseen sites alone"
-        rows.append(Compared(CONSTANT, expected, "", gain))
-    others = [("default parameters", default_rival(result))]
-    naive = naive_rival(result)
-    if naive is not None and (naive.trial != result.chosen or len(result.choice.weights) > 1):
-        others.append((f"choice of plain cross-validation (trial {naive.trial})", naive))
-    for name, rival in others:
-        if rival is not None:
-            expected = with_interval(rival.risk.value, rival.risk.interval())
-            gap = with_interval(rival.gap.value, rival.gap.interval())
-            rows.append(Compared(name, expected, promised(rival.mean_loss), gap))
-    return tuple(rows)
-
-
-def _next_steps(result: SearchResult, checks: Sequence[Check]) -> tuple[tuple[str, str], ...]:
-    serious = sorted(
-        (check for check in checks if check.level is not Level.OK and check.advice),
-        key=lambda check: check.level is not Level.PROBLEM,
-    )
-    steps = [(check.name, check.advice) for check in serious]
-    worth = result.worth_of_labels
-    labels = [] if worth is None else [("labels", _worth(worth, result.target))]
-    return (*steps[: MOST_STEPS - len(labels)], *labels)
-
-
-def _worth(worth: pd.DataFrame, target: str) -> str:
-    """Describe what about 30 labels would change."""
-    few = worth.iloc[[0, min(2, len(worth) - 1)]]
-    return f"{worth_in_words(few, target)}."
-
-
-# Classes whose odds are shown.
+def lower_by(gain: float, interval: tuple[float, float]) -> str:
+    """Write how far a loss is lower, or higher where the gain is below 0."""
+    if gain < 0:
+        return f"higher by {with_interval(-gain, (-interval[1], -interval[0]))}"
+    return f"lower by {with_interval(gain, interval)}"
 
 
 def estimate_in_words(record: Mapping[str, Any]) -> str:
-    """Write an estimate with its interval.
-
-    >>> estimate_in_words({"value": 0.24671, "low": 0.20742, "high": 0.28600})
-    '0.247 (0.207 to 0.286)'
-    """
-    value, low, high = figures_or_unknown(record["value"], record["low"], record["high"])
+    """Write an estimate with its interval; "?" where the ends are unknown."""
+    if record["low"] is None or record["high"] is None:
+        return f"{number(record['value'], 4)} (? to ?)"
+    value, low, high = figures(record["value"], record["low"], record["high"])
     return f"{value} ({low} to {high})"
 
 
@@ -489,27 +455,17 @@ def update_facts(record: Mapping[str, Any] | None, target: str) -> list[tuple[st
 
 
 def metric_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the telling metrics with labels, each with its name.
-
-    >>> auc = {"metric": "auc", "estimate": 0.7012, "low": 0.6, "high": 0.79}
-    >>> metric_facts({"metrics": [auc, {"metric": "o_e", "estimate": None}]})
-    [('AUC', '0.70 (0.60 to 0.79)')]
-    """
+    """Return the telling metrics with labels, each with its name."""
     known = {each["metric"]: each for each in record["metrics"] if each["estimate"] is not None}
-    names = [name for name in TELLING if name in known] or list(known)
+    names = [name for name in _TELLING if name in known] or list(known)
     return [
         (metric_in_words(name), estimate_in_words(known[name] | {"value": known[name]["estimate"]}))
-        for name in names[:MOST_METRICS]
+        for name in names[:_MOST_METRICS]
     ]
 
 
 def effect_in_words(record: Mapping[str, Any], target: str) -> str:
-    """Describe how the effect moves the target's predictions.
-
-    >>> shift = [{"class": None, "scale": "value", "mean": -1.25}]
-    >>> effect_in_words({"labels": 10, "shift": shift}, "A")
-    'predictions of A are lowered by 1.25 on average'
-    """
+    """Describe how the effect moves the target's predictions."""
     shift = record["shift"]
     if not any(each["mean"] for each in shift):
         return (
@@ -523,7 +479,7 @@ def effect_in_words(record: Mapping[str, Any], target: str) -> str:
     if len(shift) == 2:
         name, by = shift[1]["class"], shift[1]["mean"]
         return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"
-    shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:MOST_CLASSES]
+    shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:_MOST_CLASSES]
     odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in shown), quoted=False)
     return f"the odds at {target} are {odds} what the models expect"
 
@@ -551,8 +507,10 @@ def model_in_words(record: Mapping[str, Any]) -> str:
     return "present" if record["current"] else f"earlier, {count(record['of_trials'], 'trial')}"
 
 
+# ---------------------------------------------------------------- parameters
+
 # Of the width of a range, on its scale.
-NEAR_AN_END = 0.01
+_NEAR_AN_END = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -589,22 +547,14 @@ def parameters(result: SearchResult) -> list[Parameter]:
 
 
 def in_words(params: Mapping[str, Any]) -> str:
-    """Return parameters in one line, by short names.
-
-    >>> in_words({"model__alpha": 0.5, "model__l1_ratio": 1.0}), in_words({})
-    ('alpha 0.5, l1_ratio 1', 'default parameters')
-    """
+    """Return parameters in one line, by short names."""
     short = short_names(params)
     words = [f"{short[name]} {number(value)}" for name, value in params.items()]
     return ", ".join(words) or "default parameters"
 
 
 def _searched(distribution: BaseDistribution, chosen: Any) -> str:
-    """Describe the searched range, and whether the chosen value lies at its end.
-
-    >>> _searched(FloatDistribution(1e-4, 1e3, log=True), 990.0)
-    '0.0001 to 1000, log scale; chosen at its end'
-    """
+    """Describe the searched range, and whether the chosen value lies at its end."""
     if isinstance(distribution, CategoricalDistribution):
         return ", ".join(str(choice) for choice in distribution.choices)
     if isinstance(distribution, FloatDistribution | IntDistribution):
@@ -619,7 +569,7 @@ def _at_an_end(distribution: FloatDistribution | IntDistribution, chosen: Any) -
         return False
     ends = np.array([distribution.low, chosen, distribution.high], dtype=float)
     low, value, high = np.log(ends) if distribution.log else ends
-    return bool(min(value - low, high - value) <= NEAR_AN_END * (high - low))
+    return bool(min(value - low, high - value) <= _NEAR_AN_END * (high - low))
 
 
 def _span(values: Sequence[Any]) -> str:
@@ -630,10 +580,5 @@ def _span(values: Sequence[Any]) -> str:
 
 
 def _range(low: Any, high: Any) -> str:
-    """Write both ends.
-
-    >>> _range(0.01, 0.3), _range(5, 5)
-    ('0.01 to 0.3', '5')
-    """
     first, last = number(low), number(high)
     return first if first == last else f"{first} to {last}"

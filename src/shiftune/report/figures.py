@@ -5,7 +5,7 @@ Every name that comes from the user's file is escaped: Plotly reads labels as HT
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +31,30 @@ if TYPE_CHECKING:
 
     from shiftune.search._result import Overlap
 
-# Each at least 3 to 1 against white paper and against a dark screen.
-BLUE, GREY, RED = "#3b82d0", "#858b93", "#d1493f"
+__all__ = [
+    "calibration",
+    "decision",
+    "forest",
+    "history",
+    "importances",
+    "parameter_slice",
+    "shifts",
+    "weights",
+]
 
+# Each at least 3 to 1 against white paper and against a dark screen.
+BLUE, _GREY, _RED = "#3b82d0", "#858b93", "#d1493f"
+_BAND = "rgba(59, 130, 208, 0.2)"
 # Users' names go into the data and not into a template, where %{...} has a meaning.
-HOVER = "%{customdata}<extra></extra>"
+_HOVER = "%{customdata}<extra></extra>"
 # Opacity of cells whose value is 0, and 1.
 HEAT = (0.05, 0.8)
-ROW = 26  # height of a site's row in pixels
+_ROW = 26  # height of a site's row in pixels
+_SMALLEST_WEIGHT = 1e-3  # on a logarithmic axis
+_MOST_COLUMNS, MOST_CURVES = 10, 40
+MOST_SITES, _MOST_SITES_ACROSS = 24, 10
+
+# ---------------------------------------------------------------- what all figures use
 
 
 def plotly() -> Any:
@@ -64,7 +80,7 @@ def canvas(height: int) -> Any:
     )
 
 
-def bars(value: Any, low: Any, high: Any, color: str) -> dict[str, Any]:
+def _bars(value: Any, low: Any, high: Any, color: str) -> dict[str, Any]:
     """Return the error bars of values with intervals."""
     middle, ends = np.asarray(value), (np.asarray(low), np.asarray(high))
     return {
@@ -83,18 +99,23 @@ def name_rows(figure: Any, names: Sequence[str], first: int = 0) -> None:
     # Positions and texts, not Plotly's categories: a site called "2024" would become a number.
     figure.update_yaxes(
         tickvals=list(range(first, first + len(names))),
-        ticktext=labels(names),
+        ticktext=[_label(name) for name in names],
         range=[first - 0.8, first + len(names) - 0.2],
         showgrid=False,
     )
 
 
-def log_axis(low: float, high: float, most_decades: int = 6) -> dict[str, Any]:
-    """Return a logarithmic axis with numbers written in full: 20, 50, 100 and not 2, 5, 100.
+def outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
+    """Return all rows or, of more, those with the lowest and highest values of a column."""
+    if len(table) <= most:
+        return table
+    ordered = table[column].sort_values(kind="stable").index
+    kept = [*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]]
+    return table.loc[kept]
 
-    >>> log_axis(20, 150)["ticktext"], log_axis(1e-3, 1e3)["ticktext"]
-    (['20', '50', '100'], ['0.001', '0.01', '0.1', '1', '10', '100', '1000'])
-    """
+
+def log_axis(low: float, high: float, most_decades: int = 6) -> dict[str, Any]:
+    """Return a logarithmic axis with numbers written in full: 20, 50, 100 and not 2, 5, 100."""
     first, last = np.floor(np.log10(low)), np.ceil(np.log10(high))
     steps = (1, 2, 5) if last - first <= 2 or high / low <= 100 else (1,)
     apart = 1 if last - first <= most_decades else 2
@@ -104,23 +125,12 @@ def log_axis(low: float, high: float, most_decades: int = 6) -> dict[str, Any]:
     return {"type": "log", "tickvals": shown, "ticktext": [number(tick) for tick in shown]}
 
 
-def labels(names: Iterable[str], most: int = 24) -> list[str]:
-    """Return names as labels; see `label`."""
-    return [label(name, most) for name in names]
-
-
-def label(name: str, most: int = 24) -> str:
+def _label(name: str, most: int = 24) -> str:
     """Return a name so that it fits on an axis and Plotly shows it as it is written."""
     return escape(shortened(str(name), most))
 
 
-def rows_of_table(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, each as a mapping from its columns."""
-    return [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
-
-
-BAND = "rgba(59, 130, 208, 0.2)"
-MOST_CURVES = 40
+# ---------------------------------------------------------------- probabilities
 
 
 def calibration(curve: pd.DataFrame, sites: Mapping[str, pd.DataFrame] | None = None) -> Figure:
@@ -139,15 +149,15 @@ def calibration(curve: pd.DataFrame, sites: Mapping[str, pd.DataFrame] | None = 
             x=own.index,
             y=own["observed"],
             mode="lines",
-            line={"color": GREY, "width": 0.8},
-            customdata=[label(name)] * len(own),
-            hovertemplate=HOVER,
+            line={"color": _GREY, "width": 0.8},
+            customdata=[_label(name)] * len(own),
+            hovertemplate=_HOVER,
             showlegend=False,
         )
     _with_band(figure, curve, "observed", "target")
     ends = [0, max(1e-3, float(curve.index.max()), float(curve["observed"].max()))]
     figure.add_scatter(
-        x=ends, y=ends, mode="lines", line={"color": RED, "width": 1, "dash": "dot"}, name="ideal"
+        x=ends, y=ends, mode="lines", line={"color": _RED, "width": 1, "dash": "dot"}, name="ideal"
     )
     figure.update_xaxes(title="predicted probability")
     figure.update_yaxes(title="observed share", rangemode="tozero")
@@ -168,10 +178,10 @@ def decision(curve: pd.DataFrame) -> Figure:
         x=curve.index,
         y=curve["all"],
         mode="lines",
-        line={"color": GREY, "width": 1.2},
+        line={"color": _GREY, "width": 1.2},
         name="act on all",
     )
-    figure.add_hline(y=0, line={"color": RED, "width": 1, "dash": "dot"})
+    figure.add_hline(y=0, line={"color": _RED, "width": 1, "dash": "dot"})
     top = float(curve[["high", "all"]].max().max())
     figure.update_xaxes(title="threshold: risk at which one would just act")
     figure.update_yaxes(title="net benefit per row")
@@ -189,7 +199,7 @@ def _with_band(figure: Any, curve: pd.DataFrame, column: str, name: str) -> None
         mode="lines",
         line={"width": 0},
         fill="toself",
-        fillcolor=BAND,
+        fillcolor=_BAND,
         hoverinfo="skip",
         name="interval for a new site",
     )
@@ -203,15 +213,12 @@ def _with_band(figure: Any, curve: pd.DataFrame, column: str, name: str) -> None
             f"at {number(float(x), 2)}: {with_interval(value, (low, high))}"
             for x, value, low, high in rows
         ],
-        hovertemplate=HOVER,
+        hovertemplate=_HOVER,
         name=name,
     )
 
 
-MOST_COLUMNS = 10
-MOST_SITES = 24
-MOST_SITES_ACROSS = 10
-SMALLEST_WEIGHT = 1e-3
+# ---------------------------------------------------------------- sites
 
 
 def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> Figure:
@@ -229,7 +236,7 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     ('all sources', '&lt;b&gt;', 'B')
     """
     interval = risk.interval(level)
-    table = outermost_sites(risk, level, most)[::-1]
+    table = outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
     left, right = _forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
@@ -240,10 +247,10 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     place = np.arange(1, len(table) + 1)
     texts = [
         _about_source(site, row)
-        for site, row in zip(table.index, rows_of_table(table), strict=True)
+        for site, row in zip(table.index, table.to_dict("records"), strict=True)
     ]
-    figure = canvas(height=80 + ROW * (len(table) + 1))
-    for name, part, color in (("used", ~out, BLUE), ("left out", out, GREY)):
+    figure = canvas(height=80 + _ROW * (len(table) + 1))
+    for name, part, color in (("used", ~out, BLUE), ("left out", out, _GREY)):
         if not part.any():
             continue
         symbols = np.where(inside, "square", np.where(value < left, "arrow-left", "arrow-right"))
@@ -251,7 +258,7 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
         figure.add_scatter(
             x=seen[part],
             y=place[part],
-            error_x=bars(seen[part], low[part], high[part], color),
+            error_x=_bars(seen[part], low[part], high[part], color),
             mode="markers",
             marker={
                 "symbol": symbols[part],
@@ -261,22 +268,22 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
                 "line": {"width": 0},
             },
             customdata=[text for text, wanted in zip(texts, part, strict=True) if wanted],
-            hovertemplate=HOVER,
+            hovertemplate=_HOVER,
             name=name,
         )
     figure.add_scatter(
         x=[interval[0], risk.value, interval[1], risk.value, interval[0]],
         y=[0, 0.32, 0, -0.32, 0],
         mode="lines",
-        line={"color": RED, "width": 1},
+        line={"color": _RED, "width": 1},
         fill="toself",
-        fillcolor=RED,
+        fillcolor=_RED,
         customdata=[f"all sources: {with_interval(risk.value, interval)}"] * 5,
-        hovertemplate=HOVER,
+        hovertemplate=_HOVER,
         name="all sources",
         showlegend=False,
     )
-    figure.add_vline(x=risk.value, line={"color": RED, "width": 1, "dash": "dot"})
+    figure.add_vline(x=risk.value, line={"color": _RED, "width": 1, "dash": "dot"})
     figure.update_xaxes(
         range=[left - margin, right + margin],
         title=f"estimated target risk ({percent(level)} interval)",
@@ -284,16 +291,6 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     name_rows(figure, ["all sources", *table.index])
     figure.update_layout(showlegend=bool(out.any()) and not out.all())
     return figure
-
-
-def outermost_sites(
-    risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES
-) -> pd.DataFrame:
-    """Return the sources that `forest` shows: of many, those with the lowest and highest estimates.
-
-    The columns are those of `RiskEstimate.sources_with_intervals`.
-    """
-    return _outermost(risk.sources_with_intervals(level), "estimate", most)
 
 
 def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
@@ -310,13 +307,13 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         ``search.result_.overlap``. Where the risk is estimated without weights, they are those of
         ``problem.diagnose()``.
     """
-    names = list(_outermost(overlap.table, "ess_share", most).index)[::-1]
+    names = list(outermost(overlap.table, "ess_share", most).index)[::-1]
     spread = _weight_quantiles({name: overlap.weights[name] for name in names})
     table = overlap.table.loc[names]
     out = is_doubtful(table)
     place = np.arange(1, len(names) + 1)
-    figure = canvas(height=80 + ROW * len(names))
-    for part, color in ((~out, BLUE), (out, GREY)):
+    figure = canvas(height=80 + _ROW * len(names))
+    for part, color in ((~out, BLUE), (out, _GREY)):
         rows = spread[part]
         if len(rows):
             figure.add_box(
@@ -337,7 +334,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         x=spread["mean"],
         y=place,
         mode="markers",
-        marker={"symbol": "diamond", "size": 9, "color": RED},
+        marker={"symbol": "diamond", "size": 9, "color": _RED},
         customdata=[
             f"<b>{escape(name)}</b><br>mean weight {number(float(mean))}<br>"
             f"{number(float(e))} effective rows of {rows}<br>{escape(verdict)}"
@@ -345,7 +342,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
                 names, table["mean_weight"], ess, n, table["verdict"], strict=True
             )
         ],
-        hovertemplate=HOVER,
+        hovertemplate=_HOVER,
         name="mean weight",
         showlegend=False,
     )
@@ -364,7 +361,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         text="effective",
         showarrow=False,
     )
-    figure.add_vline(x=1, line={"color": GREY, "width": 1, "dash": "dot"})
+    figure.add_vline(x=1, line={"color": _GREY, "width": 1, "dash": "dot"})
     ends = spread[["q05", "q95", "mean"]].to_numpy()
     figure.update_xaxes(title="weight of a row (logarithmic)", **log_axis(ends.min(), ends.max()))
     name_rows(figure, names, first=1)
@@ -372,7 +369,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
     return figure
 
 
-def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS, most_sites: int = MOST_SITES) -> Figure:
+def shifts(table: pd.DataFrame, most: int = _MOST_COLUMNS, most_sites: int = MOST_SITES) -> Figure:
     """Plot the columns whose distribution differs most between the sources and the target.
 
     Parameters
@@ -387,13 +384,13 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS, most_sites: int = MOST
     farthest = table.mean().nlargest(most_sites).index
     shown = table.loc[:, table.columns.isin(farthest)].iloc[:most]
     # The longer list goes down the page; a phone has no room for 30 sites side by side.
-    few = shown.shape[1] <= MOST_SITES_ACROSS
+    few = shown.shape[1] <= _MOST_SITES_ACROSS
     grid = (shown if few else shown.T)[::-1]
     texts = [
         [_about_shift(*((down, across) if few else (across, down)), z) for across, z in row.items()]
         for down, row in grid.iterrows()
     ]
-    figure = canvas(height=130 + ROW * len(grid))
+    figure = canvas(height=130 + _ROW * len(grid))
     figure.add_heatmap(
         z=grid.to_numpy(),
         zmin=0,
@@ -405,10 +402,10 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS, most_sites: int = MOST
         text=[[_two_digits(z) for z in row] for row in grid.to_numpy()],
         texttemplate="%{text}",
         customdata=texts,
-        hovertemplate=HOVER,
+        hovertemplate=_HOVER,
     )
     name_rows(figure, list(grid.index))
-    across = labels(grid.columns, 16)
+    across = [_label(name, 16) for name in grid.columns]
     figure.update_xaxes(
         tickvals=list(range(len(across))),
         ticktext=across,
@@ -418,19 +415,6 @@ def shifts(table: pd.DataFrame, most: int = MOST_COLUMNS, most_sites: int = MOST
     )
     figure.update_yaxes(range=[-0.5, len(grid) - 0.5])
     return figure
-
-
-def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
-    """Return the rows with the lowest and highest values of a column, by these if there are others.
-
-    >>> _outermost(pd.DataFrame({"x": [3, 1, 2, 4]}, index=list("abcd")), "x", 2).index.to_list()
-    ['b', 'd']
-    """
-    if len(table) <= most:
-        return table
-    ordered = table[column].sort_values(kind="stable").index
-    kept = [*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]]
-    return table.loc[kept]
 
 
 def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
@@ -447,8 +431,8 @@ def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFram
     """Mean and quantiles of every source's weights, which a logarithmic axis can show."""
     rows = {
         name: [
-            max(float(w.mean()), SMALLEST_WEIGHT),
-            *np.quantile(np.maximum(w, SMALLEST_WEIGHT), [0.05, 0.25, 0.5, 0.75, 0.95]),
+            max(float(w.mean()), _SMALLEST_WEIGHT),
+            *np.quantile(np.maximum(w, _SMALLEST_WEIGHT), [0.05, 0.25, 0.5, 0.75, 0.95]),
         ]
         for name, w in weights.items()
     }
@@ -456,7 +440,7 @@ def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFram
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _about_source(site: str, row: Mapping[str, Any]) -> str:
+def _about_source(site: str, row: Mapping[Any, Any]) -> str:
     text = f"<b>{escape(site)}</b><br>" + with_interval(row["estimate"], (row["low"], row["high"]))
     text += f"<br>share {percent(row['share'])}, {row['n']} rows, {number(row['ess'])} effective"
     return text + (f"<br>left out: {escape(row['left_out'])}" if row["left_out"] else "")
@@ -468,12 +452,11 @@ def _about_shift(column: object, site: object, distance: float) -> str:
 
 
 def _two_digits(distance: float) -> str:
-    """Write a distance so that it fits into a small cell.
-
-    >>> _two_digits(0.043), _two_digits(0.999)
-    ('.04', '1')
-    """
+    """Write a distance so that it fits into a small cell: .04, 1."""
     return f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1"
+
+
+# ---------------------------------------------------------------- trials
 
 
 def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
@@ -491,24 +474,24 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
     """
     good = _completed(trials, chosen)
     figure = canvas(height=380)
-    for tied, name, color in ((False, "worse", GREY), (True, "tied with the best", BLUE)):
+    for tied, name, color in ((False, "worse", _GREY), (True, "tied with the best", BLUE)):
         rows = good[good["tied_with_best"] == tied]
         if len(rows):
             figure.add_scatter(
                 x=rows.index,
                 y=rows["risk"],
-                error_y=bars(rows["risk"], rows["low"], rows["high"], color),
+                error_y=_bars(rows["risk"], rows["low"], rows["high"], color),
                 mode="markers",
                 marker={"color": color, "size": 7},
                 customdata=_about_trials(rows),
-                hovertemplate=HOVER,
+                hovertemplate=_HOVER,
                 name=name,
             )
     figure.add_scatter(
         x=good.index,
         y=good["risk"].cummin(),
         mode="lines",
-        line={"color": RED, "width": 1.5, "shape": "hv"},
+        line={"color": _RED, "width": 1.5, "shape": "hv"},
         hoverinfo="skip",
         name="best so far",
     )
@@ -517,7 +500,7 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
             x=[chosen],
             y=[good["risk"].to_dict()[chosen]],
             mode="markers",
-            marker={"symbol": "circle-open", "size": 16, "color": RED, "line": {"width": 2}},
+            marker={"symbol": "circle-open", "size": 16, "color": _RED, "line": {"width": 2}},
             hoverinfo="skip",
             name="chosen",
         )
@@ -528,16 +511,15 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
             y=np.zeros(len(failed)),
             yaxis="y2",
             mode="markers",
-            marker={"symbol": "x", "color": RED, "size": 7},
+            marker={"symbol": "x", "color": _RED, "size": 7},
             customdata=[f"trial {n} failed" for n in failed],
-            hovertemplate=HOVER,
+            hovertemplate=_HOVER,
             name="failed",
         )
         # An axis of their own, so that they lie at the bottom whatever the scale of the risk.
         figure.update_layout(yaxis2={"overlaying": "y", "range": [-0.03, 1], "visible": False})
     figure.update_xaxes(title="trial")
-    log = _needs_log_scale(good["risk"])
-    figure.layout.yaxis.update(title="estimated target risk", type="log" if log else "linear")
+    figure.layout.yaxis.update(title="estimated target risk", type=_scale(good["risk"]))
     return figure
 
 
@@ -549,14 +531,14 @@ def importances(shares: Mapping[str, float]) -> Figure:
             "all of them have"
         )
     names = list(shares)[::-1]
-    figure = canvas(height=70 + ROW * len(names))
+    figure = canvas(height=70 + _ROW * len(names))
     figure.add_bar(
         x=[shares[name] for name in names],
         y=list(range(len(names))),
         orientation="h",
         marker={"color": BLUE},
         customdata=[f"{escape(name)}: {percent(shares[name])}" for name in names],
-        hovertemplate=HOVER,
+        hovertemplate=_HOVER,
     )
     name_rows(figure, list(short_names(names).values()))
     figure.update_xaxes(title="share of the differences", tickformat=".0%")
@@ -576,7 +558,7 @@ def parameter_slice(result: SearchResult, name: str) -> Figure:
     have = good[good.index.isin(tried)]
     place = _places(have[column], distribution)
     figure = canvas(height=250)
-    for tied, color in ((False, GREY), (True, BLUE)):
+    for tied, color in ((False, _GREY), (True, BLUE)):
         part = (have["tied_with_best"] == tied).to_numpy(bool)
         rows = have[part]
         if len(rows):
@@ -586,28 +568,27 @@ def parameter_slice(result: SearchResult, name: str) -> Figure:
                 mode="markers",
                 marker={"color": color, "size": 7},
                 customdata=_about_trials(rows),
-                hovertemplate=HOVER,
+                hovertemplate=_HOVER,
             )
     chosen = (have.index == result.chosen).nonzero()[0]
     figure.add_scatter(
         x=place[chosen],
         y=have["risk"].to_numpy()[chosen],
         mode="markers",
-        marker={"symbol": "circle-open", "size": 14, "color": RED, "line": {"width": 2}},
+        marker={"symbol": "circle-open", "size": 14, "color": _RED, "line": {"width": 2}},
         hoverinfo="skip",
     )
     if isinstance(distribution, CategoricalDistribution):
         choices = [str(choice) for choice in distribution.choices]
         figure.update_xaxes(
             tickvals=list(range(len(choices))),
-            ticktext=labels(choices, 14),
+            ticktext=[_label(choice, 14) for choice in choices],
             range=[-0.6, len(choices) - 0.4],
         )
     elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
         figure.update_xaxes(**log_axis(distribution.low, distribution.high, most_decades=4))
-    log = _needs_log_scale(have["risk"])
-    figure.update_xaxes(title=label(short_names(parameter_names(good))[name], 36))
-    figure.update_yaxes(title="estimated risk", type="log" if log else "linear")
+    figure.update_xaxes(title=_label(short_names(parameter_names(good))[name], 36))
+    figure.update_yaxes(title="estimated risk", type=_scale(have["risk"]))
     figure.update_layout(showlegend=False)
     return figure
 
@@ -628,9 +609,9 @@ def _completed(trials: pd.DataFrame, chosen: int | None) -> pd.DataFrame:
     return good
 
 
-def _needs_log_scale(risks: pd.Series) -> bool:
-    """Whether a few very bad trials would hide the differences between the others."""
-    return bool(risks.min() > 0 and risks.max() > 10 * risks.min())
+def _scale(risks: pd.Series) -> str:
+    # A few very bad trials would hide the differences between the others.
+    return "log" if risks.min() > 0 and risks.max() > 10 * risks.min() else "linear"
 
 
 def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.float64]:
@@ -644,7 +625,7 @@ def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.flo
 def _about_trials(rows: pd.DataFrame) -> list[str]:
     short = short_names(parameter_names(rows))
     texts = []
-    for trial, row in zip(rows.index, rows_of_table(rows), strict=True):
+    for trial, row in zip(rows.index, rows.to_dict("records"), strict=True):
         lines = [f"<b>trial {trial}</b>: {with_interval(row['risk'], (row['low'], row['high']))}"]
         lines += [
             f"{escape(shortened(shown, 40))} {escape(shortened(number(value), 40))}"
@@ -654,15 +635,3 @@ def _about_trials(rows: pd.DataFrame) -> list[str]:
         ]
         texts.append("<br>".join(lines))
     return texts
-
-
-__all__ = [
-    "calibration",
-    "decision",
-    "forest",
-    "history",
-    "importances",
-    "parameter_slice",
-    "shifts",
-    "weights",
-]

@@ -456,7 +456,7 @@ class FittedSearch:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle and hasattr(self, "predictor_"):
-            from shiftune.report._model_card import summary
+            from shiftune.report._page import summary
 
             bundle["text/html"] = summary(self.result_)
         return bundle

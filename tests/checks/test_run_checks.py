@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import run_checks
+from shiftune.checks._checks import chance
 from shiftune.errors import ProblemError
 
 
@@ -75,3 +76,7 @@ def test_an_oracle_assumes_nothing(rng):
 def test_before_fit():
     with pytest.raises(ProblemError, match="has not been fitted"):
         ShiftSearch(Ridge(), {}).checks()
+
+
+def test_p_values():
+    assert [chance(0.0000012), chance(0.0312)] == ["p < 0.001", "p = 0.031"]
