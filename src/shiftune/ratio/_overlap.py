@@ -144,12 +144,12 @@ class Guard:
         Where no source can be used by itself, those with a mean weight of at least 0.01 still show
         which of their rows are most like the target's, if they have so many effective rows in
         all: where the assumption holds, a choice by logistic ratios then costs a third to a
-        seventh of what the naive one costs (benchmarks/fallback.py). See `shiftune.risk._estimate`.
+        seventh of what the naive one costs (benchmarks/fallback.py). See `shiftune.risk.estimate`.
     prior_rows : float
         The divergence of a source is an estimate too, and a wild one from few rows; taken at
         face value, the source that happens to vary least gets most of the mass. So that of the
         source is mixed with the value that its weights and the other sources' noise suggest, as
-        if that had been seen on so many rows. See `shiftune.risk._estimate`.
+        if that had been seen on so many rows. See `shiftune.risk.estimate`.
 
     Examples
     --------
