@@ -92,3 +92,7 @@ def test_a_category_that_only_the_target_has():
     target = pd.DataFrame({"x": ["new"] * 3, "z": ["a", "b", "a"]})
     sources = [pd.DataFrame({"x": ["old"] * 4, "z": list("abab")}) for _ in range(2)]
     assert Moments().fit(target, sources).beyond == 1
+
+
+def test_weights_count_rows():
+    assert linearised(np.array([1.0, 4.0]), np.array([2.0, 1.0])).mean() == 2  # of 1, 1, 4

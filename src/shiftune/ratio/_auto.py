@@ -1,4 +1,4 @@
-"""Density ratio that chooses, for every source, the estimator with the best held-out score."""
+"""Density ratios from classifiers, the choice among ratios by held-out score, ratios by name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ from shiftune.ratio._least_squares import RULSIF, ULSIF
 from shiftune.rows._encoding import subsample
 
 # Largest odds taken at face value; a classifier that is surer than this has separated the sites.
-MOST_ODDS = 1e9
+_MOST_ODDS = 1e9
 # With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
 # rows in 20 to 60 columns gave 2 to 8 times the error without it (benchmarks/ratios.py).
-ROWS_PER_COLUMN = 150
+_ROWS_PER_COLUMN = 150
+# Standard errors by which a source's own best candidate must win.
+_DEPARTURE = 2.0
+# A source with fewer rows gets the candidate that is best for the others; a target with fewer rows
+# gets the first.
+_FEWEST_ROWS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -89,14 +94,14 @@ class ClassifierRatio(EncodedRatio):
 
     def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         p = self.classifiers_[source].predict_proba(Z)[:, 1]
-        odds = p / np.maximum(1 - p, 1 / MOST_ODDS)
+        odds = p / np.maximum(1 - p, 1 / _MOST_ODDS)
         return np.asarray(odds / self.prior_odds_[source])
 
     def _prototype(self, n: int, d: int) -> Any:
         """Return the unfitted classifier for n rows of the smaller class and d columns."""
         if isinstance(self.estimator, str):
             if self.estimator == "logistic":
-                return LogisticRegression(C=min(1.0, n / (ROWS_PER_COLUMN * d)), max_iter=1000)
+                return LogisticRegression(C=min(1.0, n / (_ROWS_PER_COLUMN * d)), max_iter=1000)
             if self.estimator == "boosting":
                 # Plain boosting is far too sure of itself: see benchmarks/ratios.py.
                 return HistGradientBoostingClassifier(
@@ -117,13 +122,6 @@ class ClassifierRatio(EncodedRatio):
                 "probabilities (for SVMs wrap it in CalibratedClassifierCV)"
             )
         return self.estimator
-
-
-# Standard errors by which a source's own best candidate must win.
-DEPARTURE = 2.0
-# A source with fewer rows gets the candidate that is best for the others; a target with fewer rows
-# gets the first.
-FEWEST_ROWS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -175,8 +173,8 @@ class AutoRatio(DensityRatio):
         names = list(candidates)
         self.scores_ = pd.DataFrame(np.nan, index=range(len(sources)), columns=names)
         self.choice_ = names[:1] * len(sources)
-        scored = [j for j, X in enumerate(sources) if len(X) >= FEWEST_ROWS]
-        if len(names) > 1 and scored and len(target) >= FEWEST_ROWS:
+        scored = [j for j, X in enumerate(sources) if len(X) >= _FEWEST_ROWS]
+        if len(names) > 1 and scored and len(target) >= _FEWEST_ROWS:
             few_T, *few = [
                 subsample(X, self.max_rows, self.random_state)
                 for X in (target, *(sources[j] for j in scored))
@@ -207,7 +205,7 @@ class AutoRatio(DensityRatio):
 
 
 def chosen(
-    scores: NDArray[np.float64], departure: float = DEPARTURE
+    scores: NDArray[np.float64], departure: float = _DEPARTURE
 ) -> tuple[int, NDArray[np.intp]]:
     """Choose a candidate for all sources, and for each, from scores (candidates, folds, k).
 

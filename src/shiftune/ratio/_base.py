@@ -1,4 +1,4 @@
-"""Interface of density ratios."""
+"""Interface of density ratios, known ratios, and the held-out score that compares ratios."""
 
 from __future__ import annotations
 
