@@ -29,6 +29,8 @@ def mixed(rng) -> list[pd.DataFrame]:
 
 
 def test_products_with_vectors_need_no_products_of_columns(mixed):
+    plain = Moments().fit(np.eye(3), [np.random.default_rng(0).normal(size=(80, 3))])
+    assert plain.sources.dense().shape == (80, 9)  # 3 values, 3 squares, 3 products
     rows = Moments().fit(mixed[0], mixed[1:]).sources
     Z, rng = rows.dense(), np.random.default_rng(0)
     v, r = rng.normal(size=rows.width), rng.normal(size=len(rows))

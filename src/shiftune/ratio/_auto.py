@@ -22,6 +22,8 @@ from shiftune.ratio._base import DensityRatio, EncodedRatio, held_out_scores
 from shiftune.ratio._least_squares import RULSIF, ULSIF
 from shiftune.rows._encoding import subsample
 
+Floats = NDArray[np.float64]
+
 # Largest odds taken at face value; a classifier that is surer than this has separated the sites.
 _MOST_ODDS = 1e9
 # With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
@@ -70,9 +72,7 @@ class ClassifierRatio(EncodedRatio):
     # One thread: the fits are small, and threads that wait for a busy core cost far more than
     # they gain.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _fit_encoded(
-        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
-    ) -> None:
+    def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
         Z_T = np.asarray(subsample(Z_target, self.max_rows, self.random_state))
         self.classifiers_: list[Any] = []
         self.prior_odds_: list[float] = []
@@ -85,14 +85,14 @@ class ClassifierRatio(EncodedRatio):
 
     # Once for all sources: to find the libraries takes longer than the weights of a small one.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
         return super()._weights_of_all(tables)
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         return super()._weights_rows(source, X)
 
-    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _weights_encoded(self, source: int, Z: Floats) -> Floats:
         p = self.classifiers_[source].predict_proba(Z)[:, 1]
         odds = p / np.maximum(1 - p, 1 / _MOST_ODDS)
         return np.asarray(odds / self.prior_odds_[source])
@@ -199,14 +199,12 @@ class AutoRatio(DensityRatio):
                 ratio = clone(candidates[name]).fit(target, [sources[j] for j in members])
                 self.fitted_ |= {j: (ratio, place) for place, j in enumerate(members)}
 
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         ratio, place = self.fitted_[source]
         return ratio.weights_at(X, source=place)
 
 
-def chosen(
-    scores: NDArray[np.float64], departure: float = _DEPARTURE
-) -> tuple[int, NDArray[np.intp]]:
+def chosen(scores: Floats, departure: float = _DEPARTURE) -> tuple[int, NDArray[np.intp]]:
     """Choose a candidate for all sources, and for each, from scores (candidates, folds, k).
 
     Scores are taken relative to the best of their source: J of a source that does not overlap

@@ -31,6 +31,8 @@ from shiftune.rows._encoding import (
     subsample,
 )
 
+Floats = NDArray[np.float64]
+
 # A source with a lower mean weight stands for less than a hundredth of the target.
 NEGLIGIBLE = 0.01
 # A target row is uncovered where the source's rows are further away than they are from each
@@ -168,7 +170,7 @@ class Guard:
         return None
 
 
-def effective_rows(w: NDArray[np.float64], starts: ArrayLike = (0,)) -> NDArray[np.float64]:
+def effective_rows(w: Floats, starts: ArrayLike = (0,)) -> Floats:
     r"""Effective sample sizes :math:`(\sum w)^2 / \sum w^2`, each from 1 to n (0 if all w are 0).
 
     Parameters
@@ -211,7 +213,7 @@ def diagnose(
 
 def weights_to_look_at(
     problem: ShiftProblem, ratio: str | DensityRatio = "logistic", *, random_state: int = 0
-) -> tuple[list[NDArray[np.float64]], list[Features]]:
+) -> tuple[list[Floats], list[Features]]:
     """Return the weights that `diagnose` evaluates, and the rows they belong to, by source."""
     split = problem.split((0.5, 0.0, 0.5), random_state=random_state)
     rows = [site.X for site in split.validation[: len(problem.sources)]]
@@ -221,7 +223,7 @@ def weights_to_look_at(
 
 
 def overlap(
-    weights: Sequence[NDArray[np.float64]],
+    weights: Sequence[Floats],
     X_target: Features,
     X_sources: Sequence[Features],
     names: Sequence[str],
@@ -279,7 +281,7 @@ def overlap(
     return pd.DataFrame(rows, index=pd.Index(names, name="site"))
 
 
-def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArray[np.float64]:
+def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> Floats:
     """Share of target rows in regions that a source does not cover, shape (k,).
 
     A target row is uncovered if the distance to its fifth-nearest row of the source is larger
@@ -400,7 +402,7 @@ def column_shifts(
     )
 
 
-def _ks_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _ks_distance(a: Floats, b: Floats) -> float:
     """Kolmogorov-Smirnov distance of two samples; missing values are below all others."""
     first, second = (np.sort(np.where(np.isnan(x), -np.inf, x)) for x in (a, b))
     points = np.concatenate([first, second])
@@ -434,7 +436,7 @@ class ColumnSummaries:
     """
 
     rows: int
-    values: dict[str, NDArray[np.float64]]
+    values: dict[str, Floats]
     shares: dict[str, dict[str, float]]
 
     @classmethod
@@ -466,7 +468,7 @@ class ColumnSummaries:
         return pd.Series(distances[distances > limit])
 
 
-def _quantiles(column: pd.Series) -> NDArray[np.float64]:
+def _quantiles(column: pd.Series) -> Floats:
     values = np.sort(np.asarray(column, dtype=np.float64))  # NaN comes last
     if len(values) <= _MOST_VALUES:
         return values

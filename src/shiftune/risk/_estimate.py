@@ -24,14 +24,7 @@ from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 Floats = NDArray[np.float64]
 
-Method = Literal[
-    "naive",
-    "unbiased",
-    "lambda",
-    "variance_reduced",
-    "self_normalised",
-    "oracle",
-]
+Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "self_normalised", "oracle"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 Divergence = Literal["plug_in", "cross_fitted"]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.intp]
 
 # Fewest rows of a site from which the variance between sites is estimated, if others have them.
 FEWEST_ROWS = 5
@@ -29,7 +30,7 @@ _PRIOR_OF_ONE_ROW = 1 / 30
 
 
 def pooled_variance(
-    influence: Floats, block_counts: NDArray[np.intp], effective: Floats
+    influence: Floats, block_counts: Counts, effective: Floats
 ) -> tuple[float, float]:
     r"""Variance of a sum of centred row contributions, and its degrees of freedom.
 
@@ -47,7 +48,7 @@ def pooled_variance(
     return total, float(max(1 / np.sum(shares**2 / np.maximum(effective - 1, 1)), 1.0))
 
 
-def squares_by_source(influence: Floats, block_counts: NDArray[np.intp]) -> Floats:
+def squares_by_source(influence: Floats, block_counts: Counts) -> Floats:
     """Sum of the squared contributions of every source's rows, shape (k,)."""
     return np.asarray(np.add.reduceat(influence**2, np.cumsum(block_counts) - block_counts))
 
@@ -55,10 +56,10 @@ def squares_by_source(influence: Floats, block_counts: NDArray[np.intp]) -> Floa
 def variance_between(
     estimates: Floats,
     divergences: Floats,
-    n: NDArray[np.intp],
+    n: Counts,
     stretch: float = 1.0,
     *,
-    groups: NDArray[np.intp] | None = None,
+    groups: Counts | None = None,
     design: float = 1.0,
 ) -> float:
     r"""Variance :math:`\tau^2` between the sites' true values, from figures of shape (k,).
@@ -94,13 +95,13 @@ def variance_between(
     return max(seen, _PART_OF_ONE_ROW * one_row)
 
 
-def degrees_between(n: NDArray[np.intp]) -> int:
+def degrees_between(n: Counts) -> int:
     """Degrees of freedom of the variance between sites of n rows; a prior counts as one site."""
     k = int(_large_enough(n).sum())
     return max(k if k < _FEW_SITES else k - 1, 1)
 
 
-def _large_enough(n: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _large_enough(n: Counts) -> NDArray[np.bool_]:
     """Mark the sites from which the variance between sites is estimated; all, if few are large."""
     large = n >= FEWEST_ROWS
     return large if large.sum() >= 2 else np.ones(len(n), dtype=bool)
@@ -108,38 +109,28 @@ def _large_enough(n: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewSiteVariance:
-    r"""Variance of the risk at a new site: between-site variance plus extrapolation error.
+    """Variance of the risk at a new site: between-site variance plus extrapolation error.
 
     Its parts are linear in the losses, or squares of linear parts, so the variance of the
     difference of two models has the same form.
-
-    Attributes
-    ----------
-    between : float
-        Variance :math:`\tau^2` of the sites' true values.
-    leverage : array of shape (k,)
-        Derivative of the estimate by each source's own deviation: its share, unless the adjustment
-        also learns from the source.
-    stretch : float
-        Variance of the sites' true values over that of their adjusted estimates: an adjustment
-        learned from few sites takes some of their differences for effects of the columns.
-    row_effects : array of shape (sum of block_counts,)
-        Effect of each row on the estimate of its own source.
-    extrapolation : array of shape (r,)
-        Numbers whose squares add up to the variance of the adjustment: the sampling error of the
-        target's rows, and the penalty's bias.
-    noise : float
-        Further variance of the adjustment, per variance of one row's loss.
-    design : float
-        Variance by groups of rows over that by rows; 1 where rows are independent.
     """
 
+    # Variance tau^2 of the sites' true values.
     between: float
+    # Derivative of the estimate by each source's own deviation, (k,): its share, unless the
+    # adjustment also learns from the source.
     leverage: Floats
+    # Variance of the sites' true values over that of their adjusted estimates: an adjustment
+    # learned from few sites takes some of their differences for effects of the columns.
     stretch: float
+    # Effect of each row (block) on the estimate of its own source, (sum of block_counts,).
     row_effects: Floats
+    # Numbers whose squares add up to the variance of the adjustment, (r,): the sampling error of
+    # the target's rows, and the penalty's bias.
     extrapolation: Floats
+    # Further variance of the adjustment, per variance of one row's loss.
     noise: float
+    # Variance by groups of rows over that by rows; 1 where rows are independent.
     design: float = 1.0
 
     def __post_init__(self) -> None:
@@ -147,11 +138,7 @@ class NewSiteVariance:
             getattr(self, name).flags.writeable = False
 
     def variance(
-        self,
-        influence: Floats,
-        block_counts: NDArray[np.intp],
-        n: NDArray[np.intp],
-        effective: Floats,
+        self, influence: Floats, block_counts: Counts, n: Counts, effective: Floats
     ) -> tuple[float, float]:
         r"""Variance of the estimate with these influence values, and its degrees of freedom.
 
@@ -172,11 +159,7 @@ class NewSiteVariance:
         return total, float(max(total**2 / spread, 1.0)) if spread > 0 else 1.0
 
     def minus(
-        self,
-        other: NewSiteVariance,
-        estimates: Floats,
-        block_counts: NDArray[np.intp],
-        n: NDArray[np.intp],
+        self, other: NewSiteVariance, estimates: Floats, block_counts: Counts, n: Counts
     ) -> NewSiteVariance:
         """Parts of the variance of a difference of two models; `estimates` are differences (k,)."""
         apart = replace(
@@ -188,11 +171,7 @@ class NewSiteVariance:
         return apart.with_between(estimates, apart._divergences(block_counts, n), n, block_counts)
 
     def with_between(
-        self,
-        estimates: Floats,
-        divergences: Floats,
-        n: NDArray[np.intp],
-        groups: NDArray[np.intp],
+        self, estimates: Floats, divergences: Floats, n: Counts, groups: Counts
     ) -> NewSiteVariance:
         """The same with the variance between the sources that figures of shape (k,) give."""
         counts = np.flatnonzero(self.leverage != 0)
@@ -206,7 +185,7 @@ class NewSiteVariance:
         )
         return replace(self, between=between)
 
-    def _divergences(self, block_counts: NDArray[np.intp], n: NDArray[np.intp]) -> Floats:
+    def _divergences(self, block_counts: Counts, n: Counts) -> Floats:
         k = len(self.leverage)
         return squares_by_source(self.row_effects, block_counts)[:k] * n[:k]
 

@@ -24,6 +24,7 @@ from shiftune.risk._new_site import (
 
 Floats = NDArray[np.float64]
 
+# Arrays of shape (k,).
 _BY_SOURCE = (
     "n",
     "estimates",

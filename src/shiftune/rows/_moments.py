@@ -202,26 +202,12 @@ class Moments:
     clipped). Means of these numbers are the means, variances and correlations of the columns. All
     are scaled to mean 0 and standard deviation 1 over the rows of the sources, before and after
     they are multiplied; numbers that never differ there are dropped.
-
-    Attributes
-    ----------
-    target, sources : MomentRows
-        Of shape (n_T, p), and (n, p) for all sources end to end.
-    beyond : float
-        Share of the target's rows with a value that is clipped, or that differs from the only one
-        of all sources; less the share of such rows in the sources.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> target, source = rng.normal(size=(50, 3)), rng.normal(size=(80, 3))
-    >>> found = Moments().fit(target, [source])
-    >>> found.target.dense().shape, found.sources.dense().shape  # 3 values, 3 squares, 3 products
-    ((50, 9), (80, 9))
     """
 
-    target: MomentRows
-    sources: MomentRows
+    target: MomentRows  # (n_T, p)
+    sources: MomentRows  # of all sources end to end, (n, p)
+    # Share of the target's rows with a value that is clipped, or that differs from the only one of
+    # all sources; less the share of such rows in the sources.
     beyond: float
 
     def fit(self, target: Features, sources: Sequence[Features]) -> Moments:

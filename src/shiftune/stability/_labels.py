@@ -27,6 +27,7 @@ from shiftune.rows._encoding import RowEncoder
 from shiftune.stability._weighted_chi_square import weighted_chi_square_tail
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 # A site with fewer rows, or with fewer like the other sites', is not tested; the guard needs as
 # many effective rows (`shiftune.ratio.Guard`).
@@ -206,7 +207,7 @@ def _independent(site: Site) -> int:
     return len(site) if site.groups is None else len(np.unique(site.groups))
 
 
-def _codes(sites: Sequence[Site], number: NDArray[np.intp]) -> NDArray[np.intp] | None:
+def _codes(sites: Sequence[Site], number: Ints) -> Ints | None:
     """Codes of the groups within the sites, shape (n,)."""
     groups = groups_of(sites)
     if groups is None:
@@ -271,8 +272,8 @@ class CrossFitted:
 
     label: Floats  # expected label given x; for classes, the probability of each, (n, C)
     site: Floats  # probability of each site for a row with these inputs, (n, k)
-    fold: NDArray[np.intp]  # (n,)
-    group: NDArray[np.intp]  # codes 0..G-1 of rows that belong together, or row numbers, (n,)
+    fold: Ints  # (n,)
+    group: Ints  # codes 0..G-1 of rows that belong together, or row numbers, (n,)
 
     def summed(self, rows: Floats) -> Floats:
         """Add up what the rows of a group report: shape (n, m) -> (G, m)."""
@@ -283,11 +284,7 @@ class CrossFitted:
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
 def cross_fitted(
-    Z: Floats,
-    Y: Floats,
-    site: NDArray[np.intp],
-    rng: np.random.Generator,
-    group: NDArray[np.intp] | None = None,
+    Z: Floats, Y: Floats, site: Ints, rng: np.random.Generator, group: Ints | None = None
 ) -> CrossFitted:
     """Predict label and site of every row from models fitted on the other folds.
 
@@ -325,7 +322,7 @@ def cross_fitted(
     return CrossFitted(label, chance, fold, group)
 
 
-def _assign_folds(site: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+def _assign_folds(site: Ints, rng: np.random.Generator) -> Ints:
     """Assign the rows (or groups) of every site to the folds, as evenly as possible, (n,)."""
     fold = np.empty(len(site), dtype=np.intp)
     for j in np.unique(site):
@@ -388,7 +385,7 @@ class Comparison:
     p_together: float
 
 
-def compared(Z: Floats, Y: Floats, site: NDArray[np.intp], fits: CrossFitted) -> Comparison:
+def compared(Z: Floats, Y: Floats, site: Ints, fits: CrossFitted) -> Comparison:
     r"""Compare the residuals of every site with those of the others at the same inputs.
 
     With :math:`a_{ij} = 1\{s_i = j\} - \hat e_j(x_i)` and :math:`R_{ij} = (y_i - \hat f(x_i))\,
@@ -440,9 +437,7 @@ def _p_value(reports: Floats) -> float:
 
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-def gain_from_sites(
-    Z: Floats, Y: Floats, site: NDArray[np.intp], fits: CrossFitted
-) -> tuple[float, float]:
+def gain_from_sites(Z: Floats, Y: Floats, site: Ints, fits: CrossFitted) -> tuple[float, float]:
     r"""Share of the squared error that goes away when the site is known, and its standard error.
 
     .. math:: g = 1 - \frac{\sum_i (y_i - \hat f(x_i) - \hat b_{s_i}(x_i))^2}
