@@ -32,6 +32,7 @@ from shiftune.evaluate._answers import Answers, site_shares
 from shiftune.evaluate._losses import Loss, bounded
 from shiftune.predictor._selection import MOST_COMPARED, ROUNDS, Candidates
 from shiftune.risk import RegressionAdjusted
+from shiftune.risk._adjusted import SOURCE_PSEUDO_ROWS
 from shiftune.search._families import EVERY, next_family
 
 # What `cells.losses_of` bounds losses to.
@@ -344,7 +345,7 @@ def with_labels(trials: Trials, rng: np.random.Generator) -> dict[str, float]:
             continue
         order = rng.permutation(len(trials.y_target))
         own, others = order[:m], order[m:]
-        share = m / (m + trials.fitted.source_pseudo_rows)
+        share = m / (m + SOURCE_PSEUDO_ROWS)
         known = [
             Answers(
                 np.concatenate([a.known, at_target[own].astype(a.known.dtype)]),

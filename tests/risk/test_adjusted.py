@@ -7,23 +7,20 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.risk import RegressionAdjusted, RiskEstimate
+from shiftune.risk import RegressionAdjusted, RiskEstimate, _adjusted
 from shiftune.risk._adjusted import (
     combined,
     share_of_labels,
     shared_alike,
     source_pseudo_rows,
-    trusting_labels,
     with_share,
 )
 
 
-def sites(rng, centres, n=300, noise=1.0, effects=None):
-    """Rows around some centres, with losses 3 + x + a site's own effect + noise."""
+def sites(rng, centres, n=300):
+    """Rows around some centres, with losses 3 + x + noise."""
     X = [rng.normal(c, 1, (n, 2)) for c in centres]
-    effects = np.zeros(len(centres)) if effects is None else effects
-    losses = [3 + x[:, 0] + e + noise * rng.normal(size=n) for x, e in zip(X, effects, strict=True)]
-    return X, losses
+    return X, [3 + x[:, 0] + rng.normal(size=n) for x in X]
 
 
 def test_it_is_a_weighted_mean_whose_coefficients_do_not_depend_on_the_losses():
@@ -84,23 +81,24 @@ def test_removes_the_bias_of_the_rows():
 
 
 @pytest.mark.parametrize("k", [2, 3, 6, 30])
-@pytest.mark.parametrize("effect", [0.0, 0.1, 0.5])
-def test_intervals_cover_one_more_site(k, effect):
+def test_intervals_cover_one_more_site(k):
     """Sites differ by effects; so does the target. 90 % intervals, 150 draws, s.e. .025.
 
     Two sites that are alike by chance are the hard case.
     """
-    covered = 0
+    sizes = np.array([0.0, 0.1, 0.5])
+    covered = np.zeros(3)
     for seed in range(150):
         rng = np.random.default_rng(seed)
-        effects = effect * rng.normal(size=k + 1)
-        X, losses = sites(rng, rng.normal(0, 0.5, k), n=120, effects=effects[1:])
-        low, high = (
-            RegressionAdjusted().fit(rng.normal(size=(300, 2)), X).estimate(losses).interval(0.9)
-        )
-        covered += low <= 3 + effects[0] <= high
-    assert covered / 150 >= (0.78 if k == 2 else 0.84)
-    assert effect < 0.5 or covered / 150 <= 0.98
+        effects = rng.normal(size=k + 1)
+        X, losses = sites(rng, rng.normal(0, 0.5, k), n=120)
+        adjusted = RegressionAdjusted().fit(rng.normal(size=(300, 2)), X)
+        for i, size in enumerate(sizes):
+            moved = [own + size * e for own, e in zip(losses, effects[1:], strict=True)]
+            low, high = adjusted.estimate(moved).interval(0.9)
+            covered[i] += low <= 3 + size * effects[0] <= high
+    assert (covered / 150 >= (0.78 if k == 2 else 0.84)).all()
+    assert covered[2] / 150 <= 0.98
 
 
 @pytest.mark.parametrize(
@@ -194,14 +192,14 @@ def test_difference_of_two_models_knows_the_sites():
 def test_few_labels_of_the_target():
     rng = np.random.default_rng(5)
     X, losses = sites(rng, (0.5, 1.0, -0.5))
-    own = 5 + rng.normal(size=30)
-    adjusted = RegressionAdjusted(source_pseudo_rows=90).fit(rng.normal(size=(100, 2)), X)
+    own = 5 + rng.normal(size=25)  # m / (m + 100) is a fifth
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(100, 2)), X)
     without, with_own = (
         adjusted.estimate(losses),
         adjusted.estimate([*losses, own], names=[*"BCD", "A"]),
     )
-    assert with_own.value == pytest.approx(0.75 * without.value + 0.25 * own.mean())
-    assert with_own.sources["share"]["A"] == pytest.approx(0.25)
+    assert with_own.value == pytest.approx(0.8 * without.value + 0.2 * own.mean())
+    assert with_own.sources["share"]["A"] == pytest.approx(0.2)
     assert with_own.labelled_target
     more = adjusted.estimate([*losses, 5 + rng.normal(size=3000)])
     assert abs(more.value - 5) < 0.1
@@ -269,10 +267,11 @@ def test_the_order_of_the_sources_does_not_matter():
     assert one.value == pytest.approx(other.value)
 
 
-def test_a_single_labelled_row_is_not_certain():
+def test_a_single_labelled_row_is_not_certain(monkeypatch):
+    monkeypatch.setattr(_adjusted, "SOURCE_PSEUDO_ROWS", 1.0)  # half of the weight
     rng = np.random.default_rng(14)
     X, losses = sites(rng, (0.0, 0.2))
-    adjusted = RegressionAdjusted(source_pseudo_rows=1.0).fit(rng.normal(size=(80, 2)), X)
+    adjusted = RegressionAdjusted().fit(rng.normal(size=(80, 2)), X)
     without, one = adjusted.estimate(losses), adjusted.estimate([*losses, np.array([3.0])])
     by_label = one.row_variance - without.row_variance / 4
     assert by_label == pytest.approx(without.divergences.mean() / 4, rel=0.15)
@@ -282,7 +281,6 @@ def test_a_single_labelled_row_is_not_certain():
     ("options", "losses", "message"),
     [
         ({"prior_r2": 0}, [np.ones(5), np.ones(5)], "prior_r2 must lie between"),
-        ({"source_pseudo_rows": 0}, [np.ones(5), np.ones(5)], "source_pseudo_rows must be"),
         ({}, [np.ones(5)], "fitted on"),
         ({}, [np.ones(5), np.ones(6)], "fitted on"),
         ({}, [np.ones(5), np.full(5, np.nan)], "not finite"),
@@ -336,7 +334,7 @@ class TestTrust:
     def test_worth_of_the_sources(self, effect):
         """V = 1 and T = effect^2, so m_0 = 1 / effect^2 with the prior's five sites aside."""
         known = 16 / (11 * effect**2 + 5 / 100)
-        found = [source_pseudo_rows(self.risks(effect, seed=s), prior=100) for s in range(5)]
+        found = [source_pseudo_rows(self.risks(effect, seed=s)) for s in range(5)]
         assert np.mean(found) == pytest.approx(known, rel=0.25)
 
     def alike(self, away, own_rows=30, worse=100.0, k=4):
@@ -358,45 +356,45 @@ class TestTrust:
     @pytest.mark.parametrize(("away", "own_rows"), [(0.0, 30), (0.1, 30), (2.0, 30), (2.0, 90)])
     def test_the_target_counts_as_one_of_the_sites(self, away, own_rows):
         between = max(0, away**2 - 1 / own_rows - 1 / 160) + 5 / 100  # four sources of 40 rows
-        found = source_pseudo_rows(self.alike(away, own_rows), prior=100)
+        found = source_pseudo_rows(self.alike(away, own_rows))
         assert found == pytest.approx((4 + 1 + 5) / between)
 
     def test_how_bad_the_worse_half_is_does_not_matter(self):
         good, other = self.alike(1.0), self.alike(1.0, worse=40.0)
-        assert source_pseudo_rows(good, 100) == pytest.approx(source_pseudo_rows(other, 100))
-        assert source_pseudo_rows(good, 100) == pytest.approx(source_pseudo_rows(good[:3], 100))
-        assert source_pseudo_rows(good, 100) != pytest.approx(source_pseudo_rows(good[2:], 100))
+        assert source_pseudo_rows(good) == pytest.approx(source_pseudo_rows(other))
+        assert source_pseudo_rows(good) == pytest.approx(source_pseudo_rows(good[:3]))
+        assert source_pseudo_rows(good) != pytest.approx(source_pseudo_rows(good[2:]))
 
     def test_the_worth_is_the_same_whatever_share_the_labels_have(self):
         risks = self.risks(0.3)
-        trusted = trusting_labels(risks, 100)
+        trusted = RegressionAdjusted().finish(risks)
         assert trusted[0].lam[-1] != pytest.approx(risks[0].lam[-1])
-        assert source_pseudo_rows(trusted, 100) == pytest.approx(source_pseudo_rows(risks, 100))
+        assert source_pseudo_rows(trusted) == pytest.approx(source_pseudo_rows(risks))
 
     def test_sites_that_are_alike_are_trusted(self):
-        assert source_pseudo_rows(self.risks(0.0), prior=100) > 200
+        assert source_pseudo_rows(self.risks(0.0)) > 200
 
     def test_shares(self):
         risks = self.risks(0.5)
-        trusted = trusting_labels(risks, 100)
-        share = 20 / (20 + source_pseudo_rows(risks, 100))
+        trusted = RegressionAdjusted().finish(risks)
+        share = 20 / (20 + source_pseudo_rows(risks))
         for before, after in zip(risks, trusted, strict=True):
             from_sources = (before.value - before.estimates[-1] / 6) * 6 / 5
             expected = (1 - share) * from_sources + share * before.estimates[-1]
             assert after.value == pytest.approx(expected)
             assert after.sources["share"].sum() == pytest.approx(1)
 
-    def test_variance_is_that_of_an_estimate_made_with_this_worth(self):
+    def test_variance_is_that_of_an_estimate_made_with_this_worth(self, monkeypatch):
         risks = self.risks(0.5)
-        worth = source_pseudo_rows(risks, 100)
+        worth = source_pseudo_rows(risks)
         rng = np.random.default_rng(0)
         X = [rng.normal(size=(200, 1)) for _ in range(10)]
         target, losses = rng.normal(size=(200, 1)), [rng.exponential(size=200) for _ in range(10)]
         own = rng.exponential(size=20)
-        made = RegressionAdjusted(source_pseudo_rows=worth).fit(target, X).estimate([*losses, own])
-        moved = with_share(
-            RegressionAdjusted().fit(target, X).estimate([*losses, own]), 20 / (20 + worth)
-        )
+        adjusted = RegressionAdjusted().fit(target, X)
+        moved = with_share(adjusted.estimate([*losses, own]), 20 / (20 + worth))
+        monkeypatch.setattr(_adjusted, "SOURCE_PSEUDO_ROWS", worth)
+        made = adjusted.estimate([*losses, own])
         assert moved.value == pytest.approx(made.value)
         assert moved.variance == pytest.approx(made.variance)
         assert moved.dof == pytest.approx(made.dof, rel=0.05)
@@ -405,7 +403,7 @@ class TestTrust:
         rng = np.random.default_rng(1)
         X, losses = sites(rng, (0.0, 1.0))
         risk = RegressionAdjusted().fit(rng.normal(size=(50, 2)), X).estimate(losses)
-        assert trusting_labels([risk], 100) == [risk]
+        assert RegressionAdjusted().finish([risk]) == [risk]
 
 
 def test_share_of_labels_has_the_least_variance():

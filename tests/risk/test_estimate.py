@@ -104,6 +104,7 @@ class TestClosedForms:
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.xdist_group("against the truth")  # the replicates are drawn once
 class TestAgainstTheTruth:
     """800 replicates of three sources with known ratios, 120 rows each."""
 
@@ -115,7 +116,6 @@ class TestAgainstTheTruth:
         for _ in range(800):
             losses, weights, _, _ = draw([0.3, -0.5, 0.7], 120, rng)
             for name, options in {
-                "naive": {"method": "naive"},
                 "unbiased": {"method": "unbiased", "guard": False},
                 "plug_in": {"guard": False},
                 "cross_fitted": {"divergence": "cross_fitted", "guard": False},

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from shiftune.risk import RegressionAdjusted, estimate
-from shiftune.risk._adjusted import UNKNOWN, trust_in_adjustment
+from shiftune.risk import RegressionAdjusted, estimate, risk_named
+from shiftune.risk._adjusted import trust_in_adjustment
 from shiftune.risk._ridge import RidgeSystem
 from shiftune.rows._moments import MomentRows
 
@@ -51,7 +51,7 @@ def test_it_is_near_zero_where_site_means_do_not_follow_the_rows():
 
 def test_one_source_shows_nothing():
     X, losses = sites(shift=1.0, site_effect=0.0, k=1)
-    assert trust(X, losses) == UNKNOWN
+    assert trust(X, losses) == 0.5
 
 
 def test_models_that_do_not_differ_need_no_adjustment():
@@ -98,7 +98,5 @@ def test_labelled_target_rows_have_their_share():
 
 def test_other_estimators_compare_by_their_shares():
     risk = estimate([[1.0, 2.0], [3.0, 5.0, 1.0]], method="naive")
-    from shiftune.risk import risk_named
-
     shares = risk_named("naive").row_shares(np.ones((1, 5)), risk)
     assert shares @ [1.0, 2.0, 3.0, 5.0, 1.0] == pytest.approx(risk.value)

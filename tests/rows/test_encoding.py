@@ -8,7 +8,13 @@ import pytest
 
 from shiftune.errors import ProblemError
 from shiftune.problem._columns import as_features, column_kinds, kind_of
-from shiftune.rows._encoding import _center_and_spread, number_columns
+from shiftune.rows._encoding import (
+    _center_and_spread,
+    in_batches,
+    number_columns,
+    one_hot,
+    subsample,
+)
 
 
 @pytest.fixture
@@ -70,3 +76,19 @@ def test_centres_and_spreads(rng):
         assert center[c] == middle
         assert spread[c] == ((high - low) / 2.563 if c != 3 else pytest.approx(x.std()))
     assert (center[4], spread[4]) == (0, 0)
+
+
+def test_rare_levels_share_a_column():
+    letters = np.array([*"abcdefghijklmnopqrstuvwxyz", *"xyz"])[:, None]
+    assert one_hot().fit_transform(letters).sum(axis=0).max() == 6
+
+
+def test_small_tables_are_read_together():
+    tables = [np.ones((n, 1)) for n in (2, 3, 9, 1)]
+    assert [list(map(len, some)) for some in in_batches(tables, 5)] == [[2, 3], [9], [1]]
+
+
+def test_drawn_rows_keep_their_order():
+    drawn = subsample(np.arange(10.0)[:, None], 3).ravel()
+    assert len(set(drawn)) == 3
+    assert (np.diff(drawn) > 0).all()

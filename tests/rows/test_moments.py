@@ -29,6 +29,8 @@ def mixed(rng) -> list[pd.DataFrame]:
 
 
 def test_products_with_vectors_need_no_products_of_columns(mixed):
+    plain = Moments().fit(np.eye(3), [np.random.default_rng(0).normal(size=(80, 3))])
+    assert plain.sources.dense().shape == (80, 9)  # 3 values, 3 squares, 3 products
     rows = Moments().fit(mixed[0], mixed[1:]).sources
     Z, rng = rows.dense(), np.random.default_rng(0)
     v, r = rng.normal(size=rows.width), rng.normal(size=len(rows))
@@ -92,3 +94,7 @@ def test_a_category_that_only_the_target_has():
     target = pd.DataFrame({"x": ["new"] * 3, "z": ["a", "b", "a"]})
     sources = [pd.DataFrame({"x": ["old"] * 4, "z": list("abab")}) for _ in range(2)]
     assert Moments().fit(target, sources).beyond == 1
+
+
+def test_weights_count_rows():
+    assert linearised(np.array([1.0, 4.0]), np.array([2.0, 1.0])).mean() == 2  # of 1, 1, 4

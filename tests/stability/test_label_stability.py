@@ -170,3 +170,8 @@ def test_many_columns_cost_no_more_than_some(rng, monkeypatch):
     label_stability([Site(str(j), X[j::3], y[j::3]) for j in range(3)])
     assert max(seen) <= 2 * 3 + 1
     assert _labels._trees(90, 12)["max_bins"] == 255 * 3 // 12
+
+
+def test_holms_correction():
+    found = _labels._holm(np.array([0.01, 0.04, np.nan, 0.03]))
+    np.testing.assert_allclose(found, [0.03, 0.06, np.nan, 0.06])

@@ -68,13 +68,13 @@ def gaussian_sites(means: ArrayLike, sds: ArrayLike = 1.0) -> GaussianSites:
     return GaussianSites(m, np.broadcast_to(np.asarray(sds, dtype=float), m.shape).copy())
 
 
-NAMES = ("A", "B", "C", "D", "E", "F", "G", "H")
-WARDS = ("medicine", "surgery", "intensive care")
-CODES = tuple(f"code_{letter}" for letter in "abcdefgh")
-EQUIPMENT = ("analyser_temperature", "minutes_to_laboratory", "beds_per_nurse")
+_NAMES = ("A", "B", "C", "D", "E", "F", "G", "H")
+_WARDS = ("medicine", "surgery", "intensive care")
+_CODES = tuple(f"code_{letter}" for letter in "abcdefgh")
+_EQUIPMENT = ("analyser_temperature", "minutes_to_laboratory", "beds_per_nurse")
 # Mean, and standard deviation between hospitals; within one it is 15 % of that.
-READINGS = np.array([[21.0, 2.0], [18.0, 4.0], [8.0, 1.5]])
-WITHIN = 0.15
+_READINGS = np.array([[21.0, 2.0], [18.0, 4.0], [8.0, 1.5]])
+_WITHIN = 0.15
 
 
 def hospitals(
@@ -123,40 +123,40 @@ def hospitals(
     ((400, 10), ['A', 'B', 'C'])
     """
     if only is not None:
-        check_choice(only, NAMES, "hospital")
+        check_choice(only, _NAMES, "hospital")
     rng = np.random.default_rng(random_state)
-    shifts = rng.normal(0, 0.6, (len(NAMES), 5))
-    wards = rng.dirichlet([6, 4, 2], len(NAMES))
-    concept = rng.normal(0, outcomes_differ, len(NAMES))
-    meanings = rng.normal(0, coding_differs, (len(NAMES), len(CODES)))
-    shares = rng.uniform(0.25, 0.6, (len(NAMES), len(CODES)))
-    equipment = rng.standard_normal((len(NAMES), len(EQUIPMENT)))
+    shifts = rng.normal(0, 0.6, (len(_NAMES), 5))
+    wards = rng.dirichlet([6, 4, 2], len(_NAMES))
+    concept = rng.normal(0, outcomes_differ, len(_NAMES))
+    meanings = rng.normal(0, coding_differs, (len(_NAMES), len(_CODES)))
+    shares = rng.uniform(0.25, 0.6, (len(_NAMES), len(_CODES)))
+    equipment = rng.standard_normal((len(_NAMES), len(_EQUIPMENT)))
     frames = []
-    for j, name in enumerate(NAMES):
-        if only in (None, name):
-            rows = np.random.default_rng([random_state, rows_state, j])
-            coded = (
-                _codes([random_state, rows_state, j, 1], n, shares[j]) if coding_differs else None
-            )
-            odds = concept[j] if coded is None else concept[j] + (coded - shares[j]) @ meanings[j]
-            own = _patients(rows, n, shifts[j], wards[j], odds)
-            if coded is not None:
-                own[list(CODES)] = coded.astype(int)
-                own[list(EQUIPMENT)] = _readings(rows, n, equipment[j])
-            frames.append(own.assign(hospital=name))
+    for j, name in enumerate(_NAMES):
+        if only not in (None, name):
+            continue
+        rng = np.random.default_rng([random_state, rows_state, j])
+        odds: Any = concept[j]
+        if coding_differs:
+            other = np.random.default_rng([random_state, rows_state, j, 1])
+            coded = other.random((n, len(_CODES))) < shares[j]
+            odds = odds + (coded - shares[j]) @ meanings[j]
+        own = _patients(rng, n, shifts[j], wards[j], odds)
+        if coding_differs:
+            own[list(_CODES)] = coded.astype(int)
+            mean, spread = _READINGS.T
+            units = equipment[j] + _WITHIN * rng.standard_normal((n, len(_EQUIPMENT)))
+            own[list(_EQUIPMENT)] = np.round(mean + spread * units, 2)
+        frames.append(own.assign(hospital=name))
     return pd.concat(frames, ignore_index=True)
 
 
 def _patients(
-    rng: np.random.Generator,
-    n: int,
-    shift: np.ndarray,
-    wards: np.ndarray,
-    concept: float | np.ndarray,
+    rng: np.random.Generator, n: int, shift: Floats, wards: Floats, concept: Any
 ) -> pd.DataFrame:
     age, severity, lactate, creatinine, pressure = (rng.standard_normal((n, 5)) + shift).T
     stays = rng.poisson(np.exp(0.3 * severity))
-    ward = rng.choice(WARDS, n, p=wards)
+    ward = rng.choice(_WARDS, n, p=wards)
     emergency = rng.random(n) < 1 / (1 + np.exp(-severity))
     odds = (
         concept
@@ -177,22 +177,10 @@ def _patients(
             "systolic_pressure": np.round(125 + 18 * pressure),
             "earlier_stays": stays,
             "emergency": emergency,
-            "ward": pd.Categorical(ward, WARDS),
+            "ward": pd.Categorical(ward, _WARDS),
             "readmitted": np.where(sick, "yes", "no"),
         }
     )
-
-
-def _codes(seed: list[int], n: int, shares: np.ndarray) -> np.ndarray:
-    """Return which codes patients have, shape (n, 8)."""
-    return np.asarray(np.random.default_rng(seed).random((n, len(CODES))) < shares)
-
-
-def _readings(rng: np.random.Generator, n: int, hospital: np.ndarray) -> np.ndarray:
-    """Return readings of a hospital's equipment, shape (n, 3)."""
-    mean, spread = READINGS.T
-    own = hospital + WITHIN * rng.standard_normal((n, len(EQUIPMENT)))
-    return np.asarray(np.round(mean + spread * own, 2))
 
 
 class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -4,11 +4,10 @@ A model of several sites misses what a new one has of its own. The predictor for
 
     scale(answer) + z' b,    b ~ N(0, diag(s^2)),
 
-with z = (1, the answer itself, the columns), on the scale of values or of log odds
-(`effects.scale`). How far sites differ, s, is learned from the sources: each plays the target, with
-answers of models that have not seen it and as many labels as there are (`effects.playing`). The
-labels of the target then give b its posterior mean (`effects.posterior`). Where sites do not
-differ, s is 0 and nothing happens.
+with z = (1, the answer itself, the columns), on the scale of values or of log odds. How far sites
+differ, s, is learned from the sources: each plays the target, with answers of models that have not
+seen it and as many labels as there are. The labels of the target then give b its posterior mean.
+Where sites do not differ, s is 0 and nothing happens.
 """
 
 from shiftune.effects._site_effects import SiteEffects, Spread, Terms, Update

@@ -1,4 +1,12 @@
-"""Effects of sites, learned from the sources' answers, and the update that labels bring."""
+r"""Effects of sites, learned from the sources' answers, and the update that labels bring.
+
+From the ground up: the scale of the effects, their terms, the posterior given labels, how far sites
+differ (learned where sources play the target), and `SiteEffects`, which puts these together.
+
+Notation: answers f of n rows have K columns on the scale of the effects (one for values, the log
+probabilities of C classes otherwise); z are the p terms of a row, and the effect b, (K, p), adds
+:math:`z^\top b_k` to column k, with the standard deviations s between sites.
+"""
 
 from __future__ import annotations
 
@@ -21,189 +29,35 @@ from shiftune.ratio._overlap import effective_rows
 from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
-
-# Residuals beyond so many standard deviations count less (Huber), so that one outlier among ten
-# labels does not decide.
-HUBER_THRESHOLD = 2.0
-MOST_REWEIGHTED = 20
-MOST_STEPS = 60
-MOST_HALVED = 20
-TOLERANCE = 1e-4
-
-
-def posterior_mean(
-    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float
-) -> Floats:
-    r"""Return the posterior mean of the effects of m labelled rows, shape (K, p).
-
-    Values: :math:`y = f + z^\top b + e`, with :math:`e` of variance `noise` and residuals beyond
-    two standard deviations weighted down. Classes: :math:`P(y = c) \propto
-    \exp(f_c + z^\top b_c)`, and the mode instead of the mean. In both cases
-    :math:`b \sim N(0, \mathrm{diag}(s^2))`.
-
-    Parameters
-    ----------
-    scaled : array of shape (m, K)
-        Answers f on the scale of the effects.
-    Z : array of shape (m, p)
-    y : array of shape (m,)
-        Values, or the numbers of the classes.
-    spread : array of shape (p,)
-        s.
-    noise : float
-        Variance of a value around its answer; not used for classes.
-
-    Examples
-    --------
-    Three values that lie 2 above their answers, and sites that differ by 1 as a rule:
-
-    >>> posterior_mean(np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0)
-    array([[1.]])
-    """
-    design, back = _reduced(Z, spread)
-    if scaled.shape[1] == 1:
-        return _of_values(y - scaled[:, 0], design, noise)[None] @ back.T
-    return _of_classes(scaled, design, y) @ back.T
-
-
-def posterior_deviation(
-    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float, mean: Floats
-) -> Floats:
-    """Return the posterior standard deviations at the mean, shape (K, p).
-
-    Those of classes are of the difference from the mean over all classes, since adding the same
-    to all of them changes nothing.
-
-    >>> about = np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0
-    >>> posterior_deviation(*about, posterior_mean(*about)).round(3)
-    array([[0.707]])
-    """
-    design, back = _reduced(Z, spread)
-    r, classes = design.shape[1], scaled.shape[1]
-    outside = np.maximum(spread**2 - np.sum(back**2, axis=1), 0.0)
-    if classes == 1:
-        weights = huber_weights(y - scaled[:, 0] - Z @ mean[0], noise)
-        covariance = np.linalg.inv((design.T * weights) @ design / noise + np.eye(r))
-        return np.asarray(np.sqrt(outside + np.sum((back @ covariance) * back, axis=1)))[None]
-    P = softmax(scaled + Z @ mean.T, axis=1)
-    curvature = P[:, :, None] * (np.eye(classes) - P[:, None, :])  # (m, C, C)
-    hessian = np.einsum("mr,mkl,ms->krls", design, curvature, design)
-    hessian = hessian.reshape(classes * r, classes * r)
-    covariance = np.linalg.inv(hessian + np.eye(classes * r)).reshape(classes, r, classes, r)
-    centred = np.eye(classes) - 1 / classes
-    of_classes = np.einsum("kl,lrms,km->krs", centred, covariance, centred)
-    inside = np.sum((back @ of_classes) * back, axis=2)
-    return np.asarray(np.sqrt(outside * (1 - 1 / classes) + inside))
-
-
-def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """Return the design of standard normal effects, (m, r), and the way back to terms, (p, r).
-
-    r is the smaller of m and p: labels know nothing of directions that their rows do not have.
-    """
-    live = np.flatnonzero(spread > 0)
-    back = np.zeros((len(spread), len(live)))
-    back[live, np.arange(len(live))] = spread[live]
-    design = Z @ back
-    if len(live) <= len(Z):
-        return design, back
-    Q, R = np.linalg.qr(design.T)
-    return R.T, back @ Q
-
-
-def huber_weights(residuals: Floats, noise: float) -> Floats:
-    """Weights of residuals: 1, less beyond the threshold."""
-    return np.asarray(
-        HUBER_THRESHOLD / np.maximum(np.abs(residuals) / np.sqrt(noise), HUBER_THRESHOLD)
-    )
-
-
-def _of_values(residuals: Floats, design: Floats, noise: float) -> Floats:
-    """Posterior mean of standard normal effects, shape (r,)."""
-    weights, prior = np.ones(len(residuals)), np.eye(design.shape[1])
-    for _ in range(MOST_REWEIGHTED):
-        weighted = design.T * weights
-        precision = weighted @ design / noise + prior
-        mean = np.linalg.solve(precision, weighted @ residuals / noise)
-        before, weights = weights, huber_weights(residuals - design @ mean, noise)
-        if np.max(np.abs(weights - before), initial=0.0) < TOLERANCE:
-            break
-    return np.asarray(mean)
-
-
-def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> Floats:
-    """Posterior mode of standard normal effects by class, shape (C, r).
-
-    Newton's direction of every class, shortened until the posterior grows.
-    """
-    r, classes = design.shape[1], scaled.shape[1]
-    effects, truth, prior = np.zeros((classes, r)), np.eye(classes)[y], np.eye(r)
-
-    def at(b: Floats) -> tuple[float, Floats]:
-        """Log posterior and probabilities (m, C); SciPy's functions take three times as long."""
-        eta = scaled + design @ b.T
-        top = eta.max(axis=1, keepdims=True)
-        shares = np.exp(eta - top)
-        total = shares.sum(axis=1, keepdims=True)
-        height = (truth * eta).sum() - (np.log(total) + top).sum() - (b**2).sum() / 2
-        return float(height), shares / total
-
-    reached, P = at(effects)
-    for _ in range(MOST_STEPS):
-        W = (P * (1 - P)).T
-        slopes = (truth - P).T @ design - effects
-        steps = np.linalg.solve(prior + (design.T * W[:, None]) @ design, slopes[..., None])
-        for halved in range(MOST_HALVED):
-            step = steps[..., 0] / 2**halved
-            height, tried = at(effects + step)
-            if height > reached:
-                break
-        else:
-            break
-        effects, reached, P = effects + step, height, tried
-        if np.max(np.abs(step), initial=0.0) < TOLERANCE:
-            break
-    return np.asarray(effects)
-
+Limits = tuple[float, float] | None
+# Loss of every row: from labels and answers on the scale of the effects.
+RowLosses = Callable[[NDArray[Any], Floats], Floats]
+# Answers, terms, labels, spread and noise.
+Known = tuple[Floats, Floats, NDArray[Any], Floats, float]
 
 # Smallest probability whose logarithm is taken.
-SMALLEST_PROBABILITY = 1e-12
+_SMALLEST_PROBABILITY = 1e-12
 # Where effects are learned, no class counts as less likely than this: one answer of 0 would
 # outweigh all labels.
 LEAST_LIKELY = 1e-4
 
 
 def to_scale(answers: NDArray[Any]) -> Floats:
-    """Return values of shape (n,) as (n, 1), and probabilities of shape (n, C) as centred logs.
-
-    >>> to_scale(np.array([2.0, 3.0]))
-    array([[2.],
-           [3.]])
-    >>> to_scale(np.array([[0.5, 0.5]]))
-    array([[0., 0.]])
-    """
+    """Return values of shape (n,) as (n, 1), and probabilities of shape (n, C) as centred logs."""
     if answers.ndim == 1:
         return np.asarray(answers, dtype=float)[:, None]
-    return _centred(np.log(np.maximum(answers.astype(float), SMALLEST_PROBABILITY)))
+    return _centred(np.log(np.maximum(answers.astype(float), _SMALLEST_PROBABILITY)))
 
 
 def from_scale(scaled: Floats) -> Floats:
-    """Return values of shape (n,), or probabilities of shape (n, C).
-
-    >>> from_scale(to_scale(np.array([[0.25, 0.75]])))
-    array([[0.25, 0.75]])
-    """
+    """Return values of shape (n,), or probabilities of shape (n, C)."""
     if scaled.shape[1] == 1:
         return scaled[:, 0]
     return np.asarray(softmax(scaled, axis=1))
 
 
 def moderate(scaled: Floats) -> Floats:
-    """Return answers in which no class is less likely than 1 to 10,000; values as they are.
-
-    >>> from_scale(moderate(to_scale(np.array([[1.0, 0.0]])))).round(5)
-    array([[9.999e-01, 1.000e-04]])
-    """
+    """Return answers in which no class is less likely than 1 to 10,000; values as they are."""
     if scaled.shape[1] == 1:
         return scaled
     return _centred(np.maximum(scaled, scaled.max(axis=1, keepdims=True) + np.log(LEAST_LIKELY)))
@@ -228,9 +82,9 @@ def _centred(logs: Floats) -> Floats:
 # Rows x columns of the sources, 160 MB, and coefficients of columns (for every class), beyond which
 # columns are no terms: the intercept and the slope remain.
 MOST_CELLS = 20_000_000
-MOST_COEFFICIENTS = 300
+_MOST_COEFFICIENTS = 300
 # Columns and answers beyond so many units count as this: ten labels must not extrapolate.
-MOST_UNITS = 4.0
+_MOST_UNITS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +151,7 @@ class Terms:
         """Learn units from the rows of all sources and their answers."""
         columns = self.preparation.fit(X).transform(X[:1]).shape[1]
         coefficients = columns * scaled.shape[1]
-        self.with_columns_ = len(X) * columns <= MOST_CELLS and coefficients <= MOST_COEFFICIENTS
+        self.with_columns_ = len(X) * columns <= MOST_CELLS and coefficients <= _MOST_COEFFICIENTS
         answers = strength(moderate(scaled))
         self.centre_, self.width_ = float(answers.mean()), float(answers.std())
         return self
@@ -308,59 +162,179 @@ class Terms:
         if self.with_columns_:
             Z = np.asarray(self.preparation.transform(X), dtype=float)
         slope = (strength(moderate(scaled)) - self.centre_) / (self.width_ or 1.0)
-        both = np.clip(np.column_stack([slope, Z]), -MOST_UNITS, MOST_UNITS)
+        both = np.clip(np.column_stack([slope, Z]), -_MOST_UNITS, _MOST_UNITS)
         both[:, 1:] /= np.sqrt(max(Z.shape[1], 1))
         return np.column_stack([np.ones(len(Z)), both])
 
 
-# Loss of every row: from labels and answers on the scale of the effects.
-RowLosses = Callable[[NDArray[Any], Floats], Floats]
+# Residuals beyond so many standard deviations count less (Huber), so that one outlier among ten
+# labels does not decide.
+_HUBER_THRESHOLD = 2.0
+_MOST_REWEIGHTED = 20
+_MOST_STEPS = 60
+_MOST_HALVED = 20
+_TOLERANCE = 1e-4
 
-# Answers, terms, labels, spread and noise.
-Known = tuple[Floats, Floats, NDArray[Any], Floats, float]
 
-DRAWS = 5
+def posterior_mean(
+    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float
+) -> Floats:
+    r"""Return the posterior mean of the effects of m labelled rows, shape (K, p).
+
+    Values: :math:`y = f + z^\top b + e`, with :math:`e` of variance `noise` and residuals beyond
+    two standard deviations weighted down. Classes: :math:`P(y = c) \propto
+    \exp(f_c + z^\top b_c)`, and the mode instead of the mean. In both cases
+    :math:`b \sim N(0, \mathrm{diag}(s^2))`.
+
+    Parameters
+    ----------
+    scaled : array of shape (m, K)
+        Answers f on the scale of the effects.
+    Z : array of shape (m, p)
+    y : array of shape (m,)
+        Values, or the numbers of the classes.
+    spread : array of shape (p,)
+        s.
+    noise : float
+        Variance of a value around its answer; not used for classes.
+
+    Examples
+    --------
+    Three values that lie 2 above their answers, and sites that differ by 1 as a rule:
+
+    >>> posterior_mean(np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0)
+    array([[1.]])
+    """
+    design, back = _reduced(Z, spread)
+    if scaled.shape[1] == 1:
+        return _of_values(y - scaled[:, 0], design, noise)[None] @ back.T
+    return _of_classes(scaled, design, y) @ back.T
+
+
+def posterior_deviation(
+    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float, mean: Floats
+) -> Floats:
+    """Return the posterior standard deviations at the mean, shape (K, p).
+
+    Those of classes are of the difference from the mean over all classes, since adding the same
+    to all of them changes nothing.
+    """
+    design, back = _reduced(Z, spread)
+    r, classes = design.shape[1], scaled.shape[1]
+    outside = np.maximum(spread**2 - np.sum(back**2, axis=1), 0.0)
+    if classes == 1:
+        weights = _huber_weights(y - scaled[:, 0] - Z @ mean[0], noise)
+        covariance = np.linalg.inv((design.T * weights) @ design / noise + np.eye(r))
+        return np.asarray(np.sqrt(outside + np.sum((back @ covariance) * back, axis=1)))[None]
+    P = softmax(scaled + Z @ mean.T, axis=1)
+    curvature = P[:, :, None] * (np.eye(classes) - P[:, None, :])  # (m, C, C)
+    hessian = np.einsum("mr,mkl,ms->krls", design, curvature, design)
+    hessian = hessian.reshape(classes * r, classes * r)
+    covariance = np.linalg.inv(hessian + np.eye(classes * r)).reshape(classes, r, classes, r)
+    centred = np.eye(classes) - 1 / classes
+    of_classes = np.einsum("kl,lrms,km->krs", centred, covariance, centred)
+    inside = np.sum((back @ of_classes) * back, axis=2)
+    return np.asarray(np.sqrt(outside * (1 - 1 / classes) + inside))
+
+
+def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Return the design of standard normal effects, (m, r), and the way back to terms, (p, r).
+
+    r is the smaller of m and p: labels know nothing of directions that their rows do not have.
+    """
+    live = np.flatnonzero(spread > 0)
+    back = np.zeros((len(spread), len(live)))
+    back[live, np.arange(len(live))] = spread[live]
+    design = Z @ back
+    if len(live) <= len(Z):
+        return design, back
+    Q, R = np.linalg.qr(design.T)
+    return R.T, back @ Q
+
+
+def _huber_weights(residuals: Floats, noise: float) -> Floats:
+    """Weights of residuals: 1, less beyond the threshold."""
+    return np.asarray(
+        _HUBER_THRESHOLD / np.maximum(np.abs(residuals) / np.sqrt(noise), _HUBER_THRESHOLD)
+    )
+
+
+def _of_values(residuals: Floats, design: Floats, noise: float) -> Floats:
+    """Posterior mean of standard normal effects, shape (r,)."""
+    weights, prior = np.ones(len(residuals)), np.eye(design.shape[1])
+    for _ in range(_MOST_REWEIGHTED):
+        weighted = design.T * weights
+        precision = weighted @ design / noise + prior
+        mean = np.linalg.solve(precision, weighted @ residuals / noise)
+        before, weights = weights, _huber_weights(residuals - design @ mean, noise)
+        if np.max(np.abs(weights - before), initial=0.0) < _TOLERANCE:
+            break
+    return np.asarray(mean)
+
+
+def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> Floats:
+    """Posterior mode of standard normal effects by class, shape (C, r).
+
+    Newton's direction of every class, shortened until the posterior grows.
+    """
+    r, classes = design.shape[1], scaled.shape[1]
+    effects, truth, prior = np.zeros((classes, r)), np.eye(classes)[y], np.eye(r)
+
+    def at(b: Floats) -> tuple[float, Floats]:
+        """Log posterior and probabilities (m, C); SciPy's functions take three times as long."""
+        eta = scaled + design @ b.T
+        top = eta.max(axis=1, keepdims=True)
+        shares = np.exp(eta - top)
+        total = shares.sum(axis=1, keepdims=True)
+        height = (truth * eta).sum() - (np.log(total) + top).sum() - (b**2).sum() / 2
+        return float(height), shares / total
+
+    reached, P = at(effects)
+    for _ in range(_MOST_STEPS):
+        W = (P * (1 - P)).T
+        slopes = (truth - P).T @ design - effects
+        steps = np.linalg.solve(prior + (design.T * W[:, None]) @ design, slopes[..., None])
+        for halved in range(_MOST_HALVED):
+            step = steps[..., 0] / 2**halved
+            height, tried = at(effects + step)
+            if height > reached:
+                break
+        else:
+            break
+        effects, reached, P = effects + step, height, tried
+        if np.max(np.abs(step), initial=0.0) < _TOLERANCE:
+            break
+    return np.asarray(effects)
+
+
+_DRAWS = 5
 # From more sources than so many. With 60 % labelled, at least three draws leave every row out once.
-MANY_SOURCES, FEWEST_DRAWS = 200, 3
+_MANY_SOURCES, _FEWEST_DRAWS = 200, 3
 # Of a source's rows that are labelled; the others are predicted.
-MOST_LABELLED = 0.6
+_MOST_LABELLED = 0.6
 # Labels with which a source has a say in how far sites differ.
-FEWEST_LABELS = 3
+_FEWEST_LABELS = 3
 # Sources, and rows of each, on which the spread is learned.
-MOST_SOURCES = 40
+_MOST_SOURCES = 40
 MOST_ROWS = 1000
 # Standard errors by which a term must lower the losses. With less, ten labels cost some tables 2 %;
 # with more, they gain 1 % less on average (`benchmarks/results/updates.md`).
-STANDARD_ERRORS = 1.5
+_STANDARD_ERRORS = 1.5
 # Standard deviations that are tried, in units of a row's own noise.
-INTERCEPTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 12.8)
-SLOPES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
-COLUMNS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
+_INTERCEPTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 12.8)
+_SLOPES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
+_COLUMNS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Role:
-    """Rows of one site, answered by models that have not seen it.
+    """Rows of one site, answered by models that have not seen it."""
 
-    Attributes
-    ----------
-    scaled : array of shape (n, K)
-        Answers on the scale of the effects.
-    Z : array of shape (n, p)
-        Terms.
-    y : array of shape (n,)
-        Labels.
-    observed : array of shape (n,)
-        Labels as the effect sees them: values, or the numbers of the classes.
-    noise : float
-        Variance of a value around its answer.
-    """
-
-    scaled: Floats
-    Z: Floats
-    y: NDArray[Any]
-    observed: NDArray[Any]
-    noise: float = 1.0
+    scaled: Floats  # answers on the scale of the effects, (n, K)
+    Z: Floats  # terms, (n, p)
+    y: NDArray[Any]  # labels, (n,)
+    observed: NDArray[Any]  # labels as the effect sees them: values, or numbers of classes, (n,)
+    noise: float  # variance of a value around its answer
 
     def __len__(self) -> int:
         return len(self.y)
@@ -370,13 +344,7 @@ class Role:
         if len(self) <= most:
             return self
         kept = np.linspace(0, len(self) - 1, most).astype(np.intp)
-        return replace(
-            self,
-            scaled=self.scaled[kept],
-            Z=self.Z[kept],
-            y=self.y[kept],
-            observed=self.observed[kept],
-        )
+        return Role(self.scaled[kept], self.Z[kept], self.y[kept], self.observed[kept], self.noise)
 
     def known(self, rows: NDArray[np.intp], spread: Spread) -> Known:
         """Return what the posterior of an effect depends on."""
@@ -386,16 +354,6 @@ class Role:
     def effect(self, rows: NDArray[np.intp], spread: Spread) -> Floats:
         """Return the coefficients that some of the rows show, shape (K, p)."""
         return posterior_mean(*self.known(rows, spread))
-
-    def losses(
-        self,
-        labelled: NDArray[np.intp],
-        others: NDArray[np.intp],
-        spread: Spread,
-        losses: RowLosses,
-    ) -> Floats:
-        """Return the losses of some rows, with the effect that the labelled ones show."""
-        return losses(self.y[others], self.updated(labelled, others, spread))
 
     def updated(
         self, labelled: NDArray[np.intp], others: NDArray[np.intp], spread: Spread
@@ -411,25 +369,16 @@ def drawn(
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Draw labelled rows and the others, several times; every row is among the others.
 
-    >>> [sorted(map(int, labelled)) for labelled, _ in drawn(5, 1, 0)]
-    [[2], [4], [3], [0], [1]]
+    Fewer times from many sources, among which the luck of a draw averages out.
     """
     order = np.random.default_rng(seed).permutation(rows)
-    labels = min(labels, int(MOST_LABELLED * rows))
-    found = []
-    draws = draws_of(sources)
-    for draw in range(draws):
-        turned = np.roll(order, -(draw * rows // draws))
-        found.append((turned[:labels], turned[labels:]))
-    return found
+    labels = min(labels, int(_MOST_LABELLED * rows))
+    draws = _DRAWS if sources <= _MANY_SOURCES else _FEWEST_DRAWS
+    turned = [np.roll(order, -(draw * rows // draws)) for draw in range(draws)]
+    return [(own[:labels], own[labels:]) for own in turned]
 
 
-def draws_of(sources: int) -> int:
-    """Number of draws: fewer from many sources, among which the luck of a draw averages out."""
-    return DRAWS if sources <= MANY_SOURCES else FEWEST_DRAWS
-
-
-def played_losses(
+def _played_losses(
     sources: Sequence[Role], labels: int, spread: Spread, losses: RowLosses, seed: int = 0
 ) -> list[Floats]:
     """Return every row's loss with an effect from labels of other rows of its site.
@@ -442,13 +391,13 @@ def played_losses(
     for j, source in enumerate(sources):
         total, times = np.zeros(len(source)), np.zeros(len(source))
         for labelled, others in drawn(len(source), labels, seed + j, len(sources)):
-            total[others] += source.losses(labelled, others, spread, losses)
+            total[others] += losses(source.y[others], source.updated(labelled, others, spread))
             times[others] += 1
         found.append(total / times)
     return found
 
 
-def played_answers(
+def _played_answers(
     sources: Sequence[Role], labels: int, spread: Spread, seed: int = 0
 ) -> list[Floats]:
     """Return every row's answers with effects from labels of other rows of its site.
@@ -460,8 +409,9 @@ def played_answers(
         return [source.scaled[None] for source in sources]
     found = []
     for j, source in enumerate(sources):
-        own = np.full((draws_of(len(sources)), *source.scaled.shape), np.nan)
-        for d, (labelled, others) in enumerate(drawn(len(source), labels, seed + j, len(sources))):
+        draws = drawn(len(source), labels, seed + j, len(sources))
+        own = np.full((len(draws), *source.scaled.shape), np.nan)
+        for d, (labelled, others) in enumerate(draws):
             own[d, others] = source.updated(labelled, others, spread)
         found.append(own)
     return found
@@ -473,9 +423,9 @@ def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: 
     Intercept, slope and columns are added in turn. Each is taken only where it lowers the losses
     of the sources, relative to what they are, by more than 1.5 standard errors of the mean.
     """
-    kept = np.unique(np.linspace(0, len(sources) - 1, MOST_SOURCES).astype(np.intp))
+    kept = np.unique(np.linspace(0, len(sources) - 1, _MOST_SOURCES).astype(np.intp))
     thinned = [sources[j].thinned(MOST_ROWS) for j in kept]
-    eligible = [s for s in thinned if min(labels, MOST_LABELLED * len(s)) >= FEWEST_LABELS]
+    eligible = [s for s in thinned if min(labels, _MOST_LABELLED * len(s)) >= _FEWEST_LABELS]
     best = Spread()
     if len(eligible) < 2:
         return best
@@ -484,33 +434,31 @@ def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: 
 
     def means(spread: Spread) -> Floats:
         if spread not in known:
-            played = played_losses(eligible, labels, spread, losses, seed)
+            played = _played_losses(eligible, labels, spread, losses, seed)
             known[spread] = np.array([own.mean() for own in played])
         return known[spread]
 
     size = np.maximum(np.abs(means(best)), SMALLEST_LOSS)
     for name, sizes in (
-        ("intercept", INTERCEPTS),
-        ("slope", SLOPES),
-        ("columns", COLUMNS),
-        ("intercept", INTERCEPTS),
+        ("intercept", _INTERCEPTS),
+        ("slope", _SLOPES),
+        ("columns", _COLUMNS),
+        ("intercept", _INTERCEPTS),
     ):
         tried = [replace(best, **{name: times * unit}) for times in sizes]
         winner = min(tried, key=lambda spread: float(np.mean(means(spread) / size)))
         gains = (means(best) - means(winner)) / size
-        if gains.mean() > STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(len(gains)):
+        if gains.mean() > _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(len(gains)):
             best = winner
     return best
 
 
-Limits = tuple[float, float] | None
-
 # Updated values stay within the range of the sources' labels, widened by so much of it.
-WIDENED = 0.25
+_WIDENED = 0.25
 # Of the variance of all residuals: labels without any noise must not make effects impossible.
-LEAST_NOISE = 1e-4
+_LEAST_NOISE = 1e-4
 # Labelled rows are left out of their own effect in at most so many groups.
-MOST_FOLDS = 20
+_MOST_FOLDS = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -608,10 +556,10 @@ class SiteEffects:
         """
         labels = np.concatenate(list(y)).astype(float)
         low, high = float(labels.min()), float(labels.max())
-        wider = WIDENED * (high - low)
+        wider = _WIDENED * (high - low)
         self.limits = (low - wider, high + wider)
         residuals = [own - answer[:, 0] for own, answer in zip(y, scaled, strict=True)]
-        least = LEAST_NOISE * float(np.concatenate(residuals).var())
+        least = _LEAST_NOISE * float(np.concatenate(residuals).var())
         self.noise = max(float(np.mean([own.var() for own in residuals])), least) or 1.0
         within = np.concatenate([own - _centre(own, self.noise) for own in residuals])
         if within.min() < within.max():
@@ -640,30 +588,26 @@ class SiteEffects:
     def spread(self, labels: int) -> Spread:
         """Return how far sites differ, as far as so many labels can use it."""
         # More labels than the largest source can play change nothing.
-        labels = min(labels, max(int(MOST_LABELLED * len(source)) for source in self.sources))
+        labels = min(labels, max(int(_MOST_LABELLED * len(source)) for source in self.sources))
         if labels not in self._spreads:
-            found = learn_spread(self.sources, labels, self.row_losses, self.seed)
-            self._spreads[labels] = found
+            self._spreads[labels] = learn_spread(self.sources, labels, self.row_losses, self.seed)
         return self._spreads[labels]
 
     def source_losses(self, labels: int, of: RowLosses | None = None) -> list[Floats]:
         """Return the losses of the sources' rows with so many labels of their site.
 
-        Parameters
-        ----------
-        labels : int
-        of : function, optional
-            From labels and answers on the scale of the effects to losses; default `row_losses`.
+        `of` is a function from labels and answers on the scale of the effects to losses; by
+        default `row_losses`.
         """
         losses = of or self.row_losses
         spread = self.spread(labels) if labels else Spread()
         if spread == Spread():
             return [losses(source.y, source.scaled) for source in self.sources]
-        return played_losses(self.sources, labels, spread, losses, self.seed)
+        return _played_losses(self.sources, labels, spread, losses, self.seed)
 
     def source_answers(self, labels: int) -> list[Floats]:
         """Return the answers to the sources' rows with so many labels of their site, by draw."""
-        played = played_answers(self.sources, labels, self.spread(labels), self.seed)
+        played = _played_answers(self.sources, labels, self.spread(labels), self.seed)
         if self.limits is not None:
             played = [np.clip(own, *self.limits) for own in played]
         return [np.stack([from_scale(draw) for draw in own]) for own in played]
@@ -688,9 +632,10 @@ class SiteEffects:
             limits = min(limits[0], float(np.min(y))), max(limits[1], float(np.max(y)))
         losses = partial(self.row_losses, limits=limits)
         own = np.empty(len(y))
-        for fold in range(min(group.max() + 1, MOST_FOLDS)):
-            left_out = group % MOST_FOLDS == fold
-            own[left_out] = role.losses(rows[~left_out], rows[left_out], spread, losses)
+        for fold in range(min(group.max() + 1, _MOST_FOLDS)):
+            left_out = group % _MOST_FOLDS == fold
+            updated = role.updated(rows[~left_out], rows[left_out], spread)
+            own[left_out] = losses(y[left_out], updated)
         effect, known = role.effect(rows, spread), role.known(rows, spread)
         deviation = posterior_deviation(*known, effect)
         before = self.row_losses(y, role.scaled)
@@ -703,5 +648,5 @@ def _centre(residuals: Floats, noise: float) -> float:
     weights = np.ones(len(residuals))
     for _ in range(10):
         centre = float(np.average(residuals, weights=weights))
-        weights = huber_weights(residuals - centre, noise)
+        weights = _huber_weights(residuals - centre, noise)
     return centre

@@ -1,4 +1,4 @@
-"""Density ratio that chooses, for every source, the estimator with the best held-out score."""
+"""Density ratios from classifiers, the choice among ratios by held-out score, ratios by name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,18 @@ from shiftune.ratio._base import DensityRatio, EncodedRatio, held_out_scores
 from shiftune.ratio._least_squares import RULSIF, ULSIF
 from shiftune.rows._encoding import subsample
 
+Floats = NDArray[np.float64]
+
 # Largest odds taken at face value; a classifier that is surer than this has separated the sites.
-MOST_ODDS = 1e9
+_MOST_ODDS = 1e9
 # With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
 # rows in 20 to 60 columns gave 2 to 8 times the error without it (benchmarks/ratios.py).
-ROWS_PER_COLUMN = 150
+_ROWS_PER_COLUMN = 150
+# Standard errors by which a source's own best candidate must win.
+_DEPARTURE = 2.0
+# A source with fewer rows gets the candidate that is best for the others; a target with fewer rows
+# gets the first.
+_FEWEST_ROWS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -65,9 +72,7 @@ class ClassifierRatio(EncodedRatio):
     # One thread: the fits are small, and threads that wait for a busy core cost far more than
     # they gain.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _fit_encoded(
-        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
-    ) -> None:
+    def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
         Z_T = np.asarray(subsample(Z_target, self.max_rows, self.random_state))
         self.classifiers_: list[Any] = []
         self.prior_odds_: list[float] = []
@@ -80,23 +85,23 @@ class ClassifierRatio(EncodedRatio):
 
     # Once for all sources: to find the libraries takes longer than the weights of a small one.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
         return super()._weights_of_all(tables)
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         return super()._weights_rows(source, X)
 
-    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _weights_encoded(self, source: int, Z: Floats) -> Floats:
         p = self.classifiers_[source].predict_proba(Z)[:, 1]
-        odds = p / np.maximum(1 - p, 1 / MOST_ODDS)
+        odds = p / np.maximum(1 - p, 1 / _MOST_ODDS)
         return np.asarray(odds / self.prior_odds_[source])
 
     def _prototype(self, n: int, d: int) -> Any:
         """Return the unfitted classifier for n rows of the smaller class and d columns."""
         if isinstance(self.estimator, str):
             if self.estimator == "logistic":
-                return LogisticRegression(C=min(1.0, n / (ROWS_PER_COLUMN * d)), max_iter=1000)
+                return LogisticRegression(C=min(1.0, n / (_ROWS_PER_COLUMN * d)), max_iter=1000)
             if self.estimator == "boosting":
                 # Plain boosting is far too sure of itself: see benchmarks/ratios.py.
                 return HistGradientBoostingClassifier(
@@ -117,13 +122,6 @@ class ClassifierRatio(EncodedRatio):
                 "probabilities (for SVMs wrap it in CalibratedClassifierCV)"
             )
         return self.estimator
-
-
-# Standard errors by which a source's own best candidate must win.
-DEPARTURE = 2.0
-# A source with fewer rows gets the candidate that is best for the others; a target with fewer rows
-# gets the first.
-FEWEST_ROWS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -175,8 +173,8 @@ class AutoRatio(DensityRatio):
         names = list(candidates)
         self.scores_ = pd.DataFrame(np.nan, index=range(len(sources)), columns=names)
         self.choice_ = names[:1] * len(sources)
-        scored = [j for j, X in enumerate(sources) if len(X) >= FEWEST_ROWS]
-        if len(names) > 1 and scored and len(target) >= FEWEST_ROWS:
+        scored = [j for j, X in enumerate(sources) if len(X) >= _FEWEST_ROWS]
+        if len(names) > 1 and scored and len(target) >= _FEWEST_ROWS:
             few_T, *few = [
                 subsample(X, self.max_rows, self.random_state)
                 for X in (target, *(sources[j] for j in scored))
@@ -201,14 +199,12 @@ class AutoRatio(DensityRatio):
                 ratio = clone(candidates[name]).fit(target, [sources[j] for j in members])
                 self.fitted_ |= {j: (ratio, place) for place, j in enumerate(members)}
 
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         ratio, place = self.fitted_[source]
         return ratio.weights_at(X, source=place)
 
 
-def chosen(
-    scores: NDArray[np.float64], departure: float = DEPARTURE
-) -> tuple[int, NDArray[np.intp]]:
+def chosen(scores: Floats, departure: float = _DEPARTURE) -> tuple[int, NDArray[np.intp]]:
     """Choose a candidate for all sources, and for each, from scores (candidates, folds, k).
 
     Scores are taken relative to the best of their source: J of a source that does not overlap

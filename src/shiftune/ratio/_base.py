@@ -1,4 +1,4 @@
-"""Interface of density ratios."""
+"""Interface of density ratios, known ratios, and the held-out score that compares ratios."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._columns import align, as_features
 from shiftune.problem._site import Features, Site, rows_of, stacked
 from shiftune.rows._encoding import ROWS_AT_ONCE, RowEncoder, in_batches
+
+Floats = NDArray[np.float64]
 
 # With fewer target rows the weights are meaningless, however plausible they look.
 FEWEST_TARGET_ROWS = 5
@@ -55,7 +57,7 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         self._fit_rows(target, sources)
         return self
 
-    def weights(self, X_sources: Sequence[Any]) -> list[NDArray[np.float64]]:
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
         """Return w_j at rows of every source: k arrays of shape (n_j,), in the order of `fit`."""
         self._check_fitted()
         if len(X_sources) != self.n_sources_:
@@ -69,14 +71,14 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         _, *tables = align(like).values()
         return [np.maximum(w, 0.0) for w in self._weights_of_all(tables)]
 
-    def weights_at(self, X: Any, *, source: int) -> NDArray[np.float64]:
+    def weights_at(self, X: Any, *, source: int) -> Floats:
         """Return w_j at any rows, for example the target's, shape (n,)."""
         self._check_fitted()
         where = f"rows for source {source + 1}"
         aligned = align({"the rows of fit": self._like_, where: as_features(X, where)})
         if len(aligned[where]) == 0:
             return np.empty(0)
-        w: NDArray[np.float64] = np.maximum(self._weights_rows(source, aligned[where]), 0.0)
+        w: Floats = np.maximum(self._weights_rows(source, aligned[where]), 0.0)
         return w
 
     @abstractmethod
@@ -84,10 +86,10 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         """Learn from checked rows with the same columns."""
 
     @abstractmethod
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         """Return w_j at checked rows, shape (n,)."""
 
-    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
         """Return w_j at checked rows of every source, shape (n_j,) each."""
         return [self._weights_rows(j, X) if len(X) else np.empty(0) for j, X in enumerate(tables)]
 
@@ -116,13 +118,13 @@ class EncodedRatio(DensityRatio):
         if not self._flat_:
             self._fit_encoded(Z_target, Z_sources)
 
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         return np.ones(len(X)) if self._flat_ else self._weights_encoded(source, self._encoded(X))
 
-    def _weights_of_all(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
         if self._flat_:
             return [np.ones(len(X)) for X in tables]
-        found: list[NDArray[np.float64]] = []
+        found: list[Floats] = []
         for some in in_batches(tables, ROWS_AT_ONCE):
             ends = np.cumsum([len(X) for X in some])
             for Z in np.split(self._encoded(stacked(some)), ends[:-1]):
@@ -130,24 +132,22 @@ class EncodedRatio(DensityRatio):
         return found
 
     @abstractmethod
-    def _fit_encoded(
-        self, Z_target: NDArray[np.float64], Z_sources: list[NDArray[np.float64]]
-    ) -> None:
+    def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
         """Learn from encoded rows."""
 
     @abstractmethod
-    def _weights_encoded(self, source: int, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _weights_encoded(self, source: int, Z: Floats) -> Floats:
         """Return w_j at encoded rows, shape (n,)."""
 
-    def _learn_encoding(self, tables: list[Features]) -> list[NDArray[np.float64]]:
+    def _learn_encoding(self, tables: list[Features]) -> list[Floats]:
         self._encoder_ = RowEncoder()
         return self._encoder_.fit_transform(tables)
 
-    def _encoded(self, X: Features) -> NDArray[np.float64]:
+    def _encoded(self, X: Features) -> Floats:
         return self._encoder_.transform(X)
 
 
-def site_weights(ratio: DensityRatio, sites: Sequence[Site]) -> list[NDArray[np.float64]]:
+def site_weights(ratio: DensityRatio, sites: Sequence[Site]) -> list[Floats]:
     """Return the density ratios at the rows of every site, one array per site.
 
     Parameters
@@ -181,10 +181,10 @@ class KnownRatio(DensityRatio):
     [array([2., 2.])]
     """
 
-    def __init__(self, functions: Sequence[Callable[[Any], NDArray[np.float64]]]) -> None:
+    def __init__(self, functions: Sequence[Callable[[Any], Floats]]) -> None:
         self.functions = functions
 
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
+    def _weights_rows(self, source: int, X: Features) -> Floats:
         """Return the user's function at these rows, checked: shape (n,), finite, >= 0."""
         w = np.asarray(self.functions[source](X), dtype=float)
         if w.shape != (len(X),):
@@ -213,7 +213,7 @@ def held_out_scores(
     *,
     n_folds: int = 5,
     random_state: int = 0,
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Least-squares objective of a ratio on rows it was not fitted on; lower is better.
 
     .. math:: J_j(w) = \tfrac12 \, \mathrm{mean}_{S_j} w^2 - \mathrm{mean}_T \, w

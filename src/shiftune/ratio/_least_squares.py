@@ -19,28 +19,22 @@ from shiftune.rows._encoding import raw_numbers
 Floats = NDArray[np.float64]
 
 # Bandwidths, in units of the median distance between target rows.
-BANDWIDTHS = tuple(2.0 ** np.arange(-2, 2.5, 0.5))
-PENALTIES = tuple(10.0 ** np.arange(-3, 1.5, 0.5))
+_BANDWIDTHS = tuple(2.0 ** np.arange(-2, 2.5, 0.5))
+_PENALTIES = tuple(10.0 ** np.arange(-3, 1.5, 0.5))
 # For the true ratio E_T[w] = E_j[w^2] and E_j[w] = 1. How far the fit that is best by J departs
 # from both, by the distance of the source: benchmarks/reach.py.
-MOST_EXCESS = 5.0
-MOST_MEAN_WEIGHT = 2.0
-FEWEST_ROWS = 20
+_MOST_EXCESS = 5.0
+_MOST_MEAN_WEIGHT = 2.0
+_FEWEST_ROWS = 20
 # Rows read at a time: the kernel matrix of a chunk (100 centres) then fits in the cache.
 CHUNK = 2048
 
 
 class KernelSums:
-    r"""Sums of kernels over rows, for every fold f and bandwidth s, and their means.
+    r"""Sums of kernels over the rows of every fold f and for every bandwidth s, and their means.
 
-    Attributes
-    ----------
-    H : array of shape (K, S, b, b)
-        :math:`\sum_{i \in f} \phi(x_i) \phi(x_i)^\top`; zeros where it is not needed.
-    h : array of shape (K, S, b)
-        :math:`\sum_{i \in f} \phi(x_i)`.
-    n : array of shape (K,)
-        Rows in each fold.
+    H, :math:`\sum_{i \in f} \phi(x_i) \phi(x_i)^\top`, has shape (K, S, b, b), zeros where it is
+    not needed; h, :math:`\sum_{i \in f} \phi(x_i)`, shape (K, S, b); n, the rows, shape (K,).
     """
 
     def __init__(self, H: Floats, h: Floats, n: NDArray[np.intp]) -> None:
@@ -131,12 +125,12 @@ class RULSIF(EncodedRatio):
     def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
         if not 0 <= self.alpha < 1:
             raise SettingsError(f"alpha must be at least 0 and below 1, got {self.alpha}")
-        penalties = np.sort(_grid(self.penalties, PENALTIES, "penalties"))
+        penalties = np.sort(_grid(self.penalties, _PENALTIES, "penalties"))
         rng = np.random.default_rng(self.random_state)
         order = rng.permutation(len(Z_target))
         b = min(self.n_centers, (len(Z_target) + 1) // 2)
         self.centers_ = Z_target[order[:b]]
-        sigmas = np.sort(_grid(self.bandwidths, BANDWIDTHS, "bandwidths"))
+        sigmas = np.sort(_grid(self.bandwidths, _BANDWIDTHS, "bandwidths"))
         if self.scale:
             sigmas = sigmas * _median_distance(Z_target[order[: max(b, 1000)]])
         K = min(self.n_folds, len(Z_target) - b)
@@ -210,16 +204,14 @@ class ULSIF(RULSIF):
 def _best_of_grid(
     target: KernelSums, source: KernelSums, alpha: float, penalties: Floats
 ) -> tuple[int, int, bool]:
-    """Return the bandwidth and penalty with the lowest cross-validated J, as grid positions.
+    """Positions in the grids of the bandwidth and penalty with the lowest cross-validated J.
 
     And whether the fit keeps, on held-out rows, to what is known of every density ratio.
     """
     K, S = source.h.shape[:2]
     if K < 2:  # nothing to hold out: the middle of the bandwidths and the strongest penalty
         return S // 2, len(penalties) - 1, True
-    mean_T_w = np.zeros((S, len(penalties)))
-    mean_w = np.zeros((S, len(penalties)))
-    mean_w2 = np.zeros((S, len(penalties)))
+    mean_T_w, mean_w, mean_w2 = np.zeros((3, S, len(penalties)))
     for f in range(K):
         A = _solve(*_normal_equations(target, source, alpha, without=f), penalties)
         H, h = _normal_equations(target, source, alpha, only=f)
@@ -227,9 +219,9 @@ def _best_of_grid(
         mean_w += np.einsum("sb,sbp->sp", source.means(only=f)[1], A) / K
         mean_w2 += np.einsum("sbp,sbp->sp", A, H @ A)
     best = np.unravel_index(np.argmin(0.5 * mean_w2 - mean_T_w), mean_w.shape)
-    covers = mean_w[best] <= MOST_MEAN_WEIGHT and mean_T_w[best] <= MOST_EXCESS * mean_w2[best]
+    covers = mean_w[best] <= _MOST_MEAN_WEIGHT and mean_T_w[best] <= _MOST_EXCESS * mean_w2[best]
     # With a handful of rows the held-out means are noise.
-    return int(best[0]), int(best[1]), bool(covers or source.n.sum() < FEWEST_ROWS)
+    return int(best[0]), int(best[1]), bool(covers or source.n.sum() < _FEWEST_ROWS)
 
 
 def _normal_equations(

@@ -1,4 +1,4 @@
-"""Overlap of every source with the target: figures and a verdict."""
+"""Overlap of every source with the target: verdicts and the guard, the table, shifts of columns."""
 
 from __future__ import annotations
 
@@ -31,6 +31,32 @@ from shiftune.rows._encoding import (
     subsample,
 )
 
+Floats = NDArray[np.float64]
+
+# A source with a lower mean weight stands for less than a hundredth of the target.
+NEGLIGIBLE = 0.01
+# A target row is uncovered where the source's rows are further away than they are from each
+# other in all but 1 % of cases.
+_NEIGHBOURS = 5
+_SPACING_QUANTILE = 0.99
+_MOST_ROWS = 2_000
+# Share of target rows out of reach that is mentioned, and that leaves only a part covered. (A
+# source distributed like the target leaves up to 4 %.)
+SOME_OUT_OF_REACH = 0.1
+MANY_OUT_OF_REACH = 0.25
+# A source of which a smaller share of rows is effective overlaps little.
+_FEW_EFFECTIVE = 0.1
+# With fewer rows, distances between them do not show what a source covers.
+_FEW_ROWS = 10
+# Rows of a table by which its columns are compared.
+_MOST_ROWS_OF_COLUMN = 5_000
+# Values of a column of numbers that stand for all: the distance is exact to 1/400.
+_MOST_VALUES = 200
+# A smaller distance is no drift: 0.15 is that of two normal distributions 0.4 standard deviations
+# apart. Nor is one that chance gives once in a thousand columns, 1.95 sqrt(1/n + 1/m).
+_SMALL = 0.15
+_CHANCE = 1.95
+
 
 class Reason(Enum):
     """Reason of a verdict, with a level and a template for its words.
@@ -56,16 +82,6 @@ class Reason(Enum):
         return self.value[0]
 
     @property
-    def overlaps_in_part(self) -> bool:
-        """Whether the source covers a part of the target, or only by few of its rows."""
-        return self in (Reason.MANY_OUT_OF_REACH, Reason.LITTLE_OVERLAP)
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether the source covers most of the target."""
-        return self in (Reason.OVERLAPS, Reason.SOME_OUT_OF_REACH)
-
-    @property
     def code(self) -> str:
         """The reason as a word for tables and files."""
         return self.name.lower()
@@ -73,28 +89,10 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Finding about one source.
-
-    Attributes
-    ----------
-    reason : Reason
-    figure : float
-        The number that decided: a mean weight, a share or a count of rows.
-
-    Examples
-    --------
-    >>> found = Verdict(Reason.NO_TARGET_LIKE_ROWS, 2e-7)
-    >>> found.level.value, str(found)
-    ('problem', 'no target-like rows: mean weight 2e-07')
-    """
+    """Finding about one source, and the mean weight, share or count of rows that decided."""
 
     reason: Reason
     figure: float = 0.0
-
-    @property
-    def level(self) -> Level:
-        """Level of the reason."""
-        return self.reason.level
 
     def __str__(self) -> str:
         words: str = self.reason.value[1]
@@ -106,17 +104,9 @@ class Verdict:
 
     @classmethod
     def from_record(cls, record: tuple[str, float]) -> Verdict:
-        """Read what `to_record` wrote.
-
-        >>> Verdict.from_record(("one_row", 0.0)).reason is Reason.ONE_ROW
-        True
-        """
+        """Read what `to_record` wrote."""
         code, figure = record
         return cls(Reason[code.upper()], figure)
-
-
-# A source with a lower mean weight stands for less than a hundredth of the target.
-NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +134,12 @@ class Guard:
         Where no source can be used by itself, those with a mean weight of at least 0.01 still show
         which of their rows are most like the target's, if they have so many effective rows in
         all: where the assumption holds, a choice by logistic ratios then costs a third to a
-        seventh of what the naive one costs (benchmarks/fallback.py). See `shiftune.risk._estimate`.
+        seventh of what the naive one costs (benchmarks/fallback.py). See `shiftune.risk.estimate`.
     prior_rows : float
         The divergence of a source is an estimate too, and a wild one from few rows; taken at
         face value, the source that happens to vary least gets most of the mass. So that of the
         source is mixed with the value that its weights and the other sources' noise suggest, as
-        if that had been seen on so many rows. See `shiftune.risk._estimate`.
+        if that had been seen on so many rows. See `shiftune.risk.estimate`.
 
     Examples
     --------
@@ -180,7 +170,7 @@ class Guard:
         return None
 
 
-def effective_rows(w: NDArray[np.float64], starts: ArrayLike = (0,)) -> NDArray[np.float64]:
+def effective_rows(w: Floats, starts: ArrayLike = (0,)) -> Floats:
     r"""Effective sample sizes :math:`(\sum w)^2 / \sum w^2`, each from 1 to n (0 if all w are 0).
 
     Parameters
@@ -199,21 +189,6 @@ def effective_rows(w: NDArray[np.float64], starts: ArrayLike = (0,)) -> NDArray[
     v = w / np.repeat(np.where(top > 0, top, 1), sizes)  # squares of tiny weights would vanish
     squares = np.add.reduceat(v**2, first)
     return np.asarray(np.add.reduceat(v, first) ** 2 / np.where(squares > 0, squares, 1))
-
-
-# A target row is uncovered where the source's rows are further away than they are from each
-# other in all but 1 % of cases.
-_NEIGHBOURS = 5
-_SPACING_QUANTILE = 0.99
-_MOST_ROWS = 2_000
-# Share of target rows out of reach that is mentioned, and that leaves only a part covered. (A
-# source distributed like the target leaves up to 4 %.)
-SOME_OUT_OF_REACH = 0.1
-MANY_OUT_OF_REACH = 0.25
-# A source of which a smaller share of rows is effective overlaps little.
-FEW_EFFECTIVE = 0.1
-# With fewer rows, distances between them do not show what a source covers.
-FEW_ROWS = 10
 
 
 def diagnose(
@@ -238,7 +213,7 @@ def diagnose(
 
 def weights_to_look_at(
     problem: ShiftProblem, ratio: str | DensityRatio = "logistic", *, random_state: int = 0
-) -> tuple[list[NDArray[np.float64]], list[Features]]:
+) -> tuple[list[Floats], list[Features]]:
     """Return the weights that `diagnose` evaluates, and the rows they belong to, by source."""
     split = problem.split((0.5, 0.0, 0.5), random_state=random_state)
     rows = [site.X for site in split.validation[: len(problem.sources)]]
@@ -248,7 +223,7 @@ def weights_to_look_at(
 
 
 def overlap(
-    weights: Sequence[NDArray[np.float64]],
+    weights: Sequence[Floats],
     X_target: Features,
     X_sources: Sequence[Features],
     names: Sequence[str],
@@ -289,6 +264,7 @@ def overlap(
     for w, uncovered in zip(weights, missed, strict=True):
         n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
         found = limits.objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
+        level = found.reason.level
         rows.append(
             {
                 "n": n,
@@ -297,15 +273,15 @@ def overlap(
                 "ess_share": ess / n,
                 "max_weight_share": float(w.max() / w.sum()) if w.sum() > 0 else np.nan,
                 "uncovered": uncovered,
-                "level": found.level.value,
+                "level": level.value,
                 "reason": found.reason.code,
-                "verdict": f"doubtful: {found}" if found.level is Level.PROBLEM else str(found),
+                "verdict": f"doubtful: {found}" if level is Level.PROBLEM else str(found),
             }
         )
     return pd.DataFrame(rows, index=pd.Index(names, name="site"))
 
 
-def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArray[np.float64]:
+def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> Floats:
     """Share of target rows in regions that a source does not cover, shape (k,).
 
     A target row is uncovered if the distance to its fifth-nearest row of the source is larger
@@ -331,65 +307,50 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> NDArr
     return np.array(shares)
 
 
-def is_doubtful(table: pd.DataFrame) -> pd.Series:
-    """Mark the sources that an estimate with density ratios would leave out.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `overlap` returns it.
-    """
-    return table["level"] == Level.PROBLEM
-
-
-def effective_share(row: Mapping[Hashable, Any]) -> str:
-    """Write the effective share of a source's rows; a dash where few are like the target's.
-
-    Equal weights of nearly 0 would make all of them effective.
-
-    >>> effective_share({"ess_share": 0.98, "reason": "no_target_like_rows"})
-    '-'
-    """
-    few = (Reason.NO_TARGET_LIKE_ROWS.code, Reason.FEW_TARGET_LIKE_ROWS.code)
-    return "-" if row["reason"] in few else percent(row["ess_share"])
-
-
-def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:
-    """Return sources that overlap first, doubtful ones last; each kind by its effective rows.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `overlap` returns it.
-    """
-    kind = is_doubtful(table).astype(int) - overlapping(table).astype(int)
-    order = np.lexsort((-table["ess"].to_numpy(), kind.to_numpy()))
-    return table.iloc[order]
-
-
-def overlapping(table: pd.DataFrame) -> pd.Series:
-    """Mark the sources that cover most of the target."""
-    return table["reason"].map(lambda code: Reason[code.upper()].overlaps).astype(bool)
-
-
-def overlapping_in_part(table: pd.DataFrame) -> pd.Series:
-    """Mark the sources that cover a part of the target."""
-    return table["reason"].map(lambda code: Reason[code.upper()].overlaps_in_part).astype(bool)
-
-
 def _verdict(n: int, ess_share: float, uncovered: float) -> Verdict:
-    if n < FEW_ROWS:
+    """Finding about a source that the guard does not object to."""
+    if n < _FEW_ROWS:
         return Verdict(Reason.FEW_ROWS, n)
     if uncovered > MANY_OUT_OF_REACH:
         return Verdict(Reason.MANY_OUT_OF_REACH, uncovered)
-    if ess_share < FEW_EFFECTIVE:
+    if ess_share < _FEW_EFFECTIVE:
         return Verdict(Reason.LITTLE_OVERLAP, ess_share)
     if uncovered > SOME_OUT_OF_REACH:
         return Verdict(Reason.SOME_OUT_OF_REACH, uncovered)
     return Verdict(Reason.OVERLAPS)
 
 
-_MOST_ROWS_OF_COLUMN = 5_000
+# What others read from the table of `overlap`.
+
+
+def is_doubtful(table: pd.DataFrame) -> pd.Series:
+    """Mark the sources that an estimate with density ratios would leave out."""
+    return table["level"] == Level.PROBLEM
+
+
+def overlapping(table: pd.DataFrame) -> pd.Series:
+    """Mark the sources that cover most of the target."""
+    return table["reason"].isin([Reason.OVERLAPS.code, Reason.SOME_OUT_OF_REACH.code])
+
+
+def overlapping_in_part(table: pd.DataFrame) -> pd.Series:
+    """Mark the sources that cover a part of the target, or only by few of their rows."""
+    return table["reason"].isin([Reason.MANY_OUT_OF_REACH.code, Reason.LITTLE_OVERLAP.code])
+
+
+def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:
+    """Return sources that overlap first, doubtful ones last; each kind by its effective rows."""
+    kind = is_doubtful(table).astype(int) - overlapping(table).astype(int)
+    return table.iloc[np.lexsort((-table["ess"].to_numpy(), kind.to_numpy()))]
+
+
+def effective_share(row: Mapping[Hashable, Any]) -> str:
+    """Write the effective share of a source's rows; a dash where few are like the target's.
+
+    Equal weights of nearly 0 would make all of them effective.
+    """
+    few = (Reason.NO_TARGET_LIKE_ROWS.code, Reason.FEW_TARGET_LIKE_ROWS.code)
+    return "-" if row["reason"] in few else percent(row["ess_share"])
 
 
 def column_shifts(
@@ -428,7 +389,7 @@ def column_shifts(
     numbers = zip(*(number_columns(X, kinds).T for X in tables), strict=True)
     levels = zip(*(level_columns(X, kinds).T for X in tables), strict=True)
     distances = np.array(
-        [[ks_distance(target, source) for source in sources] for target, *sources in numbers]
+        [[_ks_distance(target, source) for source in sources] for target, *sources in numbers]
         + [_total_variations(columns) for columns in levels]
     )
     # Numbers and dates come first, then categories.
@@ -441,7 +402,7 @@ def column_shifts(
     )
 
 
-def ks_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def _ks_distance(a: Floats, b: Floats) -> float:
     """Kolmogorov-Smirnov distance of two samples; missing values are below all others."""
     first, second = (np.sort(np.where(np.isnan(x), -np.inf, x)) for x in (a, b))
     points = np.concatenate([first, second])
@@ -454,14 +415,6 @@ def _total_variations(columns: Sequence[NDArray[np.object_]]) -> list[float]:
     encoder = one_hot().fit(np.concatenate(columns)[:, None])
     target, *sources = [encoder.transform(column[:, None]).mean(axis=0) for column in columns]
     return [float(np.abs(target - source).sum() / 2) for source in sources]
-
-
-# Values of a column of numbers that stand for all: the distance is exact to 1/400.
-MOST_VALUES = 200
-# A smaller distance is no drift: 0.15 is that of two normal distributions 0.4 standard deviations
-# apart. Nor is one that chance gives once in a thousand columns, 1.95 sqrt(1/n + 1/m).
-SMALL = 0.15
-CHANCE = 1.95
 
 
 @dataclass(frozen=True)
@@ -483,48 +436,48 @@ class ColumnSummaries:
     """
 
     rows: int
-    values: dict[str, NDArray[np.float64]]
+    values: dict[str, Floats]
     shares: dict[str, dict[str, float]]
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> Self:
         """Summarise a table of floats and text, as `Schema.read` returns it."""
-        names = list(map(str, table.columns))
-        texts = [name for name in names if kind_of(table[name]) == "category"]
-        return cls(
-            len(table),
-            {name: _quantiles(table[name]) for name in names if name not in texts},
-            {name: _level_shares(table[name]) for name in texts},
-        )
+        values, shares = {}, {}
+        for name in map(str, table.columns):
+            if kind_of(table[name]) == "category":
+                frequent = _shares(table[name]).head(MOST_LEVELS)
+                shares[name] = {str(level): float(share) for level, share in frequent.items()}
+            else:
+                values[name] = _quantiles(table[name])
+        return cls(len(table), values, shares)
 
     def distances(self, table: pd.DataFrame) -> pd.Series:
         """Return the distance of every column from 0 (alike) to 1, as `column_shifts` does."""
         found = {
-            name: ks_distance(values, table[name].to_numpy(dtype=float))
+            name: _ks_distance(values, table[name].to_numpy(dtype=float))
             for name, values in self.values.items()
         } | {
-            name: _total_variation(shares, table[name].fillna(MISSING).value_counts(normalize=True))
+            name: _total_variation(shares, _shares(table[name]))
             for name, shares in self.shares.items()
         }
         return pd.Series(found, dtype=float).sort_values(ascending=False, kind="stable")
 
     def drifted(self, distances: pd.Series, rows: int) -> pd.Series:
         """Return the distances that are neither small nor chance, in so many new rows."""
-        limit = max(SMALL, CHANCE * np.sqrt(1 / self.rows + 1 / rows))
+        limit = max(_SMALL, _CHANCE * np.sqrt(1 / self.rows + 1 / rows))
         return pd.Series(distances[distances > limit])
 
 
-def _quantiles(column: pd.Series) -> NDArray[np.float64]:
+def _quantiles(column: pd.Series) -> Floats:
     values = np.sort(np.asarray(column, dtype=np.float64))  # NaN comes last
-    if len(values) <= MOST_VALUES:
+    if len(values) <= _MOST_VALUES:
         return values
-    middles = (np.arange(MOST_VALUES) + 0.5) / MOST_VALUES
+    middles = (np.arange(_MOST_VALUES) + 0.5) / _MOST_VALUES
     return np.asarray(values[(middles * len(values)).astype(int)])
 
 
-def _level_shares(column: pd.Series) -> dict[str, float]:
-    shares = column.fillna(MISSING).value_counts(normalize=True).head(MOST_LEVELS)
-    return {str(level): float(share) for level, share in shares.items()}
+def _shares(levels: pd.Series) -> pd.Series:
+    return levels.fillna(MISSING).value_counts(normalize=True)
 
 
 def _total_variation(shares: dict[str, float], new: pd.Series) -> float:

@@ -17,11 +17,7 @@ from shiftune.risk._result import RiskEstimate
 
 @dataclass(eq=False, repr=False)
 class MethodRisk(RiskEstimator):
-    """Method of `shiftune.risk._estimate` that weights losses by density ratios, with its defaults.
-
-    >>> MethodRisk("unbiased").estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
-    2.0
-    """
+    """Method of `shiftune.risk.estimate` that weights losses by density ratios."""
 
     method: Method = "variance_reduced"
 
@@ -50,12 +46,7 @@ class OracleRisk(NaiveRisk):
 
 
 class FunctionRisk(RiskEstimator):
-    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`.
-
-    >>> from shiftune.risk import estimate
-    >>> FunctionRisk(estimate).estimate([[1.0, 3.0]], [[1.0, 1.0]]).value
-    2.0
-    """
+    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`."""
 
     def __init__(self, function: Callable[..., RiskEstimate]) -> None:
         self.function = function
@@ -68,7 +59,7 @@ class FunctionRisk(RiskEstimator):
         if not isinstance(found, RiskEstimate):
             raise SettingsError(
                 f"risk must return a RiskEstimate, got {type(found).__name__}; build it with "
-                "shiftune.risk._estimate"
+                "shiftune.risk.estimate"
             )
         return found
 

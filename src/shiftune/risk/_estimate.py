@@ -1,4 +1,8 @@
-"""From losses and weights to the estimated target risk."""
+r"""From losses and weights to the estimated target risk.
+
+Notation: source j has the losses L_ij and weights w_ij of n_j rows. All rows lie end to end, source
+after source, in arrays of shape (n,); figures of the sources have shape (k,).
+"""
 
 from __future__ import annotations
 
@@ -18,341 +22,16 @@ from shiftune.risk._new_site import pooled_variance
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Losses L and weights w of all rows, source after source.
-
-    Attributes
-    ----------
-    L, w : arrays of shape (n,)
-    n : array of shape (k,)
-        Rows of each source.
-    starts : array of shape (k,)
-        Where each source begins.
-    names : tuple of k names
-    """
-
-    L: NDArray[np.float64]
-    w: NDArray[np.float64]
-    n: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    names: tuple[str, ...]
-
-    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum over the rows of each source: (n,) -> (k,)."""
-        return np.asarray(np.add.reduceat(values, self.starts))
-
-    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean over the rows of each source: (n,) -> (k,)."""
-        return self.sums(values) / self.n
-
-    def rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Give every row the value of its source: (k,) -> (n,)."""
-        return np.repeat(values, self.n)
-
-    def only(self, chosen: NDArray[np.bool_]) -> Sample:
-        """Keep some of the sources."""
-        rows = self.rows(chosen)
-        names = tuple(name for name, yes in zip(self.names, chosen, strict=True) if yes)
-        return laid_out(self.L[rows], self.w[rows], self.n[chosen], names)
-
-    def where(self, rows: NDArray[np.bool_]) -> Sample:
-        """Keep some of the rows, at least one of every source."""
-        n = np.add.reduceat(rows, self.starts, dtype=np.intp)
-        return laid_out(self.L[rows], self.w[rows], n, self.names)
-
-
-def laid_out(
-    L: NDArray[np.float64],
-    w: NDArray[np.float64],
-    n: NDArray[np.intp],
-    names: tuple[str, ...],
-) -> Sample:
-    """Build a sample from rows that are already end to end."""
-    return Sample(L, w, n, np.concatenate([[0], np.cumsum(n)[:-1]]).astype(np.intp), names)
-
-
-def read_sample(
-    losses: Sequence[Any], weights: Sequence[Any] | None, names: Sequence[str] | None
-) -> Sample:
-    """Check losses and weights, one array per source, and lay them end to end.
-
-    >>> read_sample([[1.0, 2.0], [3.0]], None, ["B", "C"]).n
-    array([2, 1])
-    """
-    k = len(losses)
-    if k == 0:
-        raise DataError("there are no losses; give one array per source")
-    labels = tuple(str(j) for j in range(1, k + 1)) if names is None else tuple(map(str, names))
-    if len(labels) != k:
-        raise DataError(f"there are {len(labels)} names for {k} sources")
-    if len(set(labels)) < k:
-        raise DataError(f"the names of the sources must differ, got {list(labels)}")
-    L = [_column(values, "loss", name) for values, name in zip(losses, labels, strict=True)]
-    for values, name in zip(L, labels, strict=True):
-        if (most := np.abs(values).max()) > LARGEST_LOSS:
-            raise DataError(
-                f"source {name!r} has losses of up to {most:.0e}, too large to compute with; "
-                "divide them, or the labels they come from"
-            )
-    n = np.array([len(values) for values in L], dtype=np.intp)
-    if weights is None:
-        return laid_out(np.concatenate(L), np.ones(n.sum()), n, labels)
-    if len(weights) != k:
-        raise DataError(f"there are losses of {k} sources but weights of {len(weights)}")
-    w = [_column(values, "weight", name) for values, name in zip(weights, labels, strict=True)]
-    for name, l_j, w_j in zip(labels, L, w, strict=True):
-        if len(l_j) != len(w_j):
-            raise DataError(f"source {name!r} has {len(l_j)} losses but {len(w_j)} weights")
-    sample = laid_out(np.concatenate(L), np.concatenate(w), n, labels)
-    if sample.w.min() < 0:
-        j = int(np.argmax(np.minimum.reduceat(sample.w, sample.starts) < 0))
-        raise DataError(
-            f"source {labels[j]!r} has negative weights; a density ratio is never negative"
-        )
-    return sample
-
-
-def _column(values: Any, what: str, name: str) -> NDArray[np.float64]:
-    try:
-        column = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"source {name!r}: the {what}es are not numbers ({error})") from error
-    if column.ndim != 1:
-        raise DataError(
-            f"source {name!r}: one {what} per row is needed, shape (n,), got {column.shape}"
-        )
-    if len(column) == 0:
-        raise DataError(f"source {name!r} has no rows; leave it out")
-    if not np.isfinite(column).all():
-        bad = int((~np.isfinite(column)).sum())
-        raise DataError(f"source {name!r}: {bad} {what}(s) are not finite (NaN or infinite)")
-    return column
-
-
 Floats = NDArray[np.float64]
 
-
-def estimated(
-    sample: Sample, lam_rows: Floats, estimates: Floats, centred: Floats, method: str
-) -> RiskEstimate:
-    """Combine the sources' estimates, (k,), and the centred contributions of their rows, (n,).
-
-    `lam_rows` are the weights lambda of the rows, (n,).
-    """
-    ess = effective_rows(sample.w, sample.starts)
-    influence = lam_rows * centred
-    variance, dof = pooled_variance(influence, sample.n, ess)
-    lam = sample.means(lam_rows)
-    return RiskEstimate(
-        value=float((lam * sample.n) @ estimates),
-        variance=variance,
-        dof=dof,
-        method=method,
-        names=sample.names,
-        n=sample.n,
-        estimates=estimates,
-        divergences=sample.means(centred**2),
-        lam=lam,
-        mean_weights=sample.means(sample.w),
-        ess=ess,
-        left_out=(None,) * len(sample.n),
-        influence=influence,
-        block_counts=sample.n.copy(),
-        units=sample.n.astype(float),
-        nonnegative=bool(sample.L.min() >= 0),
-    )
-
+Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "self_normalised", "oracle"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 Divergence = Literal["plug_in", "cross_fitted"]
 
-CROSS_FIT_FOLDS = 5
-
-
-def given(sample: Sample, lam: ArrayLike | None) -> Floats:
-    """Check the user's lambda and give every row that of its source, shape (n,)."""
-    if lam is None:
-        raise SettingsError("method='lambda' needs lam=, one number per source")
-    values = np.asarray(lam, dtype=float)
-    if values.shape != sample.n.shape or not np.all(np.isfinite(values)) or np.any(values < 0):
-        raise SettingsError(
-            f"lam must hold {len(sample.n)} finite numbers >= 0, one per source, got {lam!r}"
-        )
-    total = float(values @ sample.n)
-    if not np.isclose(total, 1.0, rtol=1e-6):
-        raise SettingsError(
-            f"lam must satisfy sum_j lam_j n_j = 1 to be unbiased, got {total:.6g}; divide by it"
-        )
-    return sample.rows(values)
-
-
-def unbiased(sample: Sample) -> Floats:
-    """lambda_j = 1/n for every row, shape (n,)."""
-    return sample.rows(unbiased_lambda(sample.n))
-
-
-def variance_reduced(sample: Sample, divergence: Divergence, *, prior_rows: float) -> Floats:
-    r"""Return the optimal lambda of every row, shape (n,).
-
-    The divergences come from
-
-    - ``plug_in``: the rows themselves, as published. A small loss then makes a small divergence
-      and a large lambda, so the estimate is low in small samples;
-    - ``cross_fitted``: for a row of fold f (row number modulo 5), from the other folds.
-
-    With `prior_rows` > 0 they are mixed with a prior: see `shrink_divergences`. With 0 they are as
-    published.
-    """
-    if divergence == "plug_in":
-        return sample.rows(optimal_lambda(sample.n, _divergences(sample, prior_rows)))
-    if divergence == "cross_fitted":
-        return _cross_fitted(sample, prior_rows)
-    raise SettingsError(f"divergence must be 'plug_in' or 'cross_fitted', got {divergence!r}")
-
-
-def _cross_fitted(sample: Sample, prior_rows: float) -> Floats:
-    if sample.n.min() < 2:
-        j = int(np.argmin(sample.n))
-        raise DataError(
-            f"source {sample.names[j]!r} has 1 row; cross-fitting needs at least 2 in every source"
-        )
-    folds = min(CROSS_FIT_FOLDS, int(sample.n.min()))
-    # Row number modulo the number of folds: also even where a site's rows are sorted by label.
-    fold = np.concatenate([np.arange(n) % folds for n in sample.n])
-    lam = np.empty(len(sample.L))
-    for f in range(folds):
-        inside = fold == f
-        others = sample.where(~inside)
-        optimal = optimal_lambda(sample.n, _divergences(others, prior_rows))
-        # Within a fold the sources keep their shares, lambda_j n_j, whatever its size.
-        size = sample.sums(inside.astype(float))
-        lam[inside] = sample.rows(optimal * sample.n / (size * folds))[inside]
-    return lam
-
-
-def _divergences(sample: Sample, prior_rows: float) -> Floats:
-    z = sample.w * sample.L
-    div = sample.means((z - sample.rows(sample.means(z))) ** 2)
-    if prior_rows == 0:
-        return div
-    square = sample.means(sample.w**2)
-    return shrink_divergences(sample.n, div, square, sample.means(sample.w), prior_rows)
-
-
-def shrink_divergences(
-    n: NDArray[np.intp], div: Floats, square: Floats, mean_weights: Floats, prior_rows: float
-) -> Floats:
-    r"""Mix the divergences with a prior, as if it had been seen on `prior_rows` rows.
-
-    .. math:: \mathrm{Div}_j \leftarrow \frac{n_j \mathrm{Div}_j / \bar w_j^2
-              + m\, r\, \mathrm{mean}_j(w^2) / \bar w_j^2}{n_j + m}
-
-    The prior takes the same noise r per unit of squared weight in every source (the mean of
-    :math:`\mathrm{Div}_l / \mathrm{mean}_l(w^2)` over all rows). Both are taken of weights with
-    mean 1: a source whose weights are all too low would otherwise seem precise. A divergence of
-    0 (one row; a model without a single error there) is replaced by the prior.
-
-    Parameters
-    ----------
-    n, div, square, mean_weights : arrays of shape (k,)
-        Rows, divergences, mean squared weights and mean weights of the sources.
-    prior_rows : float
-        m.
-    """
-    known = div > 0
-    if not known.any():
-        return square
-    noise = np.average(div[known] / square[known], weights=n[known])
-    mixed = (n * div + prior_rows * noise * square) / (n + prior_rows)
-    return np.asarray(np.where(known, mixed, noise * square) / mean_weights**2)
-
-
+_CROSS_FIT_FOLDS = 5
 # Share of a source's weight that its other rows must have for a mean without one row.
-SMALLEST_REST = 1e-6
-
-
-def self_normalised(sample: Sample) -> RiskEstimate:
-    r"""Weighted mean over the rows of all sources.
-
-    .. math:: \hat f = \frac{\sum_i w_i L_i}{\sum_i w_i}, \qquad
-              \psi_i = \frac{w_i (L_i - \hat f)}{\sum_i w_i}
-
-    A source's share is that of its weights, and its own estimate is normalised by itself.
-    """
-    total = float(sample.w.sum())
-    if total == 0:
-        raise DataError("all weights of all sources are 0; the density ratio has failed")
-    sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
-    value = float(sample.w @ sample.L) / total
-    estimates = _means(sample, sums)
-    influence = sample.w * (sample.L - value) / total
-    variance, dof = pooled_variance(influence, sample.n, ess)
-    return RiskEstimate(
-        value=value,
-        variance=variance,
-        dof=dof,
-        method="self_normalised",
-        names=sample.names,
-        n=sample.n,
-        estimates=estimates,
-        divergences=_ratio_divergences(sample, sums, estimates),
-        lam=sums / total / sample.n,
-        mean_weights=np.ones(len(sample.n)),
-        ess=ess,
-        left_out=(None,) * len(sample.n),
-        influence=influence,
-        block_counts=sample.n.copy(),
-        units=sample.n.astype(float),
-        nonnegative=bool(sample.L.min() >= 0),
-    )
-
-
-def normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
-    r"""Mean of the sources' self-normalised means, with the given shares, shape (k,).
-
-    .. math:: m_j = \sum_i p_{ij} L_{ij}, \quad p_{ij} = w_{ij} / \textstyle\sum_i w_{ij}, \qquad
-              \psi_{ij} = \mathrm{share}_j\, \frac{p_{ij} (L_{ij} - m_j)}{1 - p_{ij}}
-
-    Weights that are all too low or too high by some factor, as they are where a source hardly
-    overlaps, then do no harm: only their ratios within a source matter. The influence values are
-    those of leaving a row out. Without the 1 - p, a source with nearly all its weight on one row
-    would have an estimated variance near 0, as its mean is that row's loss.
-    """
-    sums = sample.sums(sample.w)
-    estimates = _means(sample, sums)
-    p = sample.w / sample.rows(np.where(sums > 0, sums, 1.0))
-    gap = sample.L - sample.rows(estimates)
-    others = 1.0 - p
-    # A row with all the weight can be compared with the other sources only.
-    alone = others < SMALLEST_REST
-    gap[alone] = sample.L[alone] - shares @ estimates
-    others[alone] = 1.0
-    centred = sample.rows(sample.n) * p * gap / others
-    return estimated(sample, sample.rows(shares / sample.n), estimates, centred, "self-normalised")
-
-
-def _means(sample: Sample, sums: Floats) -> Floats:
-    """Every source's weighted mean loss; its plain mean where it has no weight."""
-    weighted = sample.sums(sample.w * sample.L) / np.where(sums > 0, sums, 1.0)
-    return np.where(sums > 0, weighted, sample.means(sample.L))
-
-
-def _ratio_divergences(sample: Sample, sums: Floats, estimates: Floats) -> Floats:
-    """Variance of one row's contribution to its source's normalised mean, times n."""
-    relative = sample.w * sample.rows(sample.n / np.where(sums > 0, sums, 1.0))
-    return sample.means((relative * (sample.L - sample.rows(estimates))) ** 2)
-
-
-Method = Literal[
-    "naive",
-    "unbiased",
-    "lambda",
-    "variance_reduced",
-    "self_normalised",
-    "oracle",
-]
-METHODS: tuple[Method, ...] = get_args(Method)
+_SMALLEST_REST = 1e-6
 
 
 def estimate(
@@ -394,8 +73,10 @@ def estimate(
         `OverlapWarning`: on self-normalised weights if together the sources have
         `Guard.min_ess_together` effective rows, else on "naive".
     divergence : {"plug_in", "cross_fitted"}
-        Where "variance_reduced" takes the divergences from; see
-        `shiftune.risk._estimate.variance_reduced`.
+        Where "variance_reduced" takes the divergences from. "plug_in": the rows themselves, as
+        published; a small loss then makes a small divergence and a large lambda, so the estimate
+        is low in small samples. "cross_fitted": for a row of fold f (row number modulo 5), the
+        other folds.
     lam : k numbers, for method "lambda"
     names : k names of the sources, optional
 
@@ -412,56 +93,80 @@ def estimate(
     check_choice(method, METHODS, "risk estimator")
     if method in ("naive", "oracle"):
         sample = read_sample(losses, None, names)
-        return _weighted(sample, unbiased(sample), method)
+        return _weighted(sample, sample.rows(unbiased_lambda(sample.n)), method)
     if weights is None:
         raise SettingsError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
     if method == "self_normalised":
-        return self_normalised(sample)
-    limits = Guard() if guard is True else guard
-    reasons = (None,) * len(sample.n) if limits is False else _objections(sample, limits)
+        return _self_normalised(sample)
+    limits = Guard() if guard is True else guard or None
+    reasons: tuple[Verdict | None, ...] = (None,) * len(sample.n)
+    if limits:
+        means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
+        figures = zip(sample.n.tolist(), means.tolist(), ess.tolist(), strict=True)
+        reasons = tuple(limits.objection(*each) for each in figures)
     counts = np.array([reason is None for reason in reasons])
     if not counts.any():
         return _fallback(sample, reasons, method, limits)
-    if limits is False and not sample.w.any():
+    if not limits and not sample.w.any():
         raise DataError("all weights of all sources are 0; the density ratio has failed")
     used = sample if counts.all() else sample.only(counts)
     if method == "unbiased":
-        lam_used = unbiased(used)
+        lam_used = used.rows(unbiased_lambda(used.n))
     elif method == "lambda":
-        everyone = given(sample, lam)[sample.rows(counts)]
+        everyone = _given_lambda(sample, lam)[sample.rows(counts)]
         if everyone.sum() == 0:
             return _fallback(sample, reasons, method, limits)
         lam_used = everyone / everyone.sum()
     else:
-        lam_used = variance_reduced(
-            used, divergence, prior_rows=0.0 if limits is False else limits.prior_rows
-        )
+        lam_used = _variance_reduced(used, divergence, limits.prior_rows if limits else 0.0)
     lam_rows = np.zeros(len(sample.L))
     lam_rows[sample.rows(counts)] = lam_used
-    return _weighted(sample, lam_rows, method, reasons)
+    return replace(_weighted(sample, lam_rows, method), left_out=reasons)
 
 
-def _objections(sample: Sample, guard: Guard) -> tuple[Verdict | None, ...]:
-    means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
-    return tuple(
-        guard.objection(int(n), float(mean), float(rows))
-        for n, mean, rows in zip(sample.n, means, ess, strict=True)
+def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:
+    """Sum of lambda w L over all rows; `lam_rows` has shape (n,)."""
+    z = sample.w * sample.L
+    estimates = sample.means(z)
+    found = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
+    return replace(found, value=float(lam_rows @ z))
+
+
+def _combined(
+    sample: Sample, lam_rows: Floats, estimates: Floats, centred: Floats, method: str
+) -> RiskEstimate:
+    """Combine the sources' estimates, (k,), and the centred contributions of their rows, (n,)."""
+    ess = effective_rows(sample.w, sample.starts)
+    influence = lam_rows * centred
+    variance, dof = pooled_variance(influence, sample.n, ess)
+    lam = sample.means(lam_rows)
+    return sample.estimate(
+        value=float((lam * sample.n) @ estimates),
+        variance=variance,
+        dof=dof,
+        method=method,
+        estimates=estimates,
+        divergences=sample.means(centred**2),
+        lam=lam,
+        mean_weights=sample.means(sample.w),
+        ess=ess,
+        influence=influence,
     )
 
 
 def _fallback(
-    sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | bool
+    sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | None
 ) -> RiskEstimate:
     """Return a rougher estimate where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
     together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
-    if isinstance(limits, Guard) and together.sum() >= limits.min_ess_together:
-        found = normalised_by_source(sample, together / together.sum())
+    if limits and together.sum() >= limits.min_ess_together:
+        found = _normalised_by_source(sample, together / together.sum())
         instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
     else:
-        uncorrected = laid_out(sample.L, np.ones(len(sample.L)), sample.n, sample.names)
-        found = _weighted(uncorrected, unbiased(sample), "naive")
+        uncorrected = replace(sample, w=np.ones(len(sample.L)))
+        found = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
         found = replace(found, mean_weights=sample.means(sample.w), ess=ess)
         instead = "naive, the uncorrected mean loss of all sources"
     objections = "; ".join(
@@ -480,14 +185,235 @@ def _fallback(
     )
 
 
-def _weighted(
-    sample: Sample,
-    lam_rows: NDArray[np.float64],
-    method: str,
-    reasons: tuple[Verdict | None, ...] | None = None,
-) -> RiskEstimate:
+def _given_lambda(sample: Sample, lam: ArrayLike | None) -> Floats:
+    """Check the user's lambda and give every row that of its source, shape (n,)."""
+    if lam is None:
+        raise SettingsError("method='lambda' needs lam=, one number per source")
+    values = np.asarray(lam, dtype=float)
+    if values.shape != sample.n.shape or not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise SettingsError(
+            f"lam must hold {len(sample.n)} finite numbers >= 0, one per source, got {lam!r}"
+        )
+    total = float(values @ sample.n)
+    if not np.isclose(total, 1.0, rtol=1e-6):
+        raise SettingsError(
+            f"lam must satisfy sum_j lam_j n_j = 1 to be unbiased, got {total:.6g}; divide by it"
+        )
+    return sample.rows(values)
+
+
+def _variance_reduced(sample: Sample, divergence: Divergence, prior_rows: float) -> Floats:
+    """Return the optimal lambda of every row, shape (n,); with 0 prior rows it is as published."""
+    if divergence == "plug_in":
+        return sample.rows(optimal_lambda(sample.n, _divergences(sample, prior_rows)))
+    if divergence != "cross_fitted":
+        raise SettingsError(f"divergence must be 'plug_in' or 'cross_fitted', got {divergence!r}")
+    if sample.n.min() < 2:
+        j = int(np.argmin(sample.n))
+        raise DataError(
+            f"source {sample.names[j]!r} has 1 row; cross-fitting needs at least 2 in every source"
+        )
+    folds = min(_CROSS_FIT_FOLDS, int(sample.n.min()))
+    # Row number modulo the number of folds: also even where a site's rows are sorted by label.
+    fold = np.concatenate([np.arange(n) % folds for n in sample.n])
+    lam = np.empty(len(sample.L))
+    for f in range(folds):
+        inside = fold == f
+        size = np.add.reduceat(inside, sample.starts, dtype=np.intp)
+        others = Sample(sample.L[~inside], sample.w[~inside], sample.n - size, sample.names)
+        optimal = optimal_lambda(sample.n, _divergences(others, prior_rows))
+        # Within a fold the sources keep their shares, lambda_j n_j, whatever its size.
+        lam[inside] = sample.rows(optimal * sample.n / (size * folds))[inside]
+    return lam
+
+
+def _divergences(sample: Sample, prior_rows: float) -> Floats:
     z = sample.w * sample.L
-    estimates = sample.means(z)
-    centred = z - sample.rows(estimates)
-    found = estimated(sample, lam_rows, estimates, centred, method)
-    return replace(found, value=float(lam_rows @ z), left_out=reasons or found.left_out)
+    div = sample.means((z - sample.rows(sample.means(z))) ** 2)
+    if prior_rows == 0:
+        return div
+    square = sample.means(sample.w**2)
+    return shrink_divergences(sample.n, div, square, sample.means(sample.w), prior_rows)
+
+
+def shrink_divergences(
+    n: NDArray[np.intp], div: Floats, square: Floats, mean_weights: Floats, prior_rows: float
+) -> Floats:
+    r"""Mix the divergences with a prior, as if it had been seen on m = `prior_rows` rows.
+
+    .. math:: \mathrm{Div}_j \leftarrow \frac{n_j \mathrm{Div}_j / \bar w_j^2
+              + m\, r\, \mathrm{mean}_j(w^2) / \bar w_j^2}{n_j + m}
+
+    The prior takes the same noise r per unit of squared weight in every source (the mean of
+    :math:`\mathrm{Div}_l / \mathrm{mean}_l(w^2)` over all rows). Both are taken of weights with
+    mean 1: a source whose weights are all too low would otherwise seem precise. A divergence of
+    0 (one row; a model without a single error there) is replaced by the prior. `square` holds the
+    mean squared weights; all arrays have shape (k,).
+    """
+    known = div > 0
+    if not known.any():
+        return square
+    noise = np.average(div[known] / square[known], weights=n[known])
+    mixed = (n * div + prior_rows * noise * square) / (n + prior_rows)
+    return np.asarray(np.where(known, mixed, noise * square) / mean_weights**2)
+
+
+def _self_normalised(sample: Sample) -> RiskEstimate:
+    r"""Weighted mean over the rows of all sources.
+
+    .. math:: \hat f = \frac{\sum_i w_i L_i}{\sum_i w_i}, \qquad
+              \psi_i = \frac{w_i (L_i - \hat f)}{\sum_i w_i}
+
+    A source's share is that of its weights, and its own estimate is normalised by itself.
+    """
+    total = float(sample.w.sum())
+    if total == 0:
+        raise DataError("all weights of all sources are 0; the density ratio has failed")
+    sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
+    value = float(sample.w @ sample.L) / total
+    estimates = _means(sample, sums)
+    influence = sample.w * (sample.L - value) / total
+    variance, dof = pooled_variance(influence, sample.n, ess)
+    # One row's contribution to its source's own mean.
+    relative = sample.w * sample.rows(sample.n / np.where(sums > 0, sums, 1.0))
+    return sample.estimate(
+        value=value,
+        variance=variance,
+        dof=dof,
+        method="self_normalised",
+        estimates=estimates,
+        divergences=sample.means((relative * (sample.L - sample.rows(estimates))) ** 2),
+        lam=sums / total / sample.n,
+        mean_weights=np.ones(len(sample.n)),
+        ess=ess,
+        influence=influence,
+    )
+
+
+def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
+    r"""Mean of the sources' self-normalised means, with the given shares, shape (k,).
+
+    .. math:: m_j = \sum_i p_{ij} L_{ij}, \quad p_{ij} = w_{ij} / \textstyle\sum_i w_{ij}, \qquad
+              \psi_{ij} = \mathrm{share}_j\, \frac{p_{ij} (L_{ij} - m_j)}{1 - p_{ij}}
+
+    Weights that are all too low or too high by some factor, as they are where a source hardly
+    overlaps, then do no harm: only their ratios within a source matter. The influence values are
+    those of leaving a row out. Without the 1 - p, a source with nearly all its weight on one row
+    would have an estimated variance near 0, as its mean is that row's loss.
+    """
+    sums = sample.sums(sample.w)
+    estimates = _means(sample, sums)
+    p = sample.w / sample.rows(np.where(sums > 0, sums, 1.0))
+    gap = sample.L - sample.rows(estimates)
+    others = 1.0 - p
+    # A row with all the weight can be compared with the other sources only.
+    alone = others < _SMALLEST_REST
+    gap[alone] = sample.L[alone] - shares @ estimates
+    others[alone] = 1.0
+    centred = sample.rows(sample.n) * p * gap / others
+    return _combined(sample, sample.rows(shares / sample.n), estimates, centred, "self-normalised")
+
+
+def _means(sample: Sample, sums: Floats) -> Floats:
+    """Every source's weighted mean loss; its plain mean where it has no weight."""
+    weighted = sample.sums(sample.w * sample.L) / np.where(sums > 0, sums, 1.0)
+    return np.where(sums > 0, weighted, sample.means(sample.L))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Losses L and weights w of all rows, (n,), with the rows n of each source, (k,)."""
+
+    L: Floats
+    w: Floats
+    n: NDArray[np.intp]
+    names: tuple[str, ...]
+
+    @property
+    def starts(self) -> NDArray[np.intp]:
+        """Where each source begins, (k,)."""
+        return np.cumsum(self.n) - self.n
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum over the rows of each source: (n,) -> (k,)."""
+        return np.asarray(np.add.reduceat(values, self.starts))
+
+    def means(self, values: Floats) -> Floats:
+        """Mean over the rows of each source: (n,) -> (k,)."""
+        return self.sums(values) / self.n
+
+    def rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Give every row the value of its source: (k,) -> (n,)."""
+        return np.repeat(values, self.n)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Sample:
+        """Keep some of the sources."""
+        rows = self.rows(chosen)
+        names = tuple(name for name, yes in zip(self.names, chosen, strict=True) if yes)
+        return Sample(self.L[rows], self.w[rows], self.n[chosen], names)
+
+    def estimate(self, **figures: Any) -> RiskEstimate:
+        """Return an estimate from all of these rows, as independent ones."""
+        return RiskEstimate(
+            names=self.names,
+            n=self.n,
+            left_out=(None,) * len(self.n),
+            block_counts=self.n.copy(),
+            units=self.n.astype(float),
+            nonnegative=bool(self.L.min() >= 0),
+            **figures,
+        )
+
+
+def read_sample(
+    losses: Sequence[Any], weights: Sequence[Any] | None, names: Sequence[str] | None
+) -> Sample:
+    """Check losses and weights, one array per source, and lay them end to end."""
+    k = len(losses)
+    if k == 0:
+        raise DataError("there are no losses; give one array per source")
+    labels = tuple(str(j) for j in range(1, k + 1)) if names is None else tuple(map(str, names))
+    if len(labels) != k:
+        raise DataError(f"there are {len(labels)} names for {k} sources")
+    if len(set(labels)) < k:
+        raise DataError(f"the names of the sources must differ, got {list(labels)}")
+    L = [_column(values, "loss", name) for values, name in zip(losses, labels, strict=True)]
+    for values, name in zip(L, labels, strict=True):
+        if (most := np.abs(values).max()) > LARGEST_LOSS:
+            raise DataError(
+                f"source {name!r} has losses of up to {most:.0e}, too large to compute with; "
+                "divide them, or the labels they come from"
+            )
+    n = np.array([len(values) for values in L], dtype=np.intp)
+    if weights is None:
+        return Sample(np.concatenate(L), np.ones(n.sum()), n, labels)
+    if len(weights) != k:
+        raise DataError(f"there are losses of {k} sources but weights of {len(weights)}")
+    w = [_column(values, "weight", name) for values, name in zip(weights, labels, strict=True)]
+    for name, l_j, w_j in zip(labels, L, w, strict=True):
+        if len(l_j) != len(w_j):
+            raise DataError(f"source {name!r} has {len(l_j)} losses but {len(w_j)} weights")
+    sample = Sample(np.concatenate(L), np.concatenate(w), n, labels)
+    if sample.w.min() < 0:
+        j = int(np.argmax(np.minimum.reduceat(sample.w, sample.starts) < 0))
+        raise DataError(
+            f"source {labels[j]!r} has negative weights; a density ratio is never negative"
+        )
+    return sample
+
+
+def _column(values: Any, what: str, name: str) -> NDArray[np.float64]:
+    try:
+        column = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"source {name!r}: the {what}es are not numbers ({error})") from error
+    if column.ndim != 1:
+        raise DataError(
+            f"source {name!r}: one {what} per row is needed, shape (n,), got {column.shape}"
+        )
+    if len(column) == 0:
+        raise DataError(f"source {name!r} has no rows; leave it out")
+    if not np.isfinite(column).all():
+        bad = int((~np.isfinite(column)).sum())
+        raise DataError(f"source {name!r}: {bad} {what}(s) are not finite (NaN or infinite)")
+    return column

@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 
 # Student's t with one or two degrees of freedom has no variance: with fewer rows than this the
 # error of a source's own estimate is unknown.
-FEWEST_EFFECTIVE_ROWS = 4.0
+_FEWEST_EFFECTIVE_ROWS = 4.0
 # Estimators in which all rows of a source count alike for that source.
-UNWEIGHTED = ("naive", "adjusted")
+_UNWEIGHTED = ("naive", "adjusted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     """
     # An estimate that fell back is normalised already, or does not use the weights at all.
     scale = np.ones(len(risk.n)) if risk.fallback else risk.mean_weights
-    rows = risk.n.astype(float) if risk.method in UNWEIGHTED else risk.ess
-    enough = np.minimum(rows, risk.units) >= FEWEST_EFFECTIVE_ROWS
+    rows = risk.n.astype(float) if risk.method in _UNWEIGHTED else risk.ess
+    enough = np.minimum(rows, risk.units) >= _FEWEST_EFFECTIVE_ROWS
     compared = (risk.lam > 0) & enough & (scale > 0)
     compared[len(risk.source_names) :] = False
     if compared.sum() < 2 or not risk.divergences[compared].any():
@@ -225,12 +225,7 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
 
 
 def values_without(risk: RiskEstimate) -> NDArray[np.float64]:
-    """Values of `without_source` for every site, shape (k,); NaN where an estimate rests on one.
-
-    >>> from shiftune.risk import estimate
-    >>> values_without(estimate([[1.0, 2.0], [3.0, 5.0], [7.0, 9.0]], method="naive"))
-    array([6.  , 4.75, 2.75])
-    """
+    """Values of `without_source` for every site, shape (k,); NaN where an estimate rests on one."""
     share = risk.lam * risk.n
     parts = share * risk.estimates
     own = np.zeros(len(share))

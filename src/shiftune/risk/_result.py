@@ -20,11 +20,11 @@ from shiftune.risk._new_site import (
     pooled_variance,
     squares_by_source,
     unpacked,
-    variance_between,
 )
 
 Floats = NDArray[np.float64]
 
+# Arrays of shape (k,).
 _BY_SOURCE = (
     "n",
     "estimates",
@@ -133,10 +133,8 @@ class RiskEstimate(Estimate):
     nonnegative: bool = False
 
     def __post_init__(self) -> None:
-        for values in (self.n, self.estimates, self.divergences, self.lam, self.mean_weights):
-            values.flags.writeable = False
-        for values in (self.ess, self.influence, self.block_counts, self.units):
-            values.flags.writeable = False
+        for name in (*_BY_SOURCE, "influence"):
+            getattr(self, name).flags.writeable = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval that covers the truth with probability `level`, from Student's t."""
@@ -211,14 +209,11 @@ class RiskEstimate(Estimate):
             raise DataError(
                 "two estimates can be compared only on the same rows of the same sources"
             )
-        influence = self.influence - other.influence
-        effective = self._effective
-        one, two = self.new_site, other.new_site
-        if one is None or two is None:
-            variance, dof = pooled_variance(influence, self.block_counts, effective)
-        else:
-            apart = one.minus(two, self.estimates - other.estimates, self.block_counts, self.n)
-            variance, dof = apart.variance(influence, self.block_counts, self.n, effective)
+        site = None
+        if self.new_site is not None and other.new_site is not None:
+            apart = self.estimates - other.estimates
+            site = self.new_site.minus(other.new_site, apart, self.block_counts, self.n)
+        variance, dof = self._variance(self.influence - other.influence, site)
         return Estimate(self.value - other.value, variance, dof)
 
     @property
@@ -268,17 +263,15 @@ class RiskEstimate(Estimate):
 
     def with_variance(self, site: NewSiteVariance | None) -> RiskEstimate:
         """Return the estimate with the variance that its influence values and `site` give."""
-        variance, dof = (
-            pooled_variance(self.influence, self.block_counts, self._effective)
-            if site is None
-            else site.variance(self.influence, self.block_counts, self.n, self._effective)
-        )
+        variance, dof = self._variance(self.influence, site)
         return replace(self, variance=variance, dof=dof, new_site=site)
 
-    @property
-    def _effective(self) -> Floats:
-        """Effective rows, blocks or groups of every source, whichever are fewest, shape (k,)."""
-        return np.minimum(np.minimum(self.ess, self.block_counts), self.units)
+    def _variance(self, influence: Floats, site: NewSiteVariance | None) -> tuple[float, float]:
+        # Effective rows, blocks or groups of every source, whichever are fewest.
+        effective = np.minimum(np.minimum(self.ess, self.block_counts), self.units)
+        if site is None:
+            return pooled_variance(influence, self.block_counts, effective)
+        return site.variance(influence, self.block_counts, self.n, effective)
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.
@@ -293,25 +286,18 @@ class RiskEstimate(Estimate):
         blocks = np.minimum(self.block_counts, np.maximum(share, 8))
         if np.array_equal(blocks, self.block_counts):
             return self
-        starts = np.cumsum(blocks) - blocks
-        blocks_of = zip(starts, self.block_counts, blocks, strict=True)
-        place = np.concatenate(
-            [start + np.arange(block_counts) % b for start, block_counts, b in blocks_of]
-        )
+        block = [np.arange(n) % b for n, b in zip(self.block_counts, blocks, strict=True)]
         scale = np.where(
             blocks < self.block_counts, np.sqrt(blocks / np.maximum(blocks - 1, 1)), 1.0
         )
-
-        def summed(rows: Floats) -> Floats:
-            sums = np.bincount(place, rows, int(blocks.sum())).astype(float)
-            return np.asarray(sums * np.repeat(scale, blocks))
-
         site = self.new_site
+        if site is not None:
+            site = replace(site, row_effects=_summed(site.row_effects, block, blocks, scale))
         return replace(
             self,
-            influence=summed(self.influence),
+            influence=_summed(self.influence, block, blocks, scale),
             block_counts=blocks,
-            new_site=None if site is None else replace(site, row_effects=summed(site.row_effects)),
+            new_site=site,
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -405,55 +391,43 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
         )
     codes = [np.unique(own, return_inverse=True)[1] for own in groups]
     G = np.array([own.max() + 1 for own in codes], dtype=np.intp)
-    place = np.concatenate(codes) + np.repeat(np.cumsum(G) - G, risk.n)
-    c = np.where(G > 1, G * (risk.n - 1) / np.maximum((G - 1) * risk.n, 1), 1.0)
-
-    def summed(rows: Floats) -> Floats:
-        return np.asarray(np.bincount(place, rows, int(G.sum())) * np.repeat(np.sqrt(c), G))
-
-    own = _own_effects(risk)
-    of_rows, of_groups = squares_by_source(own, risk.n), squares_by_source(summed(own), G)
-    divergences = _divergences(risk, of_rows, of_groups, G)
+    scale = np.sqrt(np.where(G > 1, G * (risk.n - 1) / np.maximum((G - 1) * risk.n, 1), 1.0))
+    if risk.new_site is None:  # effects of the rows on their own source's estimate, up to a factor
+        means = np.add.reduceat(risk.influence, np.cumsum(risk.n) - risk.n) / risk.n
+        effects = np.asarray(risk.influence - np.repeat(means, risk.n))
+    else:
+        effects = risk.new_site.row_effects
+    group_effects = _summed(effects, codes, G, scale)
+    of_rows, of_groups = squares_by_source(effects, risk.n), squares_by_source(group_effects, G)
+    divergences = risk.divergences * np.divide(
+        of_groups, of_rows, out=np.ones(len(G)), where=of_rows > 0
+    )
+    unknown = (G == 1) & (risk.n > 1)
+    if unknown.all():
+        divergences = risk.divergences
+    elif unknown.any():
+        divergences[unknown] = np.average(divergences[~unknown], weights=risk.n[~unknown])
+    sizes = np.concatenate([np.bincount(own) for own in codes]).astype(float)
     found = replace(
         risk,
         divergences=divergences,
-        influence=summed(risk.influence),
+        influence=_summed(risk.influence, codes, G, scale),
         block_counts=G,
-        units=effective_rows(np.bincount(place).astype(float), np.cumsum(G) - G),
+        units=effective_rows(sizes, np.cumsum(G) - G),
     )
     site, k = risk.new_site, len(risk.n) - risk.labelled_target
     if site is not None:
-        counts = site.leverage != 0
         before, after = (float(risk.n[:k] ** 2 @ each[:k]) for each in (of_rows, of_groups))
         design = after / before if before > 0 and after > 0 else 1.0
-        between = variance_between(
-            risk.estimates[:k][counts],
-            divergences[:k][counts],
-            risk.n[:k][counts],
-            site.stretch,
-            groups=G[:k][counts],
-            design=design,
-        )
-        site = replace(site, between=between, row_effects=summed(own), design=design)
+        site = replace(site, row_effects=group_effects, design=design)
+        site = site.with_between(risk.estimates, divergences, risk.n, G)
     return found.with_variance(site)
 
 
-def _own_effects(risk: RiskEstimate) -> Floats:
-    """Effects of the rows on their own source's estimate, up to a factor, shape (n,)."""
-    if risk.new_site is not None:
-        return risk.new_site.row_effects
-    starts = np.cumsum(risk.n) - risk.n
-    means = np.add.reduceat(risk.influence, starts) / risk.n
-    return np.asarray(risk.influence - np.repeat(means, risk.n))
-
-
-def _divergences(
-    risk: RiskEstimate, of_rows: Floats, of_groups: Floats, G: NDArray[np.intp]
+def _summed(
+    rows: Floats, block: list[NDArray[np.intp]], counts: NDArray[np.intp], scale: Floats
 ) -> Floats:
-    """Return the divergences times the sources' design effects, shape (k,)."""
-    design = np.divide(of_groups, of_rows, out=np.ones(len(G)), where=of_rows > 0)
-    found = risk.divergences * design
-    unknown = (G == 1) & (risk.n > 1)
-    if unknown.any() and not unknown.all():
-        found[unknown] = np.average(found[~unknown], weights=risk.n[~unknown])
-    return np.asarray(np.where(unknown.all(), risk.divergences, found))
+    """Add up (n,) within blocks 0..counts_j - 1 of each source, times its scale: (sum counts,)."""
+    place = np.concatenate(block) + np.repeat(np.cumsum(counts) - counts, [len(b) for b in block])
+    sums = np.bincount(place, rows, int(counts.sum())).astype(float)
+    return np.asarray(sums * np.repeat(scale, counts))

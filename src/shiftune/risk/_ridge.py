@@ -19,31 +19,13 @@ class RidgeSystem:
 
     Where the rows are fewer than the numbers, the inverse that is kept is the smaller
     :math:`K = (Z Z^\top + \alpha I)^{-1}`, with :math:`S = (I - Z^\top K Z) / \alpha`.
-
-    Attributes
-    ----------
-    rows : MomentRows
-    penalty : float
-        :math:`\alpha`.
-    gram : array of shape (p, p), or (n, n) where n < p
-        :math:`Z^\top Z` or :math:`Z Z^\top`.
-    inverse : array of the same shape
-        S or K.
-    total : array of shape (p,)
-        Sum of the rows.
-
-    Examples
-    --------
-    >>> rows = MomentRows.as_they_are(np.array([[1.0, 2.0], [-1.0, 0.0], [0.0, -2.0]]))
-    >>> RidgeSystem.of(rows, 1.0).slope(np.array([1.0, -1.0, 0.0])).round(3).tolist()
-    [0.609, 0.087]
     """
 
     rows: MomentRows
-    penalty: float
-    gram: Floats
-    inverse: Floats
-    total: Floats
+    penalty: float  # alpha
+    gram: Floats  # Z'Z, (p, p), or ZZ', (n, n)
+    inverse: Floats  # S or K
+    total: Floats  # sum of the rows, (p,)
 
     @classmethod
     def of(cls, rows: MomentRows, penalty: float) -> RidgeSystem:
@@ -114,24 +96,8 @@ def directions(
 
     .. math:: \mathrm{cov}(z_T) / n_T + c\, Z^\top Z,
 
-    the covariance of the target's mean and the prior of the slopes that the penalty holds back.
-
-    Parameters
-    ----------
-    target : MomentRows
-        Of shape (n_T, p).
-    mean : array of shape (p,)
-        Of its rows.
-    ridge : RidgeSystem
-        Of the sources' rows Z.
-    share : float
-        c.
-    most : int
-        Number of directions.
-
-    Returns
-    -------
-    array of shape (at most `most`, p)
+    the covariance of the target's mean and the prior of the slopes that the penalty holds back:
+    shape (at most `most`, p). c is the `share`, and `mean`, (p,), that of the target's rows.
     """
     p = ridge.rows.width
     if not ridge.dual or len(target) + len(ridge.rows) >= p:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
 
-# Methods of `shiftune.risk._estimate` in the class that the theorems cover.
+# Methods of `shiftune.risk.estimate` in the class that the theorems cover.
 LAMBDA_UNBIASED = ("unbiased", "lambda", "variance_reduced")
 
 

@@ -16,20 +16,25 @@ from shiftune.problem._columns import ColumnKind, column_kinds, days_in, kind_of
 from shiftune.problem._site import Features, rows_of, stacked
 from shiftune.tables._schema import as_text
 
+Floats = NDArray[np.float64]
+
 MISSING = "(missing)"
 # All other levels of a column share one. Each level costs a column, and nothing can be learned in
 # a direction that only a handful of rows take.
 MOST_LEVELS = 20
+# Between the 10 % and the 90 % quantile of a Gaussian, in standard deviations.
+_GAUSSIAN_WIDTH = 2.563
+# A row this many units from the target's median is out of its reach, whatever the distance; a
+# sentinel of 999999 in one row would otherwise outweigh all others in a linear model.
+_MOST_UNITS_FROM_TARGET = 10.0
+# Numbers whose quantiles are computed at a time, 16 MB.
+NUMBERS_AT_ONCE = 2**21
+# Rows of small tables that are read together.
+ROWS_AT_ONCE = 50_000
 
 
 def one_hot() -> OneHotEncoder:
-    """Return an encoder to 0/1 columns: the 20 most frequent levels, and one for all others.
-
-    >>> import numpy as np
-    >>> letters = np.array([*"abcdefghijklmnopqrstuvwxyz", *"xyz"])[:, None]
-    >>> one_hot().fit_transform(letters).sum(axis=0).max()  # the rare ones share a column
-    np.float64(6.0)
-    """
+    """Return an encoder to 0/1 columns: the 20 most frequent levels, and one for all others."""
     return OneHotEncoder(
         max_categories=MOST_LEVELS + 1,
         handle_unknown="infrequent_if_exist",
@@ -95,35 +100,14 @@ def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
     return numbers
 
 
-Floats = NDArray[np.float64]
-
-# Between the 10 % and the 90 % quantile of a Gaussian, in standard deviations.
-GAUSSIAN_WIDTH = 2.563
-# A row this many units from the target's median is out of its reach, whatever the distance; a
-# sentinel of 999999 in one row would otherwise outweigh all others in a linear model.
-MOST_UNITS_FROM_TARGET = 10.0
-# Numbers whose quantiles are computed at a time, 16 MB.
-NUMBERS_AT_ONCE = 2**21
-# Rows of small tables that are read together.
-ROWS_AT_ONCE = 50_000
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedRows:
-    """Encoded rows in little memory: columns of two values take a byte, float32 stays float32.
+    """Encoded rows in little memory: columns of two values take a byte, float32 stays float32."""
 
-    Attributes
-    ----------
-    numbers : array of shape (n, m)
-    flags : bool array of shape (n, f)
-    low, high : arrays of shape (f,)
-        What a flag stands for where it is false, and where it is true.
-    """
-
-    numbers: NDArray[np.floating]
-    flags: NDArray[np.bool_]
-    low: Floats
-    high: Floats
+    numbers: NDArray[np.floating]  # (n, m)
+    flags: NDArray[np.bool_]  # (n, f)
+    low: Floats  # what a flag stands for where it is false, (f,)
+    high: Floats  # and where it is true
 
     @classmethod
     def of(cls, Z: Floats, m: int, dtype: np.dtype[Any] | None = None) -> EncodedRows:
@@ -205,22 +189,16 @@ class RowEncoder:
 
     def fit(self, tables: Sequence[Features]) -> RowEncoder:
         """Learn scales and levels from the rows of the target (first) and of all sources."""
-        self.kinds_ = kinds_of(tables)
-        self._learn(self._read_all(tables))
+        self._learn(tables)
         return self
 
     def fit_transform(self, tables: Sequence[Features]) -> list[Floats]:
         """Learn from the tables and return them encoded; their columns are read once."""
-        self.kinds_ = kinds_of(tables)
-        read = self._read_all(tables)
-        self._learn(read)
-        return [self._encoded(*columns) for columns in read]
+        return [self._encoded(*columns) for columns in self._learn(tables)]
 
     def fit_transform_compactly(self, tables: Sequence[Features]) -> list[EncodedRows]:
         """Do the same in little memory: one table at a time exists as floats."""
-        self.kinds_ = kinds_of(tables)
-        read = self._read_all(tables)
-        self._learn(read)
+        read = self._learn(tables)
         m = int(self.kept_.sum())
         single = all(numbers.dtype == np.float32 for numbers, _ in read)
         dtype = np.dtype(np.float32 if single else np.float64)
@@ -233,6 +211,15 @@ class RowEncoder:
     def transform(self, X: Features) -> Floats:
         """Return the encoded rows, shape (n, number of encoded columns)."""
         return self._encoded(*self._read(X))
+
+    def _learn(self, tables: Sequence[Features]) -> list[tuple[Floats, NDArray[np.object_]]]:
+        """Learn from the tables, and return the columns that were read."""
+        self.kinds_ = kinds_of(tables)
+        read = self._read_all(tables)
+        numbers, levels = zip(*read, strict=True)
+        self._learn_scales(list(numbers))
+        self.levels_ = one_hot().fit(np.concatenate(levels)) if levels[0].shape[1] else None
+        return read
 
     def _read_all(self, tables: Sequence[Features]) -> list[tuple[Floats, NDArray[np.object_]]]:
         """Read tables in batches: a thousand small ones take ten times as long one by one."""
@@ -248,11 +235,6 @@ class RowEncoder:
 
     def _read(self, X: Features) -> tuple[Floats, NDArray[np.object_]]:
         return number_columns(X, self.kinds_), level_columns(X, self.kinds_)
-
-    def _learn(self, read: list[tuple[Floats, NDArray[np.object_]]]) -> None:
-        numbers, levels = zip(*read, strict=True)
-        self._learn_scales(list(numbers))
-        self.levels_ = one_hot().fit(np.concatenate(levels)) if levels[0].shape[1] else None
 
     def _learn_scales(self, numbers: list[Floats]) -> None:
         seen = np.array([~np.isnan(X).all(axis=0) for X in numbers])
@@ -278,7 +260,7 @@ class RowEncoder:
         Z = (numbers[:, self.kept_] - self.center_[self.kept_]) / self.scale_[self.kept_]
         # Also values missing in a column that had no gaps in fit: the centre is the best guess.
         Z = np.nan_to_num(Z, copy=False, nan=0.0)
-        Z = np.clip(Z, -MOST_UNITS_FROM_TARGET, MOST_UNITS_FROM_TARGET)
+        Z = np.clip(Z, -_MOST_UNITS_FROM_TARGET, _MOST_UNITS_FROM_TARGET)
         if missing.shape[1]:
             Z = np.hstack([Z, missing])
         if self.levels_ is not None:
@@ -296,23 +278,19 @@ def _center_and_spread(X: Floats) -> tuple[Floats, Floats]:
         some = whole[start : start + at_once]
         columns = X[:, some].astype(float, copy=False)
         low, center[some], high = np.quantile(columns, [0.1, 0.5, 0.9], axis=0)
-        spread[some] = (high - low) / GAUSSIAN_WIDTH
+        spread[some] = (high - low) / _GAUSSIAN_WIDTH
     for c in np.flatnonzero(gaps | (spread == 0)):
         x = X[~np.isnan(X[:, c]), c].astype(float, copy=False)
         if len(x):
             low, center[c], high = np.quantile(x, [0.1, 0.5, 0.9])
-            spread[c] = (high - low) / GAUSSIAN_WIDTH
+            spread[c] = (high - low) / _GAUSSIAN_WIDTH
             if spread[c] == 0 and x.min() < x.max():
                 spread[c] = (x / np.abs(x).max()).std() * np.abs(x).max()  # squares may overflow
     return center, spread
 
 
 def in_batches(tables: Sequence[Features], rows: int) -> Iterator[list[Features]]:
-    """Yield neighbouring tables together, as long as they have at most so many rows.
-
-    >>> [list(map(len, some)) for some in in_batches([np.ones((n, 1)) for n in (2, 3, 9, 1)], 5)]
-    [[2, 3], [9], [1]]
-    """
+    """Yield neighbouring tables together, as long as they have at most so many rows."""
     some: list[Features] = []
     total = 0
     for table in tables:
@@ -326,12 +304,7 @@ def in_batches(tables: Sequence[Features], rows: int) -> Iterator[list[Features]
 
 
 def subsample(X: Features, most: int, random_state: int = 0) -> Features:
-    """Return at most `most` rows, drawn without replacement and kept in their order.
-
-    >>> subsample(np.arange(10.0)[:, None], 3).ravel().tolist() == sorted(
-    ...     subsample(np.arange(10.0)[:, None], 3).ravel().tolist())
-    True
-    """
+    """Return at most `most` rows, drawn without replacement and kept in their order."""
     if len(X) <= most:
         return X
     rows: Features = rows_of(X, drawn_rows(len(X), most, random_state))

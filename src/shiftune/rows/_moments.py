@@ -1,8 +1,12 @@
-"""Values, squares and products of columns, whose means compare two groups of rows."""
+"""Values, squares and products of columns, whose means compare two groups of rows.
+
+Notation: n rows have c encoded columns X, from which p numbers Z are computed: values, s squares
+and m products, as far as they differ. Z exists in chunks only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,35 +25,23 @@ MOST_MULTIPLIED = 20
 # Values are clipped at this many standard deviations from the sources' mean: squares of a few wild
 # rows would otherwise decide.
 MOST_SDS_FROM_SOURCES = 4.0
-SMALLEST_SPREAD = 1e-9
-NO_PAIRS = np.empty((2, 0), dtype=np.intp)
+_SMALLEST_SPREAD = 1e-9
+_NO_PAIRS = np.empty((2, 0), dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion:
-    """How values become standardised values, squares and products.
+    """How values become standardised values, squares and products."""
 
-    Attributes
-    ----------
-    squares : int array of shape (s,)
-        Columns whose squares are no values of their own.
-    pairs : int array of shape (2, m)
-        Columns that are multiplied.
-    mean, scale : arrays of shape (p,)
-        Of values, squares and products.
-    kept : bool array of shape (c + s + m,)
-        Which of them differ.
-    """
-
-    squares: NDArray[np.intp]
-    pairs: NDArray[np.intp]
-    mean: Floats
+    squares: NDArray[np.intp]  # columns whose squares are no values of their own, (s,)
+    pairs: NDArray[np.intp]  # columns that are multiplied, (2, m)
+    mean: Floats  # of values, squares and products, (p,)
     scale: Floats
-    kept: NDArray[np.bool_]
+    kept: NDArray[np.bool_]  # which of them differ, (c + s + m,)
 
     @classmethod
     def unscaled(
-        cls, c: int, squares: NDArray[np.intp], pairs: NDArray[np.intp] = NO_PAIRS
+        cls, c: int, squares: NDArray[np.intp], pairs: NDArray[np.intp] = _NO_PAIRS
     ) -> Expansion:
         """Return an expansion of c columns that standardises nothing."""
         width = c + len(squares) + pairs.shape[1]
@@ -94,20 +86,11 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighting:
-    """Weights of rows, by which they become rows that count once each (`rows.weighted`).
+    """Weights of rows, by which they become rows that count once each (`linearised`)."""
 
-    Attributes
-    ----------
-    weights : array of shape (n,)
-        With mean 1 in every site.
-    site : int array of shape (n,)
-    centers : array of shape (k, p)
-        Weighted mean of the rows of every site.
-    """
-
-    weights: Floats
-    site: NDArray[np.intp]
-    centers: Floats
+    weights: Floats  # with mean 1 in every site, (n,)
+    site: NDArray[np.intp]  # (n,)
+    centers: Floats  # weighted mean of the rows of every site, (k, p)
 
     def part(self, rows: slice) -> Weighting:
         """Return the weights of some rows."""
@@ -133,13 +116,7 @@ class Weighting:
 class MomentRows:
     """Rows as standardised values, squares and products of their columns: a matrix Z, (n, p).
 
-    Only the values are kept, standardised; Z is computed in chunks.
-
-    >>> rng = np.random.default_rng(0)
-    >>> rows = Moments().fit(rng.normal(size=(50, 3)), [rng.normal(size=(80, 3))]).sources
-    >>> Z, v = rows.dense(), rng.normal(size=9)
-    >>> bool(np.allclose(rows.times(v), Z @ v))
-    True
+    Only the values are kept, standardised.
     """
 
     standard: EncodedRows
@@ -150,7 +127,7 @@ class MomentRows:
     def as_they_are(cls, Z: Floats) -> MomentRows:
         """Return rows without squares and products, neither centred nor scaled."""
         c = Z.shape[1]
-        return cls(EncodedRows.of(Z, c), Expansion.unscaled(c, NO_PAIRS[0]))
+        return cls(EncodedRows.of(Z, c), Expansion.unscaled(c, _NO_PAIRS[0]))
 
     def __len__(self) -> int:
         return len(self.standard)
@@ -165,12 +142,8 @@ class MomentRows:
         n = np.array([len(each) for each in weights])
         starts = np.cumsum(n) - n
         relative = [each / each.mean() for each in weights]
-        centers = np.array(
-            [
-                self.part(start, start + m).sums(w) / m
-                for start, m, w in zip(starts, n, relative, strict=True)
-            ]
-        )
+        sites = zip(starts, n, relative, strict=True)
+        centers = np.array([self.part(start, start + m).sums(w) / m for start, m, w in sites])
         site = np.repeat(np.arange(len(n)), n)
         return replace(self, weighting=Weighting(np.concatenate(relative), site, centers))
 
@@ -226,30 +199,15 @@ class Moments:
     """Encode rows as standardised values, squares and products of their columns.
 
     Columns are encoded by `RowEncoder` (categories as 0/1, missing values marked, wild values
-    clipped). Means of these numbers are the means,
-    variances and correlations of the columns. All are scaled to mean 0 and standard deviation 1
-    over the rows of the sources, before and after they are multiplied; numbers that never differ
-    there are dropped.
-
-    Attributes
-    ----------
-    target, sources : MomentRows
-        Of shape (n_T, p), and (n, p) for all sources end to end.
-    beyond : float
-        Share of the target's rows with a value that is clipped, or that differs from the only one
-        of all sources; less the share of such rows in the sources.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> target, source = rng.normal(size=(50, 3)), rng.normal(size=(80, 3))
-    >>> found = Moments().fit(target, [source])
-    >>> found.target.dense().shape, found.sources.dense().shape  # 3 values, 3 squares, 3 products
-    ((50, 9), (80, 9))
+    clipped). Means of these numbers are the means, variances and correlations of the columns. All
+    are scaled to mean 0 and standard deviation 1 over the rows of the sources, before and after
+    they are multiplied; numbers that never differ there are dropped.
     """
 
-    target: MomentRows
-    sources: MomentRows
+    target: MomentRows  # (n_T, p)
+    sources: MomentRows  # of all sources end to end, (n, p)
+    # Share of the target's rows with a value that is clipped, or that differs from the only one of
+    # all sources; less the share of such rows in the sources.
     beyond: float
 
     def fit(self, target: Features, sources: Sequence[Features]) -> Moments:
@@ -257,9 +215,9 @@ class Moments:
         own, *others = RowEncoder().fit_transform_compactly([target, *sources])
         rows = EncodedRows.stacked(others)
         del others  # as large as `rows`
-        center, spread = _mean_and_spread(rows)
-        differs = spread > SMALLEST_SPREAD
-        limit = np.where(differs, MOST_SDS_FROM_SOURCES * spread, SMALLEST_SPREAD)
+        center, spread = _mean_and_spread(rows, rows.width, lambda X: X)
+        differs = spread > _SMALLEST_SPREAD
+        limit = np.where(differs, MOST_SDS_FROM_SOURCES * spread, _SMALLEST_SPREAD)
         far, far_sources = (_share_beyond(each, center, limit) for each in (own, rows))
         self.beyond = max(0.0, far - far_sources)
         own, rows = (
@@ -280,17 +238,10 @@ def _expansion(rows: EncodedRows) -> Expansion:
     squared = np.zeros(c, dtype=bool)
     for _, X in rows.chunks(_rows_at_once(c)):
         squared |= np.any((low != X) & (high != X), axis=0)  # the square of a 0/1 column is it
-    pairs = np.array(np.triu_indices(c, k=1)) if c <= MOST_MULTIPLIED else NO_PAIRS
+    pairs = np.array(np.triu_indices(c, k=1)) if c <= MOST_MULTIPLIED else _NO_PAIRS
     raw = Expansion.unscaled(c, np.flatnonzero(squared), pairs)
-    width = len(raw.kept)
-    mean, variance = np.zeros((2, width))
-    for _, X in rows.chunks(_rows_at_once(width)):
-        mean += raw.raw(X).sum(axis=0)
-    mean /= len(rows)
-    for _, X in rows.chunks(_rows_at_once(width)):
-        variance += ((raw.raw(X) - mean) ** 2).sum(axis=0)
-    scale = np.sqrt(variance / len(rows))
-    kept = scale > SMALLEST_SPREAD
+    mean, scale = _mean_and_spread(rows, len(raw.kept), raw.raw)
+    kept = scale > _SMALLEST_SPREAD
     return replace(raw, mean=mean[kept], scale=scale[kept], kept=kept)
 
 
@@ -298,15 +249,16 @@ def _rows_at_once(width: int) -> int:
     return max(NUMBERS_AT_ONCE // max(width, 1), 1)
 
 
-def _mean_and_spread(rows: EncodedRows) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of every encoded column."""
-    size = _rows_at_once(rows.width)
-    mean, variance = np.zeros((2, rows.width))
-    for _, encoded in rows.chunks(size):
-        mean += encoded.sum(axis=0)
+def _mean_and_spread(
+    rows: EncodedRows, width: int, numbers: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of every number of the rows, each of shape (width,)."""
+    mean, variance = np.zeros((2, width))
+    for _, X in rows.chunks(_rows_at_once(width)):
+        mean += numbers(X).sum(axis=0)
     mean /= len(rows)
-    for _, encoded in rows.chunks(size):
-        variance += ((encoded - mean) ** 2).sum(axis=0)
+    for _, X in rows.chunks(_rows_at_once(width)):
+        variance += ((numbers(X) - mean) ** 2).sum(axis=0)
     return mean, np.sqrt(variance / len(rows))
 
 
@@ -325,17 +277,7 @@ def linearised(values: Floats, weights: Floats | None) -> Floats:
 
     The second part is the influence of row i on m, so that formulas for rows that count once each
     (means, standard errors, sums within groups of rows) hold for weighted ones, and weights can be
-    multiplied by any number.
-
-    Parameters
-    ----------
-    values : array of shape (n,) or (n, p)
-    weights : array of shape (n,), or None for rows that count once each
-
-    Examples
-    --------
-    >>> linearised(np.array([1.0, 4.0]), np.array([2.0, 1.0])).mean()  # of 1, 1, 4
-    np.float64(2.0)
+    multiplied by any number. Values have shape (n,) or (n, p); weights (n,), or are None.
     """
     if weights is None:
         return values
@@ -348,11 +290,6 @@ def coefficients(shares: Floats, weights: Floats | None) -> Floats:
     r"""Return coefficients of values, from those of the values linearised.
 
     With z as in `linearised`, the c' of :math:`\sum_i c_i z_i = \sum_i c'_i x_i`, shape (n,).
-
-    >>> w, c = np.array([2.0, 1.0]), np.array([0.5, 0.1])
-    >>> x = np.array([1.0, 4.0])
-    >>> bool(np.isclose(c @ linearised(x, w), coefficients(c, w) @ x))
-    True
     """
     if weights is None:
         return shares

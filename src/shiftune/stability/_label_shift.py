@@ -19,11 +19,11 @@ from shiftune.stability._labels import standardised
 Floats = NDArray[np.float64]
 
 # Rows of all sources, and of the target, that are read.
-MOST_ROWS = 10_000
+_MOST_ROWS = 10_000
 # Sources take the target's role in at most so many groups.
-MOST_GROUPS = 8
-MOST_STEPS, CONVERGED = 500, 1e-6
-PENALTY = 10.0
+_MOST_GROUPS = 8
+_MOST_STEPS, _CONVERGED = 500, 1e-6
+_PENALTY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     """
     if len(sources) < 2:
         raise DataError(f"label shift needs at least two sources, got {len(sources)}")
-    most = max(MOST_ROWS // len(sources), 1)
+    most = max(_MOST_ROWS // len(sources), 1)
     read = [site.take(drawn_rows(len(site), most)) for site in sources]
     Z_target, *Z = RowEncoder().fit_transform(
-        [subsample(X_target, MOST_ROWS), *[s.X for s in read]]
+        [subsample(X_target, _MOST_ROWS), *[s.X for s in read]]
     )
     scaled = standardised(np.vstack([Z_target, *Z]))
     scaled = np.hstack([scaled, standardised(scaled**2)])
@@ -118,8 +118,8 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     site = np.repeat(np.arange(len(read)), [len(s) for s in read])
     shares = np.array([[np.mean(s.labels == c) for c in classes] for s in sources])
     right = steps = 0.0
-    for group in range(min(len(read), MOST_GROUPS)):
-        held = site % MOST_GROUPS == group
+    for group in range(min(len(read), _MOST_GROUPS)):
+        held = site % _MOST_GROUPS == group
         if len(np.unique(y[~held])) < len(classes):
             continue
         model, prior = _model(Z_all[~held], y[~held], classes)
@@ -146,20 +146,18 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
 def frequencies(P: Floats, prior: Floats) -> Floats:
     """Most likely class frequencies of rows with these probabilities under other frequencies.
 
-    >>> P = np.array([[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 7)  # as if with equal frequencies
-    >>> frequencies(P, np.array([0.5, 0.5])).round(2)
-    array([0.25, 0.75])
+    Probabilities have shape (n, C), frequencies (C,).
     """
     found = prior
-    for _ in range(MOST_STEPS):
+    for _ in range(_MOST_STEPS):
         weighted = P * (found / prior)
         new = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
-        if np.abs(new - found).max() < CONVERGED:
+        if np.abs(new - found).max() < _CONVERGED:
             return np.asarray(new)
         found = new
     return np.asarray(found)
 
 
 def _model(Z: Floats, y: NDArray[Any], classes: NDArray[Any]) -> tuple[LogisticRegression, Floats]:
-    model = LogisticRegression(C=1 / PENALTY, max_iter=300).fit(Z, y)
+    model = LogisticRegression(C=1 / _PENALTY, max_iter=300).fit(Z, y)
     return model, np.array([np.mean(y == c) for c in classes])

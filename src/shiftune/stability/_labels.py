@@ -1,4 +1,9 @@
-"""Test whether p(y|x) is the same at every site, from labelled rows alone."""
+"""Test whether p(y|x) is the same at every site, from labelled rows alone.
+
+The test, then its parts: cross-fitted models of label and site, the comparison of residuals, and
+the gain from knowing the site. Notation: n rows, p encoded columns Z, labels Y in C columns (one
+for values, and for two classes), k sites, G groups of rows.
+"""
 
 from __future__ import annotations
 
@@ -22,291 +27,39 @@ from shiftune.rows._encoding import RowEncoder
 from shiftune.stability._weighted_chi_square import weighted_chi_square_tail
 
 Floats = NDArray[np.float64]
-
-FOLDS = 5
-PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
-# Values are clipped at this many standard deviations from the mean: one wild row would otherwise
-# decide a linear fit.
-MOST_SDS_FROM_MEAN = 3.0
-# Larger trees for larger tables; they learn rough functions, and overfit small tables.
-ROWS_PER_LEAF = 100
-# Trees are grown for every site: 12 sites of 800 rows take some 10 s.
-MOST_SITES_FOR_TREES = 12
-# More columns have fewer bins in trees, and enter the models of the site as so many principal
-# components: with 200 columns these would take minutes.
-MANY_COLUMNS = 40
-BINS = 255
-
-
-@dataclass(frozen=True, slots=True)
-class CrossFitted:
-    """Out-of-fold predictions.
-
-    Attributes
-    ----------
-    label : array of shape (n, C)
-        Expected label given x; for classes, the probability of each.
-    site : array of shape (n, k)
-        Probability of each site for a row with these inputs.
-    fold : array of shape (n,)
-    group : array of shape (n,)
-        Codes 0..G-1 of rows that belong together, or row numbers.
-    """
-
-    label: Floats
-    site: Floats
-    fold: NDArray[np.intp]
-    group: NDArray[np.intp]
-
-    def summed(self, rows: Floats) -> Floats:
-        """Add up what the rows of a group report: shape (n, m) -> (G, m)."""
-        sums = np.zeros((self.group.max() + 1, rows.shape[1]))
-        np.add.at(sums, self.group, rows)
-        return sums
-
-
-@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-def cross_fitted(
-    Z: Floats,
-    Y: Floats,
-    site: NDArray[np.intp],
-    rng: np.random.Generator,
-    group: NDArray[np.intp] | None = None,
-) -> CrossFitted:
-    """Predict label and site of every row from models fitted on the other folds.
-
-    The label: ridge regression, then boosted trees on what it leaves. Trees alone shrink a
-    straight line towards its mean, and do so most where a site has its rows; a line alone misses
-    every curve. The site: multinomial logistic regression on the columns, their squares (sites
-    that spread differently) and the predicted label, so that sites are balanced in particular
-    in what the label depends on; or, with up to 12 sites, boosted trees on the same, which see
-    values that only some sites have: whichever has the lower log loss in the first fold.
-
-    Parameters
-    ----------
-    Z : array of shape (n, p)
-        Encoded inputs.
-    Y : array of shape (n, C)
-        Labels, or 0/1 columns of classes.
-    site : array of shape (n,)
-        Numbers 0..k-1, each with at least `FOLDS` rows, or groups.
-    rng : Generator
-        Assigns the rows to folds.
-    group : array of shape (n,), optional
-        Codes 0..G-1 of rows of a site that belong together, and are in the same fold.
-    """
-    n, k = len(Z), int(site.max()) + 1
-    group = np.arange(n) if group is None else group
-    _, first = np.unique(group, return_index=True)
-    fold = assign_folds(site[first], rng)[group]
-    Z = standardised(Z)
-    label, chance = np.empty_like(Y), np.empty((n, k))
-    for f in range(FOLDS):
-        rest, held = fold != f, fold == f
-        for c in range(Y.shape[1]):
-            label[held, c] = _expected(Z[rest], Y[rest, c], Z[held])
-    inputs = Z if Z.shape[1] <= MANY_COLUMNS else principal_components(Z, MANY_COLUMNS)
-    numbers = np.array([len(np.unique(column)) > 2 for column in inputs.T], dtype=bool)
-    G = standardised(np.hstack([inputs, inputs[:, numbers] ** 2, label]))
-    models: list[Any] = [LogisticRegression(max_iter=1000, tol=1e-3)]
-    if k <= MOST_SITES_FOR_TREES:
-        models.append(HistGradientBoostingClassifier(**_trees(n, inputs.shape[1]), max_iter=60))
-    for f in range(FOLDS):
-        rest, held = fold != f, fold == f
-        answers = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
-        best = int(np.argmin([log_loss(site[held], p, labels=np.arange(k)) for p in answers]))
-        models, chance[held] = [models[best]], answers[best]
-    return CrossFitted(label, chance, fold, group)
-
-
-def assign_folds(site: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Assign the rows (or groups) of every site to the folds, as evenly as possible, (n,)."""
-    fold = np.empty(len(site), dtype=np.intp)
-    for j in np.unique(site):
-        rows = rng.permutation(np.flatnonzero(site == j))
-        fold[rows] = (np.arange(len(rows)) + j) % FOLDS
-    return fold
-
-
-def standardised(Z: Floats) -> Floats:
-    """Columns with mean 0 and standard deviation 1, cut at 3; constant ones become 0."""
-    spread = Z.std(axis=0)
-    scaled = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return np.asarray(np.clip(scaled, -MOST_SDS_FROM_MEAN, MOST_SDS_FROM_MEAN))
-
-
-def principal_components(Z: Floats, most: int) -> Floats:
-    """Return the leading principal components, standardised, shape (n, at most `most`)."""
-    centred = standardised(Z)
-    centred -= centred.mean(axis=0)
-    values, vectors = np.linalg.eigh(centred.T @ centred)
-    kept = np.argsort(values)[::-1][:most]
-    kept = kept[values[kept] > 1e-9 * values.max(initial=0.0)]
-    return standardised(centred @ vectors[:, kept])
-
-
-def _expected(Z: Floats, y: Floats, Z_new: Floats) -> Floats:
-    if np.ptp(y) == 0:  # exactly: rounding errors would be taken for labels that move
-        return np.full(len(Z_new), y[0])
-    line = RidgeCV(PENALTIES).fit(Z, y)
-    trees = HistGradientBoostingRegressor(**_trees(*Z.shape), max_iter=100)
-    trees.fit(Z, y - line.predict(Z))
-    return np.asarray(line.predict(Z_new) + trees.predict(Z_new))
-
-
-def _trees(n: int, columns: int) -> dict[str, Any]:
-    """Settings of boosted trees for n rows: from 8 leaves up to scikit-learn's 31."""
-    leaves = int(np.clip(n // ROWS_PER_LEAF, 8, 31))
-    return {
-        "max_leaf_nodes": leaves,
-        "max_bins": int(np.clip(BINS * MANY_COLUMNS // max(columns, 1), 16, BINS)),
-        "min_samples_leaf": 10,
-        "early_stopping": False,
-        "random_state": 0,
-    }
-
+Ints = NDArray[np.intp]
 
 # A site with fewer rows, or with fewer like the other sites', is not tested; the guard needs as
 # many effective rows (`shiftune.ratio.Guard`).
 FEWEST_ROWS = 10
-# Slopes are tested along the predicted label and the leading principal components of the
-# inputs. Each further direction takes power from the others.
-MOST_DIRECTIONS = 10
-# Directions times classes times sites; the eigenvalues of a matrix of this size take 0.1 s.
-MOST_COMPONENTS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    r"""Sites compared with the others at the same inputs.
-
-    Attributes
-    ----------
-    comparable : array of shape (k,)
-        Rows of a site that are like those of others, :math:`\sum_{i \in j} (1 - \hat e_j(x_i))`.
-    shift, stderr : arrays of shape (k, C)
-        How far labels lie above those of the other sites.
-    p_level, p_slope : arrays of shape (k,)
-        Labels that lie higher or lower; inputs that act differently. NaN where a site has too few
-        comparable rows.
-    p_together : float
-        All sites at once: twice the smaller p value of levels and slopes.
-    """
-
-    comparable: Floats
-    shift: Floats
-    stderr: Floats
-    p_level: Floats
-    p_slope: Floats
-    p_together: float
-
-
-def compared(Z: Floats, Y: Floats, site: NDArray[np.intp], fits: CrossFitted) -> Comparison:
-    r"""Compare the residuals of every site with those of the others at the same inputs.
-
-    With :math:`a_{ij} = 1\{s_i = j\} - \hat e_j(x_i)` and :math:`R_{ij} = (y_i - \hat f(x_i))\,
-    a_{ij}`, the shift of site j is :math:`\sum_i R_{ij} / \sum_i a_{ij}^2`, the difference to the
-    other sites averaged over the inputs that they share.
-
-    Parameters
-    ----------
-    Z : array of shape (n, p)
-    Y : array of shape (n, C)
-    site : array of shape (n,)
-    fits : CrossFitted
-    """
-    k, C = fits.site.shape[1], Y.shape[1]
-    few = int(np.clip(MOST_COMPONENTS // (k * C) - 1, 0, MOST_DIRECTIONS - 1))
-    along = principal_components(Z, few)
-    away = (site[:, None] == np.arange(k)) - fits.site
-    residual = Y - fits.label
-    comparable = np.array([np.sum(away[site == j, j]) for j in range(k)])
-    shift, stderr = np.full((2, k, C), np.nan)
-    p_level, p_slope = np.full((2, k), np.nan)
-    levels: list[Floats] = []
-    all_slopes: list[Floats] = []
-    for j in np.flatnonzero(comparable >= FEWEST_ROWS):
-        R = residual * away[:, [j]]
-        square, by_group = np.sum(away[:, j] ** 2), fits.summed(R)
-        shift[j] = R.sum(axis=0) / square
-        stderr[j] = np.sqrt(np.sum(by_group**2, axis=0)) / square
-        slopes = [
-            R[:, [c]] * np.column_stack([standardised(fits.label[:, [c]]), along]) for c in range(C)
-        ]
-        for reports, p_value, everyone in (
-            (by_group, p_level, levels),
-            (fits.summed(np.hstack(slopes)), p_slope, all_slopes),
-        ):
-            # Each site counts alike in the test of all sites, however noisy it is.
-            scaled = reports / (np.sqrt(np.sum(reports**2)) or 1.0)
-            p_value[j] = _p_value(scaled)
-            everyone.append(scaled)
-    together = [_p_value(np.hstack(everyone)) for everyone in (levels, all_slopes) if everyone]
-    p_together = min(1.0, 2 * min(together, default=1.0))
-    return Comparison(comparable, shift, stderr, p_level, p_slope, p_together)
-
-
-def _p_value(reports: Floats) -> float:
-    r"""P value of :math:`\|\sum_i \phi_i\|^2` for independent rows (groups) of mean 0, (n, m).
-
-    The sum has covariance :math:`\sum_i \phi_i \phi_i'`, not centred: a few wild rows then
-    enlarge the covariance along with the sum, so that they alone are never significant.
-    """
-    n, m = reports.shape
-    gram = reports.T @ reports if m < n else reports @ reports.T
-    return weighted_chi_square_tail(
-        float(np.sum(reports.sum(axis=0) ** 2)), np.linalg.eigvalsh(gram)
-    )
-
-
-GAIN_PENALTIES = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 10_000.0)
-# A level and slopes for every site; columns in all, so that the fit takes a second at most.
-MOST_SLOPES = 4
-MOST_COLUMNS = 300
-
-
-@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-def gain_from_sites(
-    Z: Floats, Y: Floats, site: NDArray[np.intp], fits: CrossFitted
-) -> tuple[float, float]:
-    r"""Share of the squared error that goes away when the site is known, and its standard error.
-
-    .. math:: g = 1 - \frac{\sum_i (y_i - \hat f(x_i) - \hat b_{s_i}(x_i))^2}
-                           {\sum_i (y_i - \hat f(x_i))^2},
-
-    where :math:`\hat b_s` is a level for every site, then slopes along the leading principal
-    components, each by ridge regression on the other folds with a penalty of its own. Negative
-    where knowing the site does not help. A lower bound: it includes neither more complex
-    differences between sites nor differences that cannot be learned from so few rows.
-    """
-    residual = Y - fits.label
-    k = fits.site.shape[1]
-    slopes = principal_components(Z, int(np.clip(MOST_COLUMNS // k - 1, 0, MOST_SLOPES)))
-    levels = np.eye(k)[site]
-    steps = [levels]
-    if slopes.shape[1]:
-        steps.append(np.hstack([levels * slope[:, None] for slope in slopes.T]))
-    left = np.empty_like(residual)
-    for f in range(FOLDS):
-        rest = fits.fold != f
-        remaining = residual.copy()
-        for columns in steps:
-            model = RidgeCV(GAIN_PENALTIES, fit_intercept=False).fit(columns[rest], remaining[rest])
-            remaining -= model.predict(columns).reshape(remaining.shape)
-        left[~rest] = remaining[~rest]
-    before, after = np.sum(residual**2, axis=1), np.sum(left**2, axis=1)
-    if before.sum() == 0:
-        return 0.0, 0.0
-    saved = before - after
-    by_group = fits.summed((saved - saved.mean())[:, None])
-    stderr = np.sqrt(np.sum(by_group**2)) / len(saved) / before.mean()
-    return float(saved.mean() / before.mean()), float(stderr)
-
-
 # Each class costs a model per fold; only the most frequent ones are tested.
-MOST_CLASSES = 12
+_MOST_CLASSES = 12
 # Sites that are compared; of more, so many are drawn.
 MOST_SITES = 100
+# Models of label and site.
+FOLDS = 5
+_PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
+# Values are clipped at this many standard deviations from the mean: one wild row would otherwise
+# decide a linear fit.
+_MOST_SDS_FROM_MEAN = 3.0
+# Larger trees for larger tables; they learn rough functions, and overfit small tables.
+_ROWS_PER_LEAF = 100
+# Trees are grown for every site: 12 sites of 800 rows take some 10 s.
+_MOST_SITES_FOR_TREES = 12
+# More columns have fewer bins in trees, and enter the models of the site as so many principal
+# components: with 200 columns these would take minutes.
+MANY_COLUMNS = 40
+_BINS = 255
+# Slopes are tested along the predicted label and the leading principal components of the
+# inputs. Each further direction takes power from the others.
+_MOST_DIRECTIONS = 10
+# Directions times classes times sites; the eigenvalues of a matrix of this size take 0.1 s.
+_MOST_COMPONENTS = 600
+# The gain: a level and slopes for every site; columns in all, so that the fit takes a second at
+# most.
+_GAIN_PENALTIES = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 10_000.0)
+_MOST_SLOPES = 4
+_MOST_COLUMNS = 300
 
 
 class NotTested(StrEnum):
@@ -423,7 +176,15 @@ def label_stability(
             f"and as many groups if rows belong together, got {len(large)}"
         )
     rng = np.random.default_rng(random_state)
-    read = _drawn_sites(large, max_rows, rng)
+    if len(large) > MOST_SITES:
+        large = [large[j] for j in np.sort(rng.choice(len(large), MOST_SITES, replace=False))]
+    most = max(max_rows // len(large), FEWEST_ROWS)
+    read = [
+        site
+        if len(site) <= most
+        else site.take(np.sort(rng.choice(len(site), most, replace=False)))
+        for site in large
+    ]
     Z = np.vstack(RowEncoder().fit_transform([site.X for site in read]))
     if Z.shape[1] == 0:  # every column is constant
         Z = np.zeros((len(Z), 1))
@@ -441,19 +202,12 @@ def label_stability(
     )
 
 
-def _drawn_sites(sites: Sequence[Site], most: int, rng: np.random.Generator) -> list[Site]:
-    """Draw sites, if there are many, and about as many rows of each."""
-    if len(sites) > MOST_SITES:
-        sites = [sites[j] for j in np.sort(rng.choice(len(sites), MOST_SITES, replace=False))]
-    return [_drawn(site, max(most // len(sites), FEWEST_ROWS), rng) for site in sites]
-
-
 def _independent(site: Site) -> int:
     """Number of rows, or of groups."""
     return len(site) if site.groups is None else len(np.unique(site.groups))
 
 
-def _codes(sites: Sequence[Site], number: NDArray[np.intp]) -> NDArray[np.intp] | None:
+def _codes(sites: Sequence[Site], number: Ints) -> Ints | None:
     """Codes of the groups within the sites, shape (n,)."""
     groups = groups_of(sites)
     if groups is None:
@@ -462,19 +216,13 @@ def _codes(sites: Sequence[Site], number: NDArray[np.intp]) -> NDArray[np.intp] 
     return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _drawn(site: Site, most: int, rng: np.random.Generator) -> Site:
-    if len(site) <= most:
-        return site
-    return site.take(np.sort(rng.choice(len(site), most, replace=False)))
-
-
 def _columns(labels: list[NDArray[Any]], task: Task | None) -> tuple[Floats, list[str]]:
     """Labels as numbers, shape (n, 1), or as 0/1 columns of classes (one of them for two)."""
     y = np.concatenate(labels)
     if (task or task_of(labels)) == "regression":
         return y.astype(float)[:, None], []
     classes, counts = np.unique(y, return_counts=True)
-    frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_CLASSES])
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CLASSES])
     shown = classes[1:] if len(classes) == 2 else classes[frequent]
     return (y[:, None] == shown).astype(float), [str(c) for c in shown]
 
@@ -510,13 +258,217 @@ def _table(
 
 
 def _holm(p: Floats) -> Floats:
-    """Return p values corrected for their number by Holm's method; NaN are no tests.
-
-    >>> _holm(np.array([0.01, 0.04, np.nan, 0.03]))
-    array([0.03, 0.06,  nan, 0.06])
-    """
+    """Return p values corrected for their number by Holm's method; NaN are no tests."""
     order = np.argsort(p)[: np.sum(~np.isnan(p))]
     factors = np.arange(len(order), 0, -1)
     corrected = np.full(len(p), np.nan)
     corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
     return corrected
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFitted:
+    """Out-of-fold predictions."""
+
+    label: Floats  # expected label given x; for classes, the probability of each, (n, C)
+    site: Floats  # probability of each site for a row with these inputs, (n, k)
+    fold: Ints  # (n,)
+    group: Ints  # codes 0..G-1 of rows that belong together, or row numbers, (n,)
+
+    def summed(self, rows: Floats) -> Floats:
+        """Add up what the rows of a group report: shape (n, m) -> (G, m)."""
+        sums = np.zeros((self.group.max() + 1, rows.shape[1]))
+        np.add.at(sums, self.group, rows)
+        return sums
+
+
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+def cross_fitted(
+    Z: Floats, Y: Floats, site: Ints, rng: np.random.Generator, group: Ints | None = None
+) -> CrossFitted:
+    """Predict label and site of every row from models fitted on the other folds.
+
+    The label: ridge regression, then boosted trees on what it leaves. Trees alone shrink a
+    straight line towards its mean, and do so most where a site has its rows; a line alone misses
+    every curve. The site: multinomial logistic regression on the columns, their squares (sites
+    that spread differently) and the predicted label, so that sites are balanced in particular
+    in what the label depends on; or, with up to 12 sites, boosted trees on the same, which see
+    values that only some sites have: whichever has the lower log loss in the first fold.
+
+    Sites are numbers 0..k-1, each with at least `FOLDS` rows, or groups; the rows of a group (codes
+    0..G-1, by default every row) are of one site, and in the same fold.
+    """
+    n, k = len(Z), int(site.max()) + 1
+    group = np.arange(n) if group is None else group
+    _, first = np.unique(group, return_index=True)
+    fold = _assign_folds(site[first], rng)[group]
+    Z = standardised(Z)
+    label, chance = np.empty_like(Y), np.empty((n, k))
+    for f in range(FOLDS):
+        rest, held = fold != f, fold == f
+        for c in range(Y.shape[1]):
+            label[held, c] = _expected(Z[rest], Y[rest, c], Z[held])
+    inputs = Z if Z.shape[1] <= MANY_COLUMNS else _principal_components(Z, MANY_COLUMNS)
+    numbers = np.array([len(np.unique(column)) > 2 for column in inputs.T], dtype=bool)
+    G = standardised(np.hstack([inputs, inputs[:, numbers] ** 2, label]))
+    models: list[Any] = [LogisticRegression(max_iter=1000, tol=1e-3)]
+    if k <= _MOST_SITES_FOR_TREES:
+        models.append(HistGradientBoostingClassifier(**_trees(n, inputs.shape[1]), max_iter=60))
+    for f in range(FOLDS):
+        rest, held = fold != f, fold == f
+        answers = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
+        best = int(np.argmin([log_loss(site[held], p, labels=np.arange(k)) for p in answers]))
+        models, chance[held] = [models[best]], answers[best]
+    return CrossFitted(label, chance, fold, group)
+
+
+def _assign_folds(site: Ints, rng: np.random.Generator) -> Ints:
+    """Assign the rows (or groups) of every site to the folds, as evenly as possible, (n,)."""
+    fold = np.empty(len(site), dtype=np.intp)
+    for j in np.unique(site):
+        rows = rng.permutation(np.flatnonzero(site == j))
+        fold[rows] = (np.arange(len(rows)) + j) % FOLDS
+    return fold
+
+
+def standardised(Z: Floats) -> Floats:
+    """Columns with mean 0 and standard deviation 1, cut at 3; constant ones become 0."""
+    spread = Z.std(axis=0)
+    scaled = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return np.asarray(np.clip(scaled, -_MOST_SDS_FROM_MEAN, _MOST_SDS_FROM_MEAN))
+
+
+def _principal_components(Z: Floats, most: int) -> Floats:
+    """Return the leading principal components, standardised, shape (n, at most `most`)."""
+    centred = standardised(Z)
+    centred -= centred.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    kept = np.argsort(values)[::-1][:most]
+    kept = kept[values[kept] > 1e-9 * values.max(initial=0.0)]
+    return standardised(centred @ vectors[:, kept])
+
+
+def _expected(Z: Floats, y: Floats, Z_new: Floats) -> Floats:
+    if np.ptp(y) == 0:  # exactly: rounding errors would be taken for labels that move
+        return np.full(len(Z_new), y[0])
+    line = RidgeCV(_PENALTIES).fit(Z, y)
+    trees = HistGradientBoostingRegressor(**_trees(*Z.shape), max_iter=100)
+    trees.fit(Z, y - line.predict(Z))
+    return np.asarray(line.predict(Z_new) + trees.predict(Z_new))
+
+
+def _trees(n: int, columns: int) -> dict[str, Any]:
+    """Settings of boosted trees for n rows: from 8 leaves up to scikit-learn's 31."""
+    return {
+        "max_leaf_nodes": int(np.clip(n // _ROWS_PER_LEAF, 8, 31)),
+        "max_bins": int(np.clip(_BINS * MANY_COLUMNS // max(columns, 1), 16, _BINS)),
+        "min_samples_leaf": 10,
+        "early_stopping": False,
+        "random_state": 0,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Sites compared with the others at the same inputs."""
+
+    # Rows of a site that are like those of others, sum over its rows of 1 - e_j(x), (k,).
+    comparable: Floats
+    # How far labels lie above those of the other sites, (k, C).
+    shift: Floats
+    stderr: Floats
+    # Labels that lie higher or lower; inputs that act differently, (k,). NaN where a site has too
+    # few comparable rows.
+    p_level: Floats
+    p_slope: Floats
+    # All sites at once: twice the smaller p value of levels and slopes.
+    p_together: float
+
+
+def compared(Z: Floats, Y: Floats, site: Ints, fits: CrossFitted) -> Comparison:
+    r"""Compare the residuals of every site with those of the others at the same inputs.
+
+    With :math:`a_{ij} = 1\{s_i = j\} - \hat e_j(x_i)` and :math:`R_{ij} = (y_i - \hat f(x_i))\,
+    a_{ij}`, the shift of site j is :math:`\sum_i R_{ij} / \sum_i a_{ij}^2`, the difference to the
+    other sites averaged over the inputs that they share.
+    """
+    k, C = fits.site.shape[1], Y.shape[1]
+    few = int(np.clip(_MOST_COMPONENTS // (k * C) - 1, 0, _MOST_DIRECTIONS - 1))
+    along = _principal_components(Z, few)
+    away = (site[:, None] == np.arange(k)) - fits.site
+    residual = Y - fits.label
+    comparable = np.array([np.sum(away[site == j, j]) for j in range(k)])
+    shift, stderr = np.full((2, k, C), np.nan)
+    p_level, p_slope = np.full((2, k), np.nan)
+    levels: list[Floats] = []
+    all_slopes: list[Floats] = []
+    for j in np.flatnonzero(comparable >= FEWEST_ROWS):
+        R = residual * away[:, [j]]
+        square, by_group = np.sum(away[:, j] ** 2), fits.summed(R)
+        shift[j] = R.sum(axis=0) / square
+        stderr[j] = np.sqrt(np.sum(by_group**2, axis=0)) / square
+        slopes = [
+            R[:, [c]] * np.column_stack([standardised(fits.label[:, [c]]), along]) for c in range(C)
+        ]
+        for reports, p_value, everyone in (
+            (by_group, p_level, levels),
+            (fits.summed(np.hstack(slopes)), p_slope, all_slopes),
+        ):
+            # Each site counts alike in the test of all sites, however noisy it is.
+            scaled = reports / (np.sqrt(np.sum(reports**2)) or 1.0)
+            p_value[j] = _p_value(scaled)
+            everyone.append(scaled)
+    together = [_p_value(np.hstack(everyone)) for everyone in (levels, all_slopes) if everyone]
+    p_together = min(1.0, 2 * min(together, default=1.0))
+    return Comparison(comparable, shift, stderr, p_level, p_slope, p_together)
+
+
+def _p_value(reports: Floats) -> float:
+    r"""P value of :math:`\|\sum_i \phi_i\|^2` for independent rows (groups) of mean 0, (n, m).
+
+    The sum has covariance :math:`\sum_i \phi_i \phi_i'`, not centred: a few wild rows then
+    enlarge the covariance along with the sum, so that they alone are never significant.
+    """
+    n, m = reports.shape
+    gram = reports.T @ reports if m < n else reports @ reports.T
+    return weighted_chi_square_tail(
+        float(np.sum(reports.sum(axis=0) ** 2)), np.linalg.eigvalsh(gram)
+    )
+
+
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+def gain_from_sites(Z: Floats, Y: Floats, site: Ints, fits: CrossFitted) -> tuple[float, float]:
+    r"""Share of the squared error that goes away when the site is known, and its standard error.
+
+    .. math:: g = 1 - \frac{\sum_i (y_i - \hat f(x_i) - \hat b_{s_i}(x_i))^2}
+                           {\sum_i (y_i - \hat f(x_i))^2},
+
+    where :math:`\hat b_s` is a level for every site, then slopes along the leading principal
+    components, each by ridge regression on the other folds with a penalty of its own. Negative
+    where knowing the site does not help. A lower bound: it includes neither more complex
+    differences between sites nor differences that cannot be learned from so few rows.
+    """
+    residual = Y - fits.label
+    k = fits.site.shape[1]
+    slopes = _principal_components(Z, int(np.clip(_MOST_COLUMNS // k - 1, 0, _MOST_SLOPES)))
+    levels = np.eye(k)[site]
+    steps = [levels]
+    if slopes.shape[1]:
+        steps.append(np.hstack([levels * slope[:, None] for slope in slopes.T]))
+    left = np.empty_like(residual)
+    for f in range(FOLDS):
+        rest = fits.fold != f
+        remaining = residual.copy()
+        for columns in steps:
+            model = RidgeCV(_GAIN_PENALTIES, fit_intercept=False).fit(
+                columns[rest], remaining[rest]
+            )
+            remaining -= model.predict(columns).reshape(remaining.shape)
+        left[~rest] = remaining[~rest]
+    before, after = np.sum(residual**2, axis=1), np.sum(left**2, axis=1)
+    if before.sum() == 0:
+        return 0.0, 0.0
+    saved = before - after
+    by_group = fits.summed((saved - saved.mean())[:, None])
+    stderr = np.sqrt(np.sum(by_group**2)) / len(saved) / before.mean()
+    return float(saved.mean() / before.mean()), float(stderr)
