@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from shiftune.tables import site_table
+from shiftune.tables import TableSettings, site_table
 from shiftune.tables._formats import counted, on_distinct, stripped
 
 ROWS = 400
@@ -35,7 +35,7 @@ def test_a_column_costs_what_its_texts_cost(texts, monkeypatch):
     df = pd.DataFrame(
         {"x": x, "site": ["A", "B"] * (ROWS // 2), "y": ["yes", "no", "no"] * 133 + ["no"]}
     )
-    site_table(df, site="site", target="A", label="y")
+    site_table(df, TableSettings(site="site", target="A", label="y"))
     assert 0 < max(read) <= len(texts)
 
 

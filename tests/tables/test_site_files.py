@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.tables import SiteFiles, site_table
+from shiftune.tables import SiteFiles, TableSettings, site_table
 
 N = 30
 
@@ -24,7 +24,7 @@ def wards(tmp_path, monkeypatch):
 
 def table_of(files, **options):
     roles = {"site": files.site_column, "target": files.target_name, "label": "ill"}
-    return site_table(files.read(), **roles, notes=files.notes, **options)
+    return site_table(files.read(), TableSettings(**roles, **options), files.notes)
 
 
 @pytest.mark.parametrize("with_site", [True, False])

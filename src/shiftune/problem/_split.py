@@ -203,8 +203,7 @@ def split_sites(
     shares: tuple[float, float, float],
     stratify: bool,
     random_state: int,
-    *,
-    target_trains: bool = True,
+    target_trains: bool,
 ) -> Split:
     """Split every site by itself, or by groups of rows; see `ShiftProblem.split`."""
     wanted = _checked_shares(shares)
