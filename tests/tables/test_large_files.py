@@ -72,7 +72,8 @@ def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatc
     files = kind(wards, tmp_path)
     make = TableFile.__init__
     monkeypatch.setattr(TableFile, "__init__", lambda self, path: make(self, path, 70))
-    table, rows, drawn = files.sample(200, RULES)
+    drawn = files.sample(200, RULES)
+    table, rows = drawn.table, drawn.rows
     assert table[files.site_column].astype(str).value_counts().tolist() == [50] * 4
     assert len(rows) == len(set(rows)) == 200
     assert drawn.notes[0].startswith("200 of 600 rows are read")

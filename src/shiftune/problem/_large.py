@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -108,6 +108,11 @@ class SampledParts(NamedTuple):
         """All rows, numbered from 0."""
         return pd.concat(self.tables, ignore_index=True)
 
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Number of each row in the whole table, shape (n,)."""
+        return np.concatenate([table.index.to_numpy() for table in self.tables])
+
 
 def read_sampled(
     data: Any, site: Hashable, most_rows: int, *, columns: Columns = None, **options: Any
@@ -119,13 +124,9 @@ def read_sampled(
     parts = _parts_of(data)
     sampled = draw(parts, site, most_rows, columns=columns, **options)
     if sampled is None:
-        tables = parts.map(_as_it_is, columns)
+        tables = parts.map(lambda part: part, columns)
         return SampledParts(tables, np.zeros(sum(map(len, tables)), dtype=bool), None, [])
     return sampled
-
-
-def _as_it_is(part: pd.DataFrame) -> pd.DataFrame:
-    return part
 
 
 def draw(
@@ -147,7 +148,11 @@ def draw(
     if not isinstance(most_rows, int | np.integer) or most_rows < 1:
         raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
     check_columns(pd.Index(parts.names, tupleize_cols=False), "the table")
-    counted = _count_parts(parts, site, labels)
+    needed = [site] if labels is None else [site, labels.column]
+    for name in needed:
+        check_choice(name, parts.names, "column", DataError)
+    of_parts = parts.map(partial(_count, site=site, labels=labels), needed)
+    counted = _total(of_parts, site, labels)
     if counted.rows <= most_rows:
         return None
     counts, kept = counted.possible, counted.kept
@@ -168,7 +173,7 @@ def draw(
             f"least {kept + FEWEST_ROWS * len(counts):,} rows"
         )
     task = partial(_taken, site=site, labels=labels)
-    taken = parts.map(task, columns, _plans(counted, cap, random_state))
+    taken = parts.map(task, columns, _plans(of_parts, counts, cap, random_state))
     sample = None  # if there were more rows than wanted only because some lack a label
     if max(counts.values()) > cap:
         sample = Sample({str(name): n for name, n in counts.items()}, cap)
@@ -185,65 +190,45 @@ def draw(
 # ------------------------------------------------------------ count
 
 
-class _PartCounts(NamedTuple):
-    """Rows of a part: by site those that can be drawn, and those that lack a label; in all."""
+class _Counts(NamedTuple):
+    """Rows of a part, or of all: by site those that can be drawn, and those that lack a label."""
 
-    possible: dict[Hashable, int]
-    lacking: dict[Hashable, int]
-    rows: int
-    kept: int
-    nowhere: int
-
-
-class _Counted(NamedTuple):
-    """Rows of all parts: of each part, and summed."""
-
-    parts: list[_PartCounts]
     possible: Counter[Hashable]
     lacking: Counter[Hashable]
     rows: int
     kept: int
+    """Rows that are read in any case."""
+    nowhere: int
+    """Rows without a site."""
 
 
-def _count_parts(parts: Parts, site: Hashable, labels: LabelRules | None) -> _Counted:
-    """Count rows of every site that can be drawn, others, and rows that are read in any case.
+def _count(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> _Counts:
+    drawable, certain = _marks(part, site, labels)
+    where = part[site]
+    by_site = (where[mask].value_counts(sort=False) for mask in (drawable, ~drawable))
+    # Categories may have no row.
+    possible, lacking = (Counter({name: int(n) for name, n in c.items() if n}) for c in by_site)
+    return _Counts(possible, lacking, len(part), int(certain.sum()), int(where.isna().sum()))
+
+
+def _total(parts: Sequence[_Counts], site: Hashable, labels: LabelRules | None) -> _Counts:
+    """Add the counts of all parts up.
 
     Rows without a site, and source rows without a label where they are not left out, are errors.
     """
-    names = [site] if labels is None else [site, labels.column]
-    for name in names:
-        check_choice(name, parts.names, "column", DataError)
-    found = parts.map(partial(_counted, site=site, labels=labels), names)
     possible: Counter[Hashable] = Counter()
     lacking: Counter[Hashable] = Counter()
-    for each in found:
-        possible.update(each.possible)
-        lacking.update(each.lacking)
-    if nowhere := sum(each.nowhere for each in found):
+    for part in parts:
+        possible.update(part.possible)
+        lacking.update(part.lacking)
+    if nowhere := sum(part.nowhere for part in parts):
         raise DataError(f"the site column {site!r} is empty in {nowhere} row(s); fill it")
     if lacking and labels is not None and not labels.drop:
         refuse_unlabelled(labels.column, lacking, possible + lacking)
     if not possible:
         raise DataError(f"the table has {'no row with a label' if lacking else 'no rows'}")
-    rows, kept = sum(each.rows for each in found), sum(each.kept for each in found)
-    return _Counted(found, possible, lacking, rows, kept)
-
-
-def _counted(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> _PartCounts:
-    possible, certain = _marks(part, site, labels)
-    where = part[site]
-    return _PartCounts(
-        _sites_in(where[possible]),
-        _sites_in(where[~possible]),
-        len(part),
-        int(certain.sum()),
-        int(where.isna().sum()),
-    )
-
-
-def _sites_in(where: pd.Series) -> dict[Hashable, int]:
-    counts = where.value_counts(sort=False)
-    return {name: int(n) for name, n in counts.items() if n}  # categories may have no row
+    rows, kept = sum(part.rows for part in parts), sum(part.kept for part in parts)
+    return _Counts(possible, lacking, rows, kept, nowhere)
 
 
 def _marks(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> tuple[Mask, Mask]:
@@ -298,25 +283,27 @@ class _Plan(NamedTuple):
     seed: list[int]
 
 
-def _plans(counted: _Counted, cap: int, random_state: int) -> list[_Plan]:
+def _plans(
+    parts: Sequence[_Counts], counts: Mapping[Hashable, int], cap: int, random_state: int
+) -> list[_Plan]:
     """Divide the rows to be drawn of every site among the parts, as a draw from all would."""
     rng = np.random.default_rng(random_state)
-    wanted: list[dict[Hashable, int]] = [{} for _ in counted.parts]
-    for name, n in counted.possible.items():
+    wanted: list[dict[Hashable, int]] = [{} for _ in parts]
+    for name, n in counts.items():
         if n > MOST_OF_A_SITE:
             raise DataError(
                 f"site {str(name)!r} has {n:,} rows; no more than {MOST_OF_A_SITE:,} can be drawn "
                 "from: give a part of them"
             )
-        here = np.array([part.possible.get(name, 0) for part in counted.parts])
+        here = np.array([part.possible[name] for part in parts])
         own = here if n <= cap else rng.multivariate_hypergeometric(here, cap, method="marginals")
-        for part, count in zip(wanted, own.tolist(), strict=True):
-            if count:
-                part[name] = count
+        for its, rows in zip(wanted, own.tolist(), strict=True):
+            if rows:
+                its[name] = rows
     plans, first = [], 0
-    for number, (its, counts) in enumerate(zip(wanted, counted.parts, strict=True)):
-        plans.append(_Plan(its, counts.rows, first, [random_state, number]))
-        first += counts.rows
+    for number, (its, part) in enumerate(zip(wanted, parts, strict=True)):
+        plans.append(_Plan(its, part.rows, first, [random_state, number]))
+        first += part.rows
     return plans
 
 
@@ -347,24 +334,8 @@ def _taken(
 # ------------------------------------------------------------ tables in parts
 
 
-class Parts(Protocol):
-    """A table in parts, which are read as often as needed, in the same order."""
-
-    @property
-    def names(self) -> Sequence[Hashable]:
-        """Names of the columns."""
-
-    def map(
-        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
-    ) -> list[T]:
-        """Return ``task(part)`` of every part, or ``task(part, its)`` with what is given for each.
-
-        With names of columns, parts have these columns only.
-        """
-
-
 class PartsHere:
-    """Parts that are read one after another in this process.
+    """A table in parts that are read in this process, as often as needed, in the same order.
 
     `read` is a function from column names, or None for all, to an iterator of tables.
     """
@@ -377,7 +348,10 @@ class PartsHere:
     def map(
         self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
     ) -> list[T]:
-        """See `Parts`."""
+        """Return ``task(part)`` of every part, or ``task(part, its)`` with what is given for each.
+
+        With names of columns, parts have these columns only.
+        """
         if given is None:
             return [task(part) for part in self.read(columns)]
         found = []
@@ -397,7 +371,7 @@ class DaskParts:
     def map(
         self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
     ) -> list[T]:
-        """See `Parts`."""
+        """See `PartsHere.map`."""
         from dask.base import compute
         from dask.delayed import delayed
 
@@ -408,9 +382,12 @@ class DaskParts:
         return list(compute(*tasks))  # type: ignore[no-untyped-call]
 
 
+Parts = PartsHere | DaskParts
+
+
 def _parts_of(data: Any) -> Parts:
     """Return a table in parts; one that has them already stays as it is."""
-    if isinstance(data, PartsHere | DaskParts):
+    if isinstance(data, Parts):
         return data
     if isinstance(data, str | os.PathLike):
         return parquet_parts(Path(data))
@@ -425,12 +402,11 @@ def _parts_of(data: Any) -> Parts:
             f"DataFrame, got {type(data).__name__}"
         )
     return PartsHere(
-        list(frame),
-        lambda columns: iter([frame if columns is None else frame[list(columns)]]),
+        list(frame), lambda columns: [frame if columns is None else frame[list(columns)]]
     )
 
 
-def _lazy_parts(data: Any) -> Parts:
+def _lazy_parts(data: Any) -> PartsHere:
     """Slices of a polars lazy frame."""
 
     def slices(columns: Columns) -> Iterator[pd.DataFrame]:

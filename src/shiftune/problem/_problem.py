@@ -41,7 +41,14 @@ from shiftune.problem._reading import (
     site_weights,
     split_by_site,
 )
-from shiftune.problem._site import Features, Site, as_labels, distinct_labels, is_missing
+from shiftune.problem._site import (
+    Features,
+    Site,
+    as_labels,
+    distinct_labels,
+    is_missing,
+    sites_have,
+)
 from shiftune.problem._split import PAPER_SHARES, Split, split_sites
 
 if TYPE_CHECKING:
@@ -551,8 +558,5 @@ def _about_small(sources: Sequence[Site]) -> list[str]:
     small = [site.name for site in sources if len(site) < SMALL_SITE]
     if not small:
         return []
-    one = len(small) == 1
-    return [
-        f"site{'' if one else 's'} {listed(small)} ha{'s' if one else 've'} fewer than "
-        f"{SMALL_SITE} rows: {'its' if one else 'their'} own estimates will be rough"
-    ]
+    its = "its" if len(small) == 1 else "their"
+    return [f"{sites_have(small)} fewer than {SMALL_SITE} rows: {its} own estimates will be rough"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune._names import Task
+from shiftune._wording import listed
 from shiftune.errors import DataError
 
 Features = pd.DataFrame | np.ndarray
@@ -135,13 +136,6 @@ class Site:
         """Return the same site with other row numbers, shape (n,)."""
         return Site(self.name, self.X, self.y, rows, self.groups, self.sample_weight)
 
-    def write_to(self, out: NDArray[Any]) -> None:
-        """Write the rows of a site of arrays into another one of shape (n, d)."""
-        if self._at is None:
-            out[:] = self._X
-        else:
-            np.take(self._X, self._at, axis=0, out=out, mode="clip")  # "raise" would copy first
-
     def _of_rows(self, values: Values) -> Values:
         return values if values is None or self._at is None else frozen(values[self._at])
 
@@ -174,7 +168,11 @@ def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
     ends = np.cumsum([len(site) for site in sites])
     rows = np.empty((ends[-1], like.shape[1]), dtype=like.dtype)
     for site, end in zip(sites, ends, strict=True):
-        site.write_to(rows[end - len(site) : end])
+        out = rows[end - len(site) : end]
+        if site._at is None:
+            out[:] = site._X
+        else:
+            np.take(site._X, site._at, axis=0, out=out, mode="clip")  # "raise" would copy first
     return rows, labels
 
 
@@ -188,6 +186,11 @@ def weights_of(sites: Sequence[Site]) -> tuple[NDArray[np.float64], ...] | None:
     """Return the weights of every site; None where all rows count once."""
     found = tuple(site.sample_weight for site in sites if site.sample_weight is not None)
     return found if len(found) == len(sites) else None
+
+
+def sites_have(names: Collection[str]) -> str:
+    """Begin a sentence: "site 'B' has", "sites 'B' and 'C' have"."""
+    return f"site {listed(names)} has" if len(names) == 1 else f"sites {listed(names)} have"
 
 
 def stacked(tables: Sequence[Features]) -> Features:

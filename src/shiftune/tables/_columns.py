@@ -24,6 +24,7 @@ from shiftune.problem._columns import ColumnKind, kind_of
 from shiftune.tables._formats import (
     MISSING_CODES,
     MISSING_TEXTS,
+    MOST_STRANGE,
     PLAIN,
     DateFormats,
     NumberFormats,
@@ -36,10 +37,8 @@ from shiftune.tables._formats import (
     stripped,
 )
 
-# A text column is read as numbers or dates if at most this share of its values is neither.
-MOST_STRANGE = 0.1
-# ... and at most this many different texts stand among its numbers ("unknown", ">90"). Codes such
-# as 250, V45, E909 have more, and are categories.
+# A text column is read as numbers if at most this many different texts stand among them ("unknown",
+# ">90"). Codes such as 250, V45, E909 have more, and are categories.
 MOST_STRANGE_TEXTS = 5
 MANY_CATEGORIES = 50
 
@@ -252,7 +251,7 @@ def _of_one_type(column: pd.Series) -> pd.Series:
 
 
 def _dates(given: pd.Series, preferred: str | None) -> _Reading | None:
-    expected = find_format(given, MOST_STRANGE, preferred)
+    expected = find_format(given, preferred)
     if expected is None:
         return None
     formats = DateFormats(expected)
@@ -267,7 +266,7 @@ def _dates(given: pd.Series, preferred: str | None) -> _Reading | None:
 
 def _dates_by_site(given: pd.Series, sites: pd.Series, target: str) -> _Reading | None:
     """Read dates with slashes if some sites write the day first, and others the month."""
-    formats = date_formats_by_site(given, sites, MOST_STRANGE)
+    formats = date_formats_by_site(given, sites)
     if not formats:
         return None
     of_rows = sites[given.index].map(formats)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,14 +55,6 @@ BYTES_AT_ONCE = 1 << 24
 
 
 # ------------------------------------------------------------ files of all sites
-
-
-class SampledFiles(NamedTuple):
-    """Rows that were drawn, and their numbers in the table of all rows, shape (n,)."""
-
-    table: pd.DataFrame
-    rows: NDArray[np.intp]
-    drawn: SampledParts
 
 
 @dataclass(frozen=True)
@@ -134,7 +126,7 @@ class SiteFiles:
         labels: LabelRules | None,
         group: str | None = None,
         random_state: int = 0,
-    ) -> SampledFiles | None:
+    ) -> SampledParts | None:
         """Draw rows of every site, if there are more than wanted; return None otherwise."""
         files = {path: TableFile(path) for path in self._files}
         if sum(file.row_bound for file in files.values()) <= most_rows:
@@ -159,8 +151,7 @@ class SiteFiles:
         for path, table in zip(origin, drawn.tables, strict=True):
             of_file[path].append(table)
         tables = {path: files[path].typed(own) for path, own in of_file.items()}
-        rows = np.concatenate([table.index.to_numpy() for table in drawn.tables])
-        return SampledFiles(self._joined(tables), rows, drawn)
+        return drawn._replace(tables=[self._joined(tables).set_axis(drawn.rows, axis=0)])
 
     def as_written(
         self, columns: Sequence[str], rows: NDArray[np.intp] | None = None
@@ -470,7 +461,7 @@ class TableFile:
                 return list(map(_plain_name, _read_csv(self.path, self.form, nrows=0)))
         if self._ending in (*PARQUET, *FEATHER):
             with _opened(self.path):
-                return list(map(_plain_name, _arrow_file(self.path).names))
+                return list(map(_plain_name, _arrow_file(self.path)[0]))
         return list({_plain_name(name): None for part in self._with_types() for name in part})
 
     @property
@@ -553,11 +544,23 @@ class TableFile:
             yield from self._parts_of(_read_json_lines(self.path, chunksize=self.rows))
         elif self._ending in (*PARQUET, *FEATHER):
             with _opened(self.path):
-                yield from _arrow_file(self.path).parts(self.rows, columns)
+                yield from self._from_arrow(columns)
         else:
             whole = _read_with_types(self.path)
             for start in range(0, max(len(whole), 1), self.rows):
                 yield whole[start : start + self.rows]
+
+    def _from_arrow(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        import pyarrow
+
+        whole = {t: pd.Int64Dtype() for t in (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())}
+        names, batches = _arrow_file(self.path)
+        wanted = [name for name in names if _plain_name(name) in columns]
+        # Rows are counted even if the file has none of the columns.
+        for batch in batches(wanted or names[:1]):
+            for start in range(0, len(batch), self.rows):
+                part = batch.slice(start, self.rows)
+                yield part.to_pandas(types_mapper=whole.get, ignore_metadata=True)
 
     def _parts_of(self, reader: Any) -> Iterator[pd.DataFrame]:
         with reader:
@@ -574,31 +577,16 @@ def _whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: "Int64" for name in floats if are_whole(table[name].dropna())})
 
 
-class _ArrowFile(NamedTuple):
-    names: list[str]
-    batches: Callable[[list[str]], Iterator[Any]]
-
-    def parts(self, rows: int, columns: Collection[str]) -> Iterator[pd.DataFrame]:
-        import pyarrow
-
-        whole = {t: pd.Int64Dtype() for t in (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())}
-        wanted = [name for name in self.names if _plain_name(name) in columns]
-        # Rows are counted even if the file has none of the columns.
-        for batch in self.batches(wanted or self.names[:1]):
-            for start in range(0, len(batch), rows):
-                part = batch.slice(start, rows)
-                yield part.to_pandas(types_mapper=whole.get, ignore_metadata=True)
-
-
-def _arrow_file(path: Path) -> _ArrowFile:
+def _arrow_file(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
+    """Return the names of the columns, and a function from some of them to batches of rows."""
     if path.is_dir():
         found = parquet_dataset(path)
-        return _ArrowFile(found.schema.names, partial(batches_of, found))
+        return found.schema.names, partial(batches_of, found)
     if path.suffix.lower() in PARQUET:
         from pyarrow.parquet import ParquetFile
 
         file = ParquetFile(path)
-        return _ArrowFile(file.schema_arrow.names, partial(file.iter_batches, ROWS_AT_ONCE, None))
+        return file.schema_arrow.names, partial(file.iter_batches, ROWS_AT_ONCE, None)
     from pyarrow.ipc import open_file
 
     table = open_file(str(path))
@@ -606,7 +594,7 @@ def _arrow_file(path: Path) -> _ArrowFile:
     def batches(columns: list[str]) -> Iterator[Any]:
         return (table.get_batch(i).select(columns) for i in range(table.num_record_batches))
 
-    return _ArrowFile(table.schema.names, batches)
+    return table.schema.names, batches
 
 
 # ------------------------------------------------------------ CSV

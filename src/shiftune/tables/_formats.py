@@ -1,4 +1,8 @@
-"""Numbers and dates as text writes them: decimal signs, thousands, day and month order."""
+"""Numbers and dates as text writes them: decimal signs, thousands, day and month order.
+
+Every text is read once, however many rows have it. What follows from all texts of a column is
+counted part by part (`NumberFormats`, `DateFormats`), so that a file need not be in memory.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,30 @@ from numpy.typing import NDArray
 
 from shiftune._wording import listed
 
+# Texts that a tally tells apart.
 MOST_TEXTS = 10_000
+# A column has a format if at most this share of its texts does not fit.
+MOST_STRANGE = 0.1
+
+MISSING_TEXTS = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
+).union(("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"))
+"""Texts that pandas takes for missing in CSV files, the empty one included."""
+MISSING_CODES = frozenset(
+    (".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a.")
+).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
+"""Texts that mean missing among numbers and dates; among categories they may mean anything."""
+
+
+# ------------------------------------------------------------ distinct texts
 
 
 class Tally:
-    """Number of texts in several parts of a column.
-
-    >>> tally = Tally()
-    >>> tally.add(pd.Series(["x", "y", "x"]))
-    >>> tally.total, tally.shown
-    (3, "'x' and 'y'")
-    """
+    """Number of texts in several parts of a column."""
 
     def __init__(self) -> None:
         self.total = 0
         self.texts: Counter[str] = Counter()
-
-    def add(self, texts: pd.Series) -> None:
-        """Count the texts of a part."""
-        for text, n in texts.value_counts().items():
-            self.count(str(text), int(n))
 
     def count(self, text: str, n: int) -> None:
         """Count a text."""
@@ -53,11 +61,7 @@ class Tally:
 
 
 def stripped(text: pd.Series) -> pd.Series:
-    """Return texts without spaces around them, as a categorical column; none may be missing.
-
-    >>> stripped(pd.Series([" a", "b", "a"])).to_list()
-    ['a', 'b', 'a']
-    """
+    """Return texts without spaces around them, as a categorical column; none may be missing."""
     codes, texts = distinct(text)
     own, shorter = pd.factorize(texts.str.strip())
     return pd.Series(
@@ -74,11 +78,7 @@ def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
 
 
 def counted(text: pd.Series) -> pd.Series:
-    """Return how often every text occurs, the most frequent first.
-
-    >>> counted(pd.Series(["a", "b", "b"])).to_dict()
-    {'b': 2, 'a': 1}
-    """
+    """Return how often every text occurs, the most frequent first."""
     codes, texts = distinct(text)
     counts = np.bincount(codes, minlength=len(texts))
     order = np.argsort(-counts, kind="stable")
@@ -86,24 +86,13 @@ def counted(text: pd.Series) -> pd.Series:
 
 
 def on_distinct(text: pd.Series, compute: Callable[[pd.Series], Any]) -> pd.Series:
-    """Compute a column from another one, text by text.
-
-    >>> on_distinct(pd.Series(["1", "2", "1"]), lambda texts: texts.astype(float)).to_list()
-    [1.0, 2.0, 1.0]
-    """
+    """Compute a column from another one, text by text."""
     codes, texts = distinct(text)
     found = pd.Series(compute(texts))
     return pd.Series(found.array.take(codes, allow_fill=True), text.index, name=text.name)
 
 
-MISSING_TEXTS = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
-).union(("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"))
-"""Texts that pandas takes for missing in CSV files, the empty one included."""
-MISSING_CODES = frozenset(
-    (".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a.")
-).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
-"""Texts that mean missing among numbers and dates; among categories they may mean anything."""
+# ------------------------------------------------------------ numbers
 
 _SIGN = r"\s*(?P<before>[€$£¥]|EUR|USD|GBP|CHF|JPY)?\s*(?P<number>[+-]?[\d.,' \u00a0\u202f]*\d[.,]?"
 _PARTS = re.compile(
@@ -122,16 +111,6 @@ _STYLES = {
 class NumberFormat:
     """How the numbers of one column are written.
 
-    Attributes
-    ----------
-    decimal : "." or ","
-    affix : str
-        Currency, per cent sign or unit of all values; empty if none.
-    grouped : bool
-        Whether thousands may be separated.
-
-    Examples
-    --------
     >>> written = NumberFormat(",", "€", grouped=True)
     >>> written.read(pd.Series(["1.234,50 €", "3 €", "much"])).to_list()
     [1234.5, 3.0, nan]
@@ -139,7 +118,9 @@ class NumberFormat:
 
     decimal: str = "."
     affix: str = ""
+    """Currency, per cent sign or unit of all values; empty if none."""
     grouped: bool = False
+    """Whether thousands may be separated."""
 
     def read(self, text: pd.Series) -> pd.Series:
         """Return floats; what is no number of this format is NaN."""
@@ -148,10 +129,6 @@ class NumberFormat:
         return on_distinct(
             text, lambda texts: [_value(_parts(str(each)), self) for each in texts]
         ).astype(float)
-
-    def reads(self, text: str) -> bool:
-        """Whether a text is a number of this format."""
-        return bool(self.read(pd.Series([text])).notna().all())
 
     @property
     def words(self) -> str:
@@ -175,15 +152,9 @@ def as_numbers(text: pd.Series) -> pd.Series:
 class NumberFormats:
     """How the texts of a column can be read as numbers: counts, from all its parts.
 
-    Parameters
-    ----------
-    low, high : float
-        Values to expect: they decide whether 1,234 has thousands or decimals.
-    decimal : "." or ","
-        Decimal sign of the file, which decides where the values do not.
+    `low` and `high` are the values to expect, which decide whether 1,234 has thousands or decimals;
+    where they do not, `decimal` does, the decimal sign of the file.
 
-    Examples
-    --------
     >>> found = NumberFormats()
     >>> found.add(pd.Series(["3,5", "4", "unknown"]))
     >>> found.add(pd.Series(["12,25"]))
@@ -277,23 +248,14 @@ class NumberFormats:
 
 
 def read_numbers(text: pd.Series) -> pd.Series:
-    """Return floats, in whatever format all texts have; NaN for texts that are no numbers.
-
-    >>> read_numbers(pd.Series(["1,5", "2", "many"])).to_list()
-    [1.5, 2.0, nan]
-    """
+    """Return floats, in whatever format all texts have; NaN for texts that are no numbers."""
     formats = NumberFormats()
     formats.add(text)
     return formats.decided().read(text)
 
 
 def number_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:
-    """Return the format of every site, such as decimal commas at some of them.
-
-    >>> found = number_formats_by_site(pd.Series(["3,5", "4", "3.5"]), pd.Series(["A", "A", "B"]))
-    >>> found["A"].decimal, found["B"].decimal
-    (',', '.')
-    """
+    """Return the format of every site, such as decimal commas at some of them."""
     plain = PLAIN.read(given)
     low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
     found = {}
@@ -329,53 +291,47 @@ def _may_be_partial(affix: str) -> bool:
     return not affix[0].isalpha() or affix.isupper()
 
 
+# ------------------------------------------------------------ dates
+
 # Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
 DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
 SHORT = tuple(each.replace("%Y", "%y") for each in DAYS[:5])
-TIMES = ("", " %H:%M", " %H:%M:%S")
-FORMATS = ("ISO8601", *(each + time for each in (*DAYS, *SHORT) for time in TIMES))
+FORMATS = (
+    "ISO8601",
+    *(each + time for each in (*DAYS, *SHORT) for time in ("", " %H:%M", " %H:%M:%S")),
+)
 DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
 LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
 
 
 def find_format(
-    given: pd.Series,
-    most_strange: float,
-    preferred: str | None = None,
-    among: Sequence[str] = FORMATS,
+    given: pd.Series, preferred: str | None = None, among: Sequence[str] = FORMATS
 ) -> str | None:
-    """Return the first format that fits all but a share of the texts.
+    """Return the first format that fits nearly all texts.
 
     If none does, the first that fits most of them, since others may be clear in themselves
     (`DateFormats`); None if few are dates.
-
-    >>> find_format(pd.Series(["31/12/2024", "1/2/2025"]), 0.1)
-    '%d/%m/%Y'
     """
     counts = counted(given)
     texts = pd.Series(counts.index, dtype=object)
     shares = counts.to_numpy() / len(given)
     like_dates = shares[texts.str.match(LIKE_A_DATE).to_numpy(dtype=bool)].sum()
-    if preferred is None and like_dates < 1 - most_strange:
+    if preferred is None and like_dates < 1 - MOST_STRANGE:
         return None
     unread: dict[str, float] = {}
     for each in dict.fromkeys([preferred, *among] if preferred else among):
         unread[each] = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
-        if unread[each] <= most_strange:
+        if unread[each] <= MOST_STRANGE:
             return each
     best = min(unread, key=lambda each: unread[each])
     return best if unread[best] < 1 - 1e-9 else None
 
 
-def date_formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
+def date_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
     Days above 12 decide; a site without any is read like most of the others, unless it writes dates
     with dots or the year first. Empty if no two sites contradict.
-
-    >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
-    >>> date_formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
-    {'A': '%d/%m/%Y', 'B': '%m/%d/%Y'}
     """
     codes, texts = distinct(given)
     numbers = texts.str.extract(DAY_AND_MONTH).astype(float)
@@ -395,7 +351,7 @@ def date_formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float
     orders["unclear"] = [*orders[most], *FORMATS]
     first = first.fillna("unclear")
     formats = {
-        site: find_format(own, most_strange, among=orders[str(first[site])])
+        site: find_format(own, among=orders[str(first[site])])
         for site, own in given.groupby(sites[given.index])
     }
     usual = Counter(each for site, each in formats.items() if first[site] == most and each)
@@ -419,13 +375,6 @@ class DateFormats:
     A date with the year first, or with dots, is clear in itself. With slashes, day and month are
     told apart by the expected format or, where that does not read all, by the only one that does.
 
-    Parameters
-    ----------
-    expected : str
-        Format of `pandas.to_datetime`.
-
-    Examples
-    --------
     >>> found = DateFormats("%d/%m/%Y")
     >>> found.add(pd.Series(["03/04/2024", "2024-12-31"]))
     >>> found.read(pd.Series(["03/04/2024"])).dt.month.to_list(), found.others
@@ -434,8 +383,7 @@ class DateFormats:
 
     def __init__(self, expected: str) -> None:
         self.expected = expected
-        clear = [expected, "ISO8601", "%d.%m.%Y"]
-        self._chain = list(dict.fromkeys(clear))
+        self._chain = list(dict.fromkeys([expected, "ISO8601", "%d.%m.%Y"]))
         self._read = Counter(dict.fromkeys(self._chain, 0))
         self._whole = [each for each in FORMATS if each not in self._chain]
         self._total = 0
@@ -491,11 +439,7 @@ def _parsed(text: pd.Series, date_format: str) -> pd.Series:
 
 
 def format_in_words(date_format: str) -> str:
-    """Describe a format in words.
-
-    >>> format_in_words("%d/%m/%Y %H:%M")
-    'day/month/year time'
-    """
+    """Describe a format in words, such as day/month/year time."""
     words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year"}
     words |= {"%b": "name of the month", "%y": "year in two digits"}
     words |= {" %H:%M:%S": " time", " %H:%M": " time"}
@@ -503,6 +447,8 @@ def format_in_words(date_format: str) -> str:
         date_format = date_format.replace(sign, word)
     return date_format
 
+
+# ------------------------------------------------------------ codes and whole numbers
 
 CODE = re.compile(r"0[0-9]+")
 
@@ -513,11 +459,7 @@ def first_code(values: Iterable[object]) -> str | None:
 
 
 def without_zeros(code: str) -> str:
-    """Return digits without leading zeros; any other text unchanged.
-
-    >>> without_zeros("007"), without_zeros("000"), without_zeros("A01")
-    ('7', '0', 'A01')
-    """
+    """Return digits without leading zeros (0 for 000); any other text unchanged."""
     return str(int(code)) if code.isascii() and code.isdigit() else code
 
 
@@ -525,8 +467,5 @@ def are_whole(numbers: pd.Series) -> bool:
     """Whether all are whole numbers small enough for floats to be exact.
 
     Pandas stores whole numbers as floats where some are missing.
-
-    >>> are_whole(pd.Series([17.0, 3.0])), are_whole(pd.Series([0.5])), are_whole(pd.Series([1e20]))
-    (True, False, False)
     """
     return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)

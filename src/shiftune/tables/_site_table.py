@@ -20,7 +20,7 @@ from shiftune._names import Task
 from shiftune._wording import check_choice, count, listed
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem import ShiftProblem
-from shiftune.problem._large import LabelRules
+from shiftune.problem._large import LabelRules, SampledParts
 from shiftune.problem._problem import read_problem
 from shiftune.problem._reading import (
     GivenSite,
@@ -30,7 +30,7 @@ from shiftune.problem._reading import (
     site_names,
     split_by_site,
 )
-from shiftune.problem._site import MOST_CLASSES, task_of
+from shiftune.problem._site import MOST_CLASSES, sites_have, task_of
 from shiftune.tables._columns import (
     ReadColumn,
     codes_by_column,
@@ -39,7 +39,6 @@ from shiftune.tables._columns import (
     typed,
     without_codes,
 )
-from shiftune.tables._files import SampledFiles
 from shiftune.tables._formats import (
     MISSING_CODES,
     PLAIN,
@@ -134,9 +133,9 @@ class SiteTable:
         few = self.problem.labelled_target
         return np.isin(self.target_rows, [] if few is None else few.rows)
 
-    def of_sample(self, sampled: SampledFiles) -> SiteTable:
+    def of_sample(self, sampled: SampledParts) -> SiteTable:
         """Return the table with the notes of a draw, and its rows numbered as in the files."""
-        return replace(self, problem=self.problem.of_sample(sampled.drawn, sampled.rows))
+        return replace(self, problem=self.problem.of_sample(sampled, sampled.rows))
 
 
 def site_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] = ()) -> SiteTable:
@@ -341,11 +340,8 @@ def _usable_rows(
             "sites?"
         )
     if tiny:
-        one = len(tiny) == 1
-        notes.append(
-            f"site{'' if one else 's'} {listed(tiny)} ha{'s' if one else 've'} fewer than "
-            f"{FEWEST_ROWS} rows and {'is' if one else 'are'} left out"
-        )
+        are = "is" if len(tiny) == 1 else "are"
+        notes.append(f"{sites_have(tiny)} fewer than {FEWEST_ROWS} rows and {are} left out")
         usable &= ~pd.Series(sites).isin(tiny).to_numpy()
     return np.flatnonzero(usable)
 
