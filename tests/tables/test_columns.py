@@ -8,7 +8,7 @@ import pytest
 
 from shiftune import ShiftProblem
 from shiftune.errors import DataError, DataWarning
-from shiftune.tables import TableSettings, site_table
+from shiftune.tables import Schema, TableSettings, site_table
 from shiftune.tables._columns import read_column
 
 N = 100
@@ -48,6 +48,8 @@ def test_identifiers(name, values, used):
         ("PatientID", 300, False, True),
         ("subject", 300, False, True),
         ("patient id", 51, False, True),
+        ("caseNr", 300, False, True),
+        ("id_2", 300, False, True),
         ("subject", 42, True, True),  # may be a code: pointed out, and kept
         ("patient_id", 20, True, False),
         ("price_index", 300, True, False),
@@ -228,3 +230,13 @@ def test_names_of_columns(hospitals):
             hospitals.rename(columns={"visits": "age"}),
             TableSettings(site="hospital", target="A", label="readmitted"),
         )
+
+
+def test_dates_are_days_since_1970():
+    dates = pd.DataFrame({"seen": pd.to_datetime(["1970-01-02 12:00", None])})
+    np.testing.assert_array_equal(Schema({"seen": "date"}).read(dates)["seen"], [1.5, np.nan])
+
+
+def test_codes_of_categories_lose_their_zeros():
+    table = pd.DataFrame({"x": ["007", "A1", None]})
+    assert Schema({"x": "category"}).read(table)["x"].to_list() == ["7", "A1", None]

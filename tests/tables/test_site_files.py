@@ -87,6 +87,13 @@ def test_a_file_per_site(wards, tmp_path):
     assert apart.target_name == "A"
 
 
+def test_names_of_files_without_their_endings(wards, tmp_path):
+    for name, rows in wards.groupby("ward"):
+        ending = "csv.gz" if name == "C" else "csv"
+        rows.drop(columns="ward").to_csv(f"{name}.{ending}", index=False)
+    assert table_of(SiteFiles(tmp_path / "*.csv*", target="A")).problem.names == ["B", "C"]
+
+
 def test_a_folder_per_site(wards, tmp_path):
     for name, rows in wards.groupby("ward"):
         (tmp_path / name).mkdir()

@@ -18,14 +18,11 @@ from shiftune.problem._site import Features, lazy_copy, read_only
 ColumnKind = Literal["number", "category", "date"]
 
 # Values of a column; variances need their squares.
-LARGEST = 1e150
+_LARGEST = 1e150
 # Types of objects that are neither numbers nor text.
-UNUSABLE = (list, dict, set, bytes, bytearray, np.ndarray)
+_UNUSABLE = (list, dict, set, bytes, bytearray, np.ndarray)
 # Numbers of a sparse matrix that is read as an array, 800 MB.
-MOST_DENSE = 1e8
-
-
-# ------------------------------------------------------------ kinds
+_MOST_DENSE = 1e8
 
 
 def kind_of(column: pd.Series) -> ColumnKind:
@@ -85,9 +82,6 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
     return np.where(np.isnat(values), np.nan, days)
 
 
-# ------------------------------------------------------------ forms of tables
-
-
 def as_pandas(table: Any) -> Any:
     """Return a table or a column of polars, pyarrow and the like as one of pandas.
 
@@ -111,10 +105,10 @@ def dense(X: Any, where: str) -> Any:
     if not sparse.issparse(X):
         return X
     matrix: Any = X
-    if np.prod(matrix.shape, dtype=float) > MOST_DENSE:
+    if np.prod(matrix.shape, dtype=float) > _MOST_DENSE:
         raise DataError(
             f"{where}: a sparse matrix of shape {matrix.shape} is too large to be read as an array "
-            f"(more than {MOST_DENSE:.0e} numbers); reduce the columns first, for example with "
+            f"(more than {_MOST_DENSE:.0e} numbers); reduce the columns first, for example with "
             "TruncatedSVD"
         )
     return matrix.toarray()
@@ -152,9 +146,6 @@ def rows_like(X: Any, known: Features) -> Any:
     return X
 
 
-# ------------------------------------------------------------ one site
-
-
 def as_features(X: Any, site: str) -> Features:
     """Return a copy of a site's rows: a data frame or a float array of shape (n, d).
 
@@ -178,7 +169,7 @@ def as_features(X: Any, site: str) -> Features:
         return _checked_frame(pd.DataFrame(values), site)
     _check_any(values.shape[1], site)
     numbers = read_only(values, np.float32 if values.dtype == np.float32 else float)
-    for column in np.flatnonzero(_largest(numbers) > LARGEST):
+    for column in np.flatnonzero(_largest(numbers) > _LARGEST):
         _check_size(numbers[:, column], site, int(column))
     return numbers
 
@@ -189,12 +180,12 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     frame = lazy_copy(X.infer_objects())
     plain = plain_numbers(frame)
     numbers = frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)
-    if _largest(numbers).max(initial=0) > LARGEST:
+    if _largest(numbers).max(initial=0) > _LARGEST:
         plain = set()  # check column by column, to name it
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
         kinds = _types_in(column)
-        if unusable := sorted(kind.__name__ for kind in kinds if issubclass(kind, UNUSABLE)):
+        if unusable := sorted(kind.__name__ for kind in kinds if issubclass(kind, _UNUSABLE)):
             raise DataError(
                 f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
                 "features are numbers, text, booleans or dates"
@@ -220,7 +211,7 @@ def _types_in(column: pd.Series) -> set[type]:
     """Return the types of the objects in a column; none where it has numbers, text or dates."""
     dtype = column.dtype
     values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column
-    if isinstance(values.dtype, pd.ArrowDtype) and issubclass(values.dtype.type, UNUSABLE):
+    if isinstance(values.dtype, pd.ArrowDtype) and issubclass(values.dtype.type, _UNUSABLE):
         return {values.dtype.type}
     if values.dtype != object or types.infer_dtype(values) == "string":
         return set()
@@ -238,7 +229,7 @@ def _check_size(values: NDArray[np.float64], site: str, column: object) -> None:
             f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
             "NaN (missing) or with the largest value that makes sense"
         )
-    if (most := float(_largest(values))) > LARGEST:
+    if (most := float(_largest(values))) > _LARGEST:
         raise DataError(
             f"site {site!r}: column {column!r} has values of up to {most:.0e}, too large to "
             "compute with; divide the column, or replace them with NaN (missing)"
@@ -250,9 +241,6 @@ def _largest(X: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore"):
         low, high = (f.reduce(X, axis=0, initial=0) for f in (np.fmin, np.fmax))
     return np.asarray(np.maximum(-low, high), dtype=float)
-
-
-# ------------------------------------------------------------ all sites
 
 
 def align(tables: Mapping[str, Features]) -> dict[str, Features]:

@@ -29,10 +29,10 @@ from shiftune.problem._reading import about_unlabelled, refuse_unlabelled
 
 ROWS_AT_ONCE = 200_000
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
-FEWEST_ROWS = 10
+_FEWEST_ROWS = 10
 # More rows of a site cannot be divided among parts at random (NumPy).
 MOST_OF_A_SITE = 999_999_999
-CHANGED = "the table changed while it was read; read it again"
+_CHANGED = "the table changed while it was read; read it again"
 
 T = TypeVar("T")
 Columns = Sequence[Hashable] | None
@@ -43,10 +43,8 @@ Mask = NDArray[np.bool_]
 class Sample:
     """Numbers of rows that the sites of a table have, of which some were drawn."""
 
-    counts: Mapping[str, int]
-    """Rows of each site that could be drawn."""
-    cap: int
-    """Most rows of a site that were drawn."""
+    counts: Mapping[str, int]  # rows of each site that could be drawn
+    cap: int  # most rows of a site that were drawn
 
     def share_of(self, name: str) -> float:
         """Share of a site's rows that was drawn.
@@ -67,41 +65,24 @@ class Sample:
         """Rows that were drawn."""
         return sum(min(n, self.cap) for n in self.counts.values())
 
-    @property
-    def note(self) -> str:
-        """What was drawn, and what that costs."""
-        larger = np.sqrt(max(self.counts.values()) / self.cap)
-        return (
-            f"{self.rows_drawn:,} of {self.rows:,} rows are read, drawn at random: at most "
-            f"{self.cap:,} of a site; models learn from fewer rows, and standard errors that come "
-            f"from rows are about {larger:.1f} times as large at the largest site"
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
     """Part that labels have in a draw."""
 
     column: Hashable
-    target: Any
-    """Site name, or None where the table has no rows of the target."""
-    keep: bool
-    """Whether all labelled rows of the target are read."""
-    drop: bool
-    """Whether rows of other sites without a label are left out; otherwise they are an error."""
+    target: Any  # site name, or None where the table has no rows of the target
+    keep: bool  # whether all labelled rows of the target are read
+    drop: bool  # whether other rows without a label are left out; otherwise they are an error
 
 
 class SampledParts(NamedTuple):
     """Rows that were drawn of every part of a table."""
 
-    tables: list[pd.DataFrame]
-    """In the order of the parts; the index has the number of each row in the whole table."""
-    added: Mask
-    """Labelled rows of the target that were not drawn, shape (n,)."""
-    sample: Sample | None
-    """None where all rows were read."""
-    notes: list[str]
-    """What was drawn and left out, and what it costs."""
+    tables: list[pd.DataFrame]  # the index has the number of each row in the whole table
+    added: Mask  # labelled rows of the target that were not drawn, shape (n,)
+    sample: Sample | None  # None where all rows were read
+    notes: list[str]  # what was drawn and left out, and what it costs
 
     @property
     def table(self) -> pd.DataFrame:
@@ -167,17 +148,23 @@ def draw(
             f"{most_rows:,} rows has no room for others; allow more rows"
         )
     cap = _cap(list(counts.values()), most_rows - kept)
-    if cap < min(max(counts.values()), FEWEST_ROWS):
+    if cap < min(max(counts.values()), _FEWEST_ROWS):
         raise SettingsError(
             f"a draw of {most_rows:,} rows leaves {cap} of each of {len(counts):,} sites; allow at "
-            f"least {kept + FEWEST_ROWS * len(counts):,} rows"
+            f"least {kept + _FEWEST_ROWS * len(counts):,} rows"
         )
     task = partial(_taken, site=site, labels=labels)
     taken = parts.map(task, columns, _plans(of_parts, counts, cap, random_state))
+    notes = []
     sample = None  # if there were more rows than wanted only because some lack a label
     if max(counts.values()) > cap:
         sample = Sample({str(name): n for name, n in counts.items()}, cap)
-    notes = [] if sample is None else [sample.note]
+        larger = np.sqrt(max(counts.values()) / cap)
+        notes.append(
+            f"{sample.rows_drawn:,} of {sample.rows:,} rows are read, drawn at random: at most "
+            f"{cap:,} of a site; models learn from fewer rows, and standard errors that come from "
+            f"rows are about {larger:.1f} times as large at the largest site"
+        )
     if counted.lacking:
         notes.append(about_unlabelled(counted.lacking))
         warnings.warn(notes[-1], DataWarning, stacklevel=4)
@@ -187,19 +174,14 @@ def draw(
     return SampledParts([table for table, _ in taken], added, sample, notes)
 
 
-# ------------------------------------------------------------ count
-
-
 class _Counts(NamedTuple):
     """Rows of a part, or of all: by site those that can be drawn, and those that lack a label."""
 
     possible: Counter[Hashable]
     lacking: Counter[Hashable]
     rows: int
-    kept: int
-    """Rows that are read in any case."""
-    nowhere: int
-    """Rows without a site."""
+    kept: int  # read in any case
+    nowhere: int  # without a site
 
 
 def _count(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> _Counts:
@@ -252,9 +234,6 @@ def _alike(name: Hashable, other: Any) -> bool:
     """
     one, two = (str(each).removesuffix(".0") for each in (name, other))
     return one == two or (one.isdigit() and two.isdigit() and int(one) == int(two))
-
-
-# ------------------------------------------------------------ draw
 
 
 def _cap(counts: list[int], most: int) -> int:
@@ -313,7 +292,7 @@ def _taken(
     """Draw rows of a part; return them, and which of them are read without being drawn."""
     possible, certain = _marks(part, site, labels)
     if len(part) != plan.rows:
-        raise StorageError(CHANGED)
+        raise StorageError(_CHANGED)
     rng = np.random.default_rng(plan.seed)
     drawn = np.zeros(len(part), dtype=bool)
     places = np.flatnonzero(possible)
@@ -325,13 +304,10 @@ def _taken(
         take = plan.wanted.get(name, 0)
         drawn[rows if take == n else rng.choice(rows, min(take, n), replace=False)] = True
     if drawn.sum() != sum(plan.wanted.values()):
-        raise StorageError(CHANGED)
+        raise StorageError(_CHANGED)
     chosen = drawn | certain
     table = part[chosen].set_axis(plan.first + np.flatnonzero(chosen), axis=0)
     return table, (certain & ~drawn)[chosen]
-
-
-# ------------------------------------------------------------ tables in parts
 
 
 class PartsHere:
@@ -357,7 +333,7 @@ class PartsHere:
         found = []
         for part, its in zip_longest(self.read(columns), given):
             if part is None or its is None:
-                raise StorageError(CHANGED)
+                raise StorageError(_CHANGED)
             found.append(task(part, its))
         return found
 

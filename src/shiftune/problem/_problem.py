@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 TargetLabels = Literal["hide", "use", "oracle"]
 
 # A site with fewer rows than this keeps about one row for validation.
-SMALL_SITE = 10
+_SMALL_SITE = 10
 
 _FEW = "labelled rows of the target"
 
@@ -523,7 +523,12 @@ def read_problem(
     if decided == "classification":
         check_classes(found, labels.get(_FEW))
     quiet += _about_columns([X for name, X in tables.items() if name != _FEW])
-    quiet += [*_about_small(found), *about_ids, *about_groups(found, own), *about_weights]
+    if small := [site.name for site in found if len(site) < _SMALL_SITE]:
+        its = "its" if len(small) == 1 else "their"
+        quiet.append(
+            f"{sites_have(small)} fewer than {_SMALL_SITE} rows: {its} own estimates will be rough"
+        )
+    quiet += [*about_ids, *about_groups(found, own), *about_weights]
     if len(found) == 1:
         loud.append(
             f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
@@ -552,11 +557,3 @@ def _about_columns(tables: list[Features]) -> list[str]:
     if constant := constant_columns(tables):
         notes.insert(0, f"constant column(s), of no use to a model: {listed(constant)}")
     return notes
-
-
-def _about_small(sources: Sequence[Site]) -> list[str]:
-    small = [site.name for site in sources if len(site) < SMALL_SITE]
-    if not small:
-        return []
-    its = "its" if len(small) == 1 else "their"
-    return [f"{sites_have(small)} fewer than {SMALL_SITE} rows: {its} own estimates will be rough"]

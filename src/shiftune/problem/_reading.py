@@ -31,7 +31,7 @@ Codes = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 # A site with fewer groups keeps about one for validation.
-FEW_GROUPS = 10
+_FEW_GROUPS = 10
 
 
 class GivenSite(NamedTuple):
@@ -61,9 +61,6 @@ class GivenSite(NamedTuple):
         )
         rows = np.arange(len(self.X)) if self.rows is None else self.rows
         return GivenSite(name, X, y, rows[which], group, w)
-
-
-# ------------------------------------------------------------ stacked rows
 
 
 def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
@@ -161,9 +158,6 @@ def check_roles(
             )
 
 
-# ------------------------------------------------------------ labels
-
-
 def has_label(
     y: pd.Series, groups: NDArray[np.object_], *, drop: bool
 ) -> tuple[NDArray[np.bool_], list[str]]:
@@ -246,9 +240,6 @@ def check_classes(sources: Sequence[Site], few: NDArray[Any] | None) -> None:
             + (f" ({near})" if near else "")
             + ", leave those labels empty, or add a source with such rows"
         )
-
-
-# ------------------------------------------------------------ weights and groups
 
 
 def site_weights(
@@ -362,8 +353,8 @@ def about_groups(sources: Sequence[Site], target: Site) -> list[str]:
             "final model learns from them; the estimated risk is that of new groups"
         )
     pairs = zip(sources, codes, strict=True)
-    if small := [site.name for site, own in pairs if len(own) < FEW_GROUPS <= len(site)]:
+    if small := [site.name for site, own in pairs if len(own) < _FEW_GROUPS <= len(site)]:
         notes.append(
-            f"fewer than {FEW_GROUPS} groups at {listed(small)}: estimates from so few are rough"
+            f"fewer than {_FEW_GROUPS} groups at {listed(small)}: estimates from so few are rough"
         )
     return notes

@@ -19,7 +19,7 @@ Values = TypeVar("Values", bound=NDArray[Any] | None)
 Table = TypeVar("Table")
 
 # From pandas 3 on a shallow copy is safe: writing to it leaves the original as it was.
-COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
+_COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
 
 
 class Site:
@@ -215,7 +215,7 @@ def read_only(values: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
 
 def lazy_copy(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame that changes neither with this one nor the other way round."""
-    return frame.copy(deep=not COPY_IS_LAZY)
+    return frame.copy(deep=not _COPY_IS_LAZY)
 
 
 def frozen(values: Table) -> Table:

@@ -19,10 +19,10 @@ Codes = NDArray[np.intp]
 
 # 30 % validation; of the rest 30 % for the density ratio and 70 % for training.
 PAPER_SHARES = (0.21, 0.49, 0.30)
-DENSITY, TRAIN, VALIDATION = range(3)
+_DENSITY, _TRAIN, _VALIDATION = range(3)
 # More than any deviation from the wanted sizes: of a part that would stay empty, and of one that is
 # not wanted.
-EMPTY, UNWANTED = 1e100, 1e200
+_EMPTY, _UNWANTED = 1e100, 1e200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ def split_sites(
     if wanted.sum() <= 0 or not np.isclose(wanted.sum(), 1.0):
         raise SettingsError(f"the shares must add up to 1, got {shares!r} = {wanted.sum():g}")
     sites, of_sites = list(sources), [wanted / wanted.sum()] * len(sources)
-    few = wanted * [0, target_trains or wanted[VALIDATION] == 0, 1]
+    few = wanted * [0, target_trains or wanted[_VALIDATION] == 0, 1]
     # For density rows alone the target's labels are not needed.
     if labelled_target is not None and few.any():
         sites.append(labelled_target)
         of_sites.append(few / few.sum())
-    every_class = stratify and wanted[TRAIN] > 0
+    every_class = stratify and wanted[_TRAIN] > 0
     if sources[0].groups is not None:
         parts = _parts_by_group(sites, of_sites, stratify, random_state)
         if every_class:
@@ -81,10 +81,7 @@ def split_sites(
             if wanted[which] > 0 and np.any(part == which)
         )
 
-    return Split(rows_in(DENSITY)[: len(sources)], rows_in(TRAIN), rows_in(VALIDATION))
-
-
-# ------------------------------------------------------------ independent rows
+    return Split(rows_in(_DENSITY)[: len(sources)], rows_in(_TRAIN), rows_in(_VALIDATION))
 
 
 def _parts(site: Site, shares: Floats, stratify: bool, random_state: int) -> Codes:
@@ -132,20 +129,17 @@ def _sizes(n: int, shares: Floats, site: str) -> Codes:
 def _train_every_class(sites: Sequence[Site], parts: Sequence[Codes]) -> None:
     """Swap rows so that every validated class has a training row at some site."""
     labels = [site.labels for site in sites]
-    trained = {c for y, part in zip(labels, parts, strict=True) for c in y[part == TRAIN]}
+    trained = {c for y, part in zip(labels, parts, strict=True) for c in y[part == _TRAIN]}
     for y, part in zip(labels, parts, strict=True):
         for unseen in [c for c in np.unique(y) if c not in trained]:
-            training = np.flatnonzero(part == TRAIN)
+            training = np.flatnonzero(part == _TRAIN)
             values, counts = np.unique(y[training], return_counts=True)
             if counts.max(initial=0) <= 1:  # a swap would remove another class
                 continue
             common = training[y[training] == values[np.argmax(counts)]]
             row = np.flatnonzero(y == unseen)[0]
-            part[common[0]], part[row] = part[row], TRAIN
+            part[common[0]], part[row] = part[row], _TRAIN
             trained.add(unseen)
-
-
-# ------------------------------------------------------------ groups of rows
 
 
 def _parts_by_group(
@@ -181,7 +175,7 @@ def _parts_by_group(
         cost = sizes.costs(at_cells[g])
         for s, _ in at_sites[g]:
             if left[s] <= len(empty[s]):
-                cost = [each + EMPTY * (p not in empty[s]) for p, each in enumerate(cost)]
+                cost = [each + _EMPTY * (p not in empty[s]) for p, each in enumerate(cost)]
             left[s] -= 1
         part[g] = chosen = cost.index(min(cost))
         sizes.add(at_cells[g], chosen)
@@ -206,7 +200,7 @@ class _Sizes:
             have, wanted = self.have[c], self.wanted[c]
             for p in range(3):
                 w = wanted[p]
-                costs[p] += rows * (2 * (have[p] - w) + rows) / w if w > 0 else UNWANTED
+                costs[p] += rows * (2 * (have[p] - w) + rows) / w if w > 0 else _UNWANTED
         return costs
 
     def add(self, group: list[tuple[int, int]], part: int) -> None:
@@ -268,17 +262,19 @@ def _train_every_class_by_group(sites: Sequence[Site], parts: Sequence[Codes]) -
 
     A group can be spared where every part of its sites has another one.
     """
-    trained = {c for site, own in zip(sites, parts, strict=True) for c in site.labels[own == TRAIN]}
+    trained = {
+        c for site, own in zip(sites, parts, strict=True) for c in site.labels[own == _TRAIN]
+    }
     for site in sites:
         for unseen in sorted(set(site.labels.tolist()) - trained):
             ids, rows = np.unique(_codes(site)[site.labels == unseen], return_counts=True)
             for g in ids[np.argsort(rows, kind="stable")]:
                 inside = [_codes(each) == g for each in sites]
                 pairs = [(own, its) for own, its in zip(parts, inside, strict=True) if its.any()]
-                if all((own == TRAIN).any() for own, _ in pairs) and all(
+                if all((own == _TRAIN).any() for own, _ in pairs) and all(
                     (own[~its] == own[its][0]).any() for own, its in pairs
                 ):
                     for own, its in pairs:
-                        own[its] = TRAIN
+                        own[its] = _TRAIN
                     trained.add(unseen)
                     break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -39,40 +39,40 @@ from shiftune.tables._formats import (
 
 # A text column is read as numbers if at most this many different texts stand among them ("unknown",
 # ">90"). Codes such as 250, V45, E909 have more, and are categories.
-MOST_STRANGE_TEXTS = 5
-MANY_CATEGORIES = 50
+_MOST_STRANGE_TEXTS = 5
+_MANY_CATEGORIES = 50
 
 # A table with fewer rows does not show which columns are identifiers.
-FEWEST_IDENTIFIED_ROWS = 20
+_FEWEST_IDENTIFIED_ROWS = 20
 # Different values per row above which a column may be an identifier of rows.
-ROW_SHARE = 0.9
+_ROW_SHARE = 0.9
 # A column named like an identifier of cases with several rows (visits of a patient) may be a code
 # with a meaning if it has few values.
-MANY_CODES = 20
+_MANY_CODES = 20
 # An identifier of cases has many values, and not many rows of each.
-MOST_ROWS_OF_A_CASE = 20
+_MOST_ROWS_OF_A_CASE = 20
 
-ROW_NAME = re.compile(
+_ROW_NAME = re.compile(
     r"(^|[^a-z])(id|uuid|guid|index|key|nr|row|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
 )
 # Not index, row or key in front, which also name quantities.
-CASE_NAME = re.compile(
+_CASE_NAME = re.compile(
     r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no|pid|mrn)$"
     r"|^(patient|subject|participant|person|customer)$"
 )
-CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
+_CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
 
 # Sevens, eights and nines only: 99, 888, -999, ...; of single digits, those below zero.
-CODES = frozenset(
+_CODES = frozenset(
     sign * int(digit * n)
     for digit in "789"
     for n in range(1, 7)
     for sign in (-1, 1)
     if n > 1 or sign < 0
 )
-FEWEST_CODED_ROWS = 2
+_FEWEST_CODED_ROWS = 2
 # A code is farther from the other values than this share of their range.
-FAR = 0.5
+_FAR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,13 @@ class ReadColumn:
 
     series: pd.Series
     kind: ColumnKind
-    distinct: int
-    """Number of different values, missing ones not counted."""
-    used: bool = True
-    """Whether it is a feature."""
-    identifier: bool = False
-    """Whether it only identifies cases."""
-    remark: str = ""
-    """What was noticed or done; empty if nothing."""
-    date_format: str = ""
-    """Format of dates written as text; empty otherwise."""
-    number_format: str = ""
-    """What is unusual about numbers written as text (`NumberFormat.words`)."""
-    missing_texts: tuple[str, ...] = ()
-    """Texts among numbers or dates that count as missing."""
+    distinct: int  # number of different values, missing ones not counted
+    used: bool = True  # whether it is a feature
+    identifier: bool = False  # whether it only identifies cases
+    remark: str = ""  # what was noticed or done; empty if nothing
+    date_format: str = ""  # of dates written as text; empty otherwise
+    number_format: str = ""  # what is unusual about numbers as text (`NumberFormat.words`)
+    missing_texts: tuple[str, ...] = ()  # among numbers or dates, those that count as missing
 
     @property
     def missing(self) -> float:
@@ -109,7 +102,7 @@ class ReadColumn:
     @property
     def repeats(self) -> bool:
         """Whether many rows share their value with another row."""
-        return self.distinct <= ROW_SHARE * self.present
+        return self.distinct <= _ROW_SHARE * self.present
 
     def remarked(self, remark: str) -> ReadColumn:
         """Return the same column with one more remark."""
@@ -150,7 +143,7 @@ def read_column(
     remark = f"named like an identifier, {found.distinct} values in {found.present} rows; "
     name = shlex.quote(str(column.name))
     rows_of_a_case = found.present / found.distinct
-    if found.distinct > MANY_CATEGORIES and rows_of_a_case <= MOST_ROWS_OF_A_CASE:
+    if found.distinct > _MANY_CATEGORIES and rows_of_a_case <= _MOST_ROWS_OF_A_CASE:
         return found.left_out(f"{remark}to use it: --keep {name}", identifier=True)
     return found.remarked(f"{remark}if it is one: --id {name}")  # it may be a code
 
@@ -169,9 +162,6 @@ def _useless(column: ReadColumn, inside: NDArray[np.bool_]) -> str:
     if not present[~inside].any():
         return "empty at every source, so no model can learn from it"
     return ""
-
-
-# ------------------------------------------------------------ kinds
 
 
 class _Reading(NamedTuple):
@@ -314,7 +304,7 @@ def _at_sites(words: dict[str, str]) -> str:
 
 def _are_many(strange: pd.Series, given: pd.Series) -> bool:
     """Whether many texts, or many different ones, are no numbers."""
-    return len(strange) > MOST_STRANGE * len(given) or strange.nunique() > MOST_STRANGE_TEXTS
+    return len(strange) > MOST_STRANGE * len(given) or strange.nunique() > _MOST_STRANGE_TEXTS
 
 
 def _about_codes(codes: pd.Series) -> str:
@@ -327,7 +317,7 @@ def _about_codes(codes: pd.Series) -> str:
 def _about_text(distinct: int, strange: pd.Series, given: pd.Series) -> str:
     share = len(strange) / len(given)
     if share >= 0.5:
-        many = distinct > MANY_CATEGORIES
+        many = distinct > _MANY_CATEGORIES
         return f"{distinct} different texts{_about_rare(distinct)}" if many else ""
     numeric = f"{int(100 * (1 - share))} % numeric"
     texts = strange.unique()
@@ -341,7 +331,7 @@ def _about_text(distinct: int, strange: pd.Series, given: pd.Series) -> str:
 
 
 def _about_rare(distinct: int) -> str:
-    return "; rare ones share one category" if distinct > MANY_CATEGORIES else ""
+    return "; rare ones share one category" if distinct > _MANY_CATEGORIES else ""
 
 
 def _about_strange(strange: pd.Series, kind: str) -> str:
@@ -354,11 +344,8 @@ def _about_strange(strange: pd.Series, kind: str) -> str:
 
 
 def _shown(texts: NDArray[Any]) -> str:
-    most = MOST_STRANGE_TEXTS
+    most = _MOST_STRANGE_TEXTS
     return ", ".join(map(repr, texts[:most])) + (", ..." if len(texts) > most else "")
-
-
-# ------------------------------------------------------------ identifiers
 
 
 def _names_rows(column: ReadColumn) -> bool:
@@ -368,7 +355,7 @@ def _names_rows(column: ReadColumn) -> bool:
     like identifiers (an income in full euros also differs in almost every row).
     """
     values, rows = column.series, len(column.series)
-    if rows < FEWEST_IDENTIFIED_ROWS or column.distinct <= ROW_SHARE * rows:
+    if rows < _FEWEST_IDENTIFIED_ROWS or column.distinct <= _ROW_SHARE * rows:
         return False
     if column.kind != "number":
         return column.kind == "category"
@@ -376,14 +363,14 @@ def _names_rows(column: ReadColumn) -> bool:
         return False
     name = str(values.name)
     consecutive = float(values.max()) - float(values.min()) + 1 <= 1.1 * rows
-    return consecutive or bool(ROW_NAME.search(name) or ROW_NAME.search(name.lower()))
+    return consecutive or bool(_ROW_NAME.search(name) or _ROW_NAME.search(name.lower()))
 
 
 def _may_name_cases(column: ReadColumn) -> bool:
     """Whether a column may identify cases, such as patients, that have several rows each."""
     name = str(column.series.name)
-    named_so = CASE_NAME.search(name.lower()) or CASE_NAME_IN_HUMPS.search(name)
-    if column.distinct <= MANY_CODES or not named_so:
+    named_so = _CASE_NAME.search(name.lower()) or _CASE_NAME_IN_HUMPS.search(name)
+    if column.distinct <= _MANY_CODES or not named_so:
         return False
     if column.kind == "number":
         return _are_whole(column.series)
@@ -395,9 +382,6 @@ def _are_whole(values: pd.Series) -> bool:
     return bool(np.all(numbers == np.round(numbers)))
 
 
-# ------------------------------------------------------------ values that stand for missing ones
-
-
 def question_about(values: pd.Series) -> str:
     """Ask about numbers far outside the others that look like codes; empty if there are none.
 
@@ -405,16 +389,16 @@ def question_about(values: pd.Series) -> str:
     '999 in 2 rows, far from the other values (18 to 97): a code for missing? --missing age=999'
     """
     given = values.dropna().to_numpy(dtype=float)
-    if not len(given) or not {given.min(), given.max()} & CODES:
+    if not len(given) or not {given.min(), given.max()} & _CODES:
         return ""
-    like_codes = np.isin(given, list(CODES))
+    like_codes = np.isin(given, list(_CODES))
     others = given[~like_codes]
     if not len(others):
         return ""
     low, high = others.min(), others.max()
     seen, rows = np.unique(given[like_codes], return_counts=True)
-    far = np.maximum(low - seen, seen - high) > FAR * (high - low)
-    chosen = far & (rows >= FEWEST_CODED_ROWS)
+    far = np.maximum(low - seen, seen - high) > _FAR * (high - low)
+    chosen = far & (rows >= _FEWEST_CODED_ROWS)
     codes = {int(code): int(n) for code, n in zip(seen[chosen], rows[chosen], strict=True)}
     if not codes or high == low:
         return ""
@@ -427,33 +411,26 @@ def question_about(values: pd.Series) -> str:
     )
 
 
-def codes_by_column(entries: Collection[str], columns: Collection[str]) -> dict[str, list[str]]:
-    """Read entries of the form COLUMN=VALUE; a column can have several."""
-    found: dict[str, list[str]] = {}
-    for entry in entries:
-        name, sign, value = entry.rpartition("=")
-        if not sign or not value.strip():
-            raise SettingsError(f"--missing needs COLUMN=VALUE, such as age=999, got {entry!r}")
-        column = check_choice(name, columns, "column", DataError)
-        found.setdefault(column, []).append(value.strip())
-    return found
-
-
 def without_codes(
-    df: pd.DataFrame, codes: Mapping[str, Collection[str]], notes: list[str]
-) -> pd.DataFrame:
-    """Return a table in which these values of columns are missing."""
-    columns = {}
-    for name, values in codes.items():
-        columns[name] = df[name]
-        for value in values:
-            hit = is_code(df[name], value)
-            if not hit.any():
-                raise DataError(f"column {name!r} has no value {value}, which --missing names")
-            columns[name] = columns[name].mask(hit)
-            rows = count(int(hit.sum()), "row")
-            notes.append(f"column {name!r}: {value} in {rows} counts as missing, as requested")
-    return df.assign(**columns)
+    df: pd.DataFrame, entries: Collection[str], notes: list[str]
+) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Return a table without the values that entries of the form COLUMN=VALUE name, and these."""
+    columns: dict[str, pd.Series] = {}
+    codes: dict[str, list[str]] = {}
+    for entry in entries:
+        name, sign, text = entry.rpartition("=")
+        value = text.strip()
+        if not sign or not value:
+            raise SettingsError(f"--missing needs COLUMN=VALUE, such as age=999, got {entry!r}")
+        check_choice(name, df.columns, "column", DataError)
+        hit = is_code(df[name], value)
+        if not hit.any():
+            raise DataError(f"column {name!r} has no value {value}, which --missing names")
+        columns[name] = columns.get(name, df[name]).mask(hit)
+        codes.setdefault(name, []).append(value)
+        rows = count(int(hit.sum()), "row")
+        notes.append(f"column {name!r}: {value} in {rows} counts as missing, as requested")
+    return df.assign(**columns), codes
 
 
 def is_code(column: pd.Series, value: str) -> pd.Series:

@@ -42,19 +42,15 @@ from shiftune.problem._reading import site_names
 from shiftune.tables._formats import are_whole, first_code
 
 # Column that is added where every file is a site.
-FILE_NAME = "file name"
-PARQUET, FEATHER, EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
-JSON_LINES = (".jsonl", ".ndjson")
-PLAIN_TEXT = (".csv", ".tsv", ".txt", *JSON_LINES)
-SEPARATORS = (",", ";", "\t", "|")
+_FILE_NAME = "file name"
+_PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
+_JSON_LINES = (".jsonl", ".ndjson")
+_PLAIN_TEXT = (".csv", ".tsv", ".txt", *_JSON_LINES)
+_SEPARATORS = (",", ";", "\t", "|")
 # Lines among which the names of the columns are looked for.
-ROWS_LOOKED_AT = 20
+_ROWS_LOOKED_AT = 20
 # Rows that are in memory at a time where a file is read in parts.
 ROWS_AT_ONCE = 100_000
-BYTES_AT_ONCE = 1 << 24
-
-
-# ------------------------------------------------------------ files of all sites
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ class SiteFiles:
     @property
     def site_column(self) -> str:
         """Name of the column of the sites in the table."""
-        return FILE_NAME if self.site is None else self.site
+        return _FILE_NAME if self.site is None else self.site
 
     @property
     def of_target(self) -> Path:
@@ -142,7 +138,7 @@ class SiteFiles:
 
         names = dict.fromkeys(name for file in files.values() for name in file.names)
         if self.site is None:
-            names[FILE_NAME] = None
+            names[_FILE_NAME] = None
         options: dict[str, Any] = {"labels": labels, "group": group, "random_state": random_state}
         drawn = draw(PartsHere([*names], read), self.site_column, most_rows, **options)
         if drawn is None:
@@ -192,7 +188,7 @@ class SiteFiles:
             return part.assign(**{self.site_column: self.target_name})
         if self.site is None:
             files = files_at(self.data)
-            return part.assign(**{FILE_NAME: _names_of(files)[files.index(path)]})
+            return part.assign(**{_FILE_NAME: _names_of(files)[files.index(path)]})
         if self.site not in part or not types.is_string_dtype(part[self.site]):
             return part
         texts = part[self.site].str.strip()
@@ -223,8 +219,9 @@ class SiteFiles:
         return pd.concat([own, table], ignore_index=True)[names]
 
     def __str__(self) -> str:
-        apart = "" if self.target_file is None else f", and {self.target_file} for the target"
-        return f"{self.data}{apart}"
+        if self.target_file is None:
+            return str(self.data)
+        return f"{self.data}, and {self.target_file} for the target"
 
 
 # ------------------------------------------------------------ the table at a path
@@ -250,7 +247,7 @@ def _joined(
     *,
     name_files: bool = False,
 ) -> pd.DataFrame:
-    """Return the tables of the files at a path as one; `FILE_NAME` names the file of each row."""
+    """Return the tables of the files at a path as one; `_FILE_NAME` names the file of each row."""
     files = list(tables)
     first = tables[files[0]]
     for file, table in tables.items():
@@ -263,14 +260,14 @@ def _joined(
             )
     if name_files:
         for file, name in zip(files, _names_of(files), strict=True):
-            tables[file] = tables[file].assign(**{FILE_NAME: name})
+            tables[file] = tables[file].assign(**{_FILE_NAME: name})
     table = pd.concat(tables.values(), ignore_index=True) if len(files) > 1 else tables[files[0]]
     if table.shape[1] == 0:
         raise StorageError(f"{path} has no columns; {needed} is needed")
     if table.shape[1] == 1:
         raise StorageError(
             f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
-            f"columns separated by one of {' '.join(map(repr, SEPARATORS))}"
+            f"columns separated by one of {' '.join(map(repr, _SEPARATORS))}"
         )
     if table.empty:
         raise StorageError(f"{path} has column names but no rows; is it the right file?")
@@ -284,17 +281,17 @@ def read_as_written(
 
     From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
     numbers from files with types stay whole, also if some are missing or stored as floats. A column
-    that the file lacks is missing; `FILE_NAME` is the name of the file.
+    that the file lacks is missing; `_FILE_NAME` is the name of the file.
     """
     files, first = files_at(path), 0
-    names = _names_of(files) if FILE_NAME in columns else [""] * len(files)
+    names = _names_of(files) if _FILE_NAME in columns else [""] * len(files)
     found = []
     for file, name in zip(files, names, strict=True):
         for part in TableFile(file).parts(columns):
             last = first + len(part)
             if rows is not None:
                 part = part.iloc[rows[(rows >= first) & (rows < last)] - first]
-            found.append(part.assign(**{FILE_NAME: name}) if name else part)
+            found.append(part.assign(**{_FILE_NAME: name}) if name else part)
             first = last
     return pd.concat(found, ignore_index=True)[[*columns]]
 
@@ -319,7 +316,7 @@ def files_at(path: Path) -> list[Path]:
 
 def _check_file(path: Path) -> None:
     if path.is_dir():
-        if any(path.rglob(f"*{PARQUET[0]}")):
+        if any(path.rglob(f"*{_PARQUET[0]}")):
             return
         endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
         usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]
@@ -359,9 +356,6 @@ def _plain_name(name: object) -> str:
     return str(name).strip()
 
 
-# ------------------------------------------------------------ one file
-
-
 def read_one(path: Path) -> pd.DataFrame:
     """Return the table in one file; see `read_file`."""
     form = TableFile(path).form
@@ -373,7 +367,7 @@ def read_one(path: Path) -> pd.DataFrame:
 
 
 def _ending(path: Path) -> str:
-    return PARQUET[0] if path.is_dir() else path.suffix.lower()
+    return _PARQUET[0] if path.is_dir() else path.suffix.lower()
 
 
 def _read_with_types(path: Path) -> pd.DataFrame:
@@ -384,11 +378,11 @@ def _read_with_types(path: Path) -> pd.DataFrame:
             parts = parquet_parts(path)
             tables = [pd.DataFrame(columns=list(parts.names)), *parts.read(None)]
             table = pd.concat(tables[1:] or tables, ignore_index=True)
-        elif ending in PARQUET:
+        elif ending in _PARQUET:
             table = pd.read_parquet(path)
-        elif ending in FEATHER:
+        elif ending in _FEATHER:
             table = pd.read_feather(path)
-        elif ending in EXCEL:
+        elif ending in _EXCEL:
             table = _read_excel(path)
         else:
             table = _read_json_lines(path)
@@ -406,7 +400,7 @@ def _read_json_lines(path: Path, **options: Any) -> Any:
 def _read_excel(path: Path) -> pd.DataFrame:
     table = pd.read_excel(path, dtype=object)  # 007 stays text
     names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in table]
-    first = table.head(ROWS_LOOKED_AT).astype(object)
+    first = table.head(_ROWS_LOOKED_AT).astype(object)
     _refuse_title(path, [names, *first.where(first.notna(), "").astype(str).to_numpy().tolist()])
     return table.infer_objects()
 
@@ -414,7 +408,7 @@ def _read_excel(path: Path) -> pd.DataFrame:
 @contextmanager
 def _opened(path: Path) -> Iterator[None]:
     """Turn errors of the packages that read files with types into ours."""
-    extra = "excel" if path.suffix.lower() in EXCEL else "parquet"
+    extra = "excel" if path.suffix.lower() in _EXCEL else "parquet"
     try:
         yield
     except ImportError as error:
@@ -443,7 +437,7 @@ class TableFile:
     @cached_property
     def form(self) -> _CsvForm | None:
         """Form of a CSV file; None for other kinds."""
-        if self._ending in (*PARQUET, *FEATHER, *EXCEL, *JSON_LINES):
+        if self._ending in (*_PARQUET, *_FEATHER, *_EXCEL, *_JSON_LINES):
             return None
         with _explained(self.path):
             return _form_of(self.path)
@@ -459,7 +453,7 @@ class TableFile:
         if self.form is not None:
             with _explained(self.path):
                 return list(map(_plain_name, _read_csv(self.path, self.form, nrows=0)))
-        if self._ending in (*PARQUET, *FEATHER):
+        if self._ending in (*_PARQUET, *_FEATHER):
             with _opened(self.path):
                 return list(map(_plain_name, _arrow_file(self.path)[0]))
         return list({_plain_name(name): None for part in self._with_types() for name in part})
@@ -467,17 +461,17 @@ class TableFile:
     @property
     def row_bound(self) -> float:
         """Upper bound on the number of rows, in much less time than they take to read."""
-        if self._ending in PARQUET:
+        if self._ending in _PARQUET:
             found = parquet_dataset(self.path)
             with as_parquet(self.path):
                 return float(found.count_rows())
-        if self._ending in EXCEL:  # sheets are read whole
+        if self._ending in _EXCEL:  # sheets are read whole
             return 0.0
-        if self._ending not in PLAIN_TEXT:
+        if self._ending not in _PLAIN_TEXT:
             return math.inf
         newlines = returns = 0
         with self.path.open("rb") as file:
-            while block := file.read(BYTES_AT_ONCE):
+            while block := file.read(1 << 24):
                 newlines += block.count(b"\n")
                 returns += block.count(b"\r")
         return float(max(newlines, returns) + 1)
@@ -493,7 +487,11 @@ class TableFile:
             found = part.rename(columns=_plain_name).reindex(columns=list(columns))
             found.index = pd.RangeIndex(first, first + len(found))
             first += len(found)
-            yield found if self.form is not None else _whole_numbers(found)
+            if self.form is None:  # pandas stores whole numbers with gaps as floats
+                floats = (name for name in found if types.is_float_dtype(found[name]))
+                whole = [name for name in floats if are_whole(found[name].dropna())]
+                found = found.astype(dict.fromkeys(whole, "Int64"))
+            yield found
 
     def untyped(self, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
         """Yield parts of these columns, or of all, for `typed`; from CSV as text, with gaps."""
@@ -501,7 +499,7 @@ class TableFile:
             with _explained(self.path):
                 _check_header(self.path, self.form)
             parts = self._texts(columns)
-        elif self._ending in PARQUET:
+        elif self._ending in _PARQUET:
             whole = parquet_parts(self.path)
             wanted = [each for each in whole.names if _plain_name(each) in (columns or ())]
             # Rows are counted even if the file has none of the columns.
@@ -540,27 +538,25 @@ class TableFile:
 
     def _with_types(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
         """Yield parts of a file of another kind than CSV."""
-        if self._ending in JSON_LINES:
+        if self._ending in _JSON_LINES:
             yield from self._parts_of(_read_json_lines(self.path, chunksize=self.rows))
-        elif self._ending in (*PARQUET, *FEATHER):
+        elif self._ending in (*_PARQUET, *_FEATHER):
             with _opened(self.path):
-                yield from self._from_arrow(columns)
+                import pyarrow
+
+                whole = (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())
+                dtypes = dict.fromkeys(whole, pd.Int64Dtype())
+                names, batches = _arrow_file(self.path)
+                wanted = [name for name in names if _plain_name(name) in columns]
+                # Rows are counted even if the file has none of the columns.
+                for batch in batches(wanted or names[:1]):
+                    for start in range(0, len(batch), self.rows):
+                        rows = batch.slice(start, self.rows)
+                        yield rows.to_pandas(types_mapper=dtypes.get, ignore_metadata=True)
         else:
-            whole = _read_with_types(self.path)
-            for start in range(0, max(len(whole), 1), self.rows):
-                yield whole[start : start + self.rows]
-
-    def _from_arrow(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
-        import pyarrow
-
-        whole = {t: pd.Int64Dtype() for t in (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())}
-        names, batches = _arrow_file(self.path)
-        wanted = [name for name in names if _plain_name(name) in columns]
-        # Rows are counted even if the file has none of the columns.
-        for batch in batches(wanted or names[:1]):
-            for start in range(0, len(batch), self.rows):
-                part = batch.slice(start, self.rows)
-                yield part.to_pandas(types_mapper=whole.get, ignore_metadata=True)
+            table = _read_with_types(self.path)
+            for start in range(0, max(len(table), 1), self.rows):
+                yield table[start : start + self.rows]
 
     def _parts_of(self, reader: Any) -> Iterator[pd.DataFrame]:
         with reader:
@@ -572,17 +568,12 @@ class TableFile:
                 yield part
 
 
-def _whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    floats = [name for name in table if types.is_float_dtype(table[name])]
-    return table.astype({name: "Int64" for name in floats if are_whole(table[name].dropna())})
-
-
 def _arrow_file(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
     """Return the names of the columns, and a function from some of them to batches of rows."""
     if path.is_dir():
         found = parquet_dataset(path)
         return found.schema.names, partial(batches_of, found)
-    if path.suffix.lower() in PARQUET:
+    if path.suffix.lower() in _PARQUET:
         from pyarrow.parquet import ParquetFile
 
         file = ParquetFile(path)
@@ -620,7 +611,7 @@ def _form_of(path: Path) -> _CsvForm:
     header = str(_lines(path, encoding, nrows=1).iloc[0, 0])
     if "\0" in header:
         raise StorageError(f"{path} is no table: it does not hold text")
-    return _CsvForm(encoding, max(SEPARATORS, key=header.count))
+    return _CsvForm(encoding, max(_SEPARATORS, key=header.count))
 
 
 def _encoding(path: Path) -> str:
@@ -650,10 +641,10 @@ def _lines(path: Path, encoding: str, **options: Any) -> Any:
 
 def _check_header(path: Path, form: _CsvForm) -> None:
     """Refuse a file whose first line is a title, and name the line with the columns' names."""
-    options: dict[str, Any] = {"nrows": ROWS_LOOKED_AT, "na_filter": False}
+    options: dict[str, Any] = {"nrows": _ROWS_LOOKED_AT, "na_filter": False}
     found = _lines(path, form.encoding, skip_blank_lines=False, **options)
     lines = list(map(str, found[0]))
-    separator = max(SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
+    separator = max(_SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
     _refuse_title(path, [_cells(line, separator) for line in lines])
 
 

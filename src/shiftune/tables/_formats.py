@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shiftune._wording import listed
 
 # Texts that a tally tells apart.
-MOST_TEXTS = 10_000
+_MOST_TEXTS = 10_000
 # A column has a format if at most this share of its texts does not fit.
 MOST_STRANGE = 0.1
 
@@ -33,9 +33,6 @@ MISSING_CODES = frozenset(
 """Texts that mean missing among numbers and dates; among categories they may mean anything."""
 
 
-# ------------------------------------------------------------ distinct texts
-
-
 class Tally:
     """Number of texts in several parts of a column."""
 
@@ -46,7 +43,7 @@ class Tally:
     def count(self, text: str, n: int) -> None:
         """Count a text."""
         self.total += n
-        if text in self.texts or len(self.texts) < MOST_TEXTS:
+        if text in self.texts or len(self.texts) < _MOST_TEXTS:
             self.texts[text] += n
 
     @property
@@ -222,17 +219,20 @@ class NumberFormats:
         """Return the format that reads all that is a number in any; the plain one if none does."""
         if not self.odd.total:
             return PLAIN
-        units = {each for each in self.affixes if each}
-        if len(units) > 1 or (units and not _may_be_partial(*units) and self.affixes[""]):
+        units = [affix for affix in self.affixes if affix]
+        unit = units[0] if units else ""
+        # Numbers without it are of the same unit if it is a currency or a sign; "kg" may not be.
+        may_lack = not unit[:1].isalpha() or unit.isupper()
+        if len(units) > 1 or (self.affixes[""] and not may_lack):
             return PLAIN
         styles = [style for style in _STYLES if self.read[style] == self.either]
         if not styles:
             return PLAIN
-        best = max(styles, key=lambda style: (self._inside(style), style == self.decimal))
-        return NumberFormat(best, next(iter(units), ""), self.grouped[best] > 0)
-
-    def _inside(self, style: str) -> int:
-        return self.read[style] - self.below[style] - self.above[style]
+        inside = {
+            style: self.read[style] - self.below[style] - self.above[style] for style in styles
+        }
+        best = max(styles, key=lambda style: (inside[style], style == self.decimal))
+        return NumberFormat(best, unit, self.grouped[best] > 0)
 
     @property
     def strange(self) -> Tally:
@@ -286,26 +286,21 @@ def _value(parts: tuple[str, str], written: NumberFormat) -> float:
     return float(plain.replace(written.decimal, "."))
 
 
-def _may_be_partial(affix: str) -> bool:
-    """Whether numbers without the affix are of the same unit: a currency is, "kg" may not be."""
-    return not affix[0].isalpha() or affix.isupper()
-
-
 # ------------------------------------------------------------ dates
 
 # Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
-DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
-SHORT = tuple(each.replace("%Y", "%y") for each in DAYS[:5])
-FORMATS = (
+_DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
+_SHORT = tuple(each.replace("%Y", "%y") for each in _DAYS[:5])
+_FORMATS = (
     "ISO8601",
-    *(each + time for each in (*DAYS, *SHORT) for time in ("", " %H:%M", " %H:%M:%S")),
+    *(each + time for each in (*_DAYS, *_SHORT) for time in ("", " %H:%M", " %H:%M:%S")),
 )
-DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
-LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
+_DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
+_LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
 
 
 def find_format(
-    given: pd.Series, preferred: str | None = None, among: Sequence[str] = FORMATS
+    given: pd.Series, preferred: str | None = None, among: Sequence[str] = _FORMATS
 ) -> str | None:
     """Return the first format that fits nearly all texts.
 
@@ -315,7 +310,7 @@ def find_format(
     counts = counted(given)
     texts = pd.Series(counts.index, dtype=object)
     shares = counts.to_numpy() / len(given)
-    like_dates = shares[texts.str.match(LIKE_A_DATE).to_numpy(dtype=bool)].sum()
+    like_dates = shares[texts.str.match(_LIKE_A_DATE).to_numpy(dtype=bool)].sum()
     if preferred is None and like_dates < 1 - MOST_STRANGE:
         return None
     unread: dict[str, float] = {}
@@ -334,7 +329,7 @@ def date_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, str]:
     with dots or the year first. Empty if no two sites contradict.
     """
     codes, texts = distinct(given)
-    numbers = texts.str.extract(DAY_AND_MONTH).astype(float)
+    numbers = texts.str.extract(_DAY_AND_MONTH).astype(float)
     if not (numbers[0] > 12).any() or not (numbers[1] > 12).any():
         return {}
     above = pd.DataFrame({"%d": numbers[0] > 12, "%m": numbers[1] > 12}).iloc[codes]
@@ -344,11 +339,11 @@ def date_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, str]:
     if len(counts) < 2:
         return {}
     orders = {
-        order: [each for each in FORMATS if each.startswith((f"{order}/", f"{order}-"))]
+        order: [each for each in _FORMATS if each.startswith((f"{order}/", f"{order}-"))]
         for order in counts.index
     }
     most = str(counts.index[0])
-    orders["unclear"] = [*orders[most], *FORMATS]
+    orders["unclear"] = [*orders[most], *_FORMATS]
     first = first.fillna("unclear")
     formats = {
         site: find_format(own, among=orders[str(first[site])])
@@ -385,7 +380,7 @@ class DateFormats:
         self.expected = expected
         self._chain = list(dict.fromkeys([expected, "ISO8601", "%d.%m.%Y"]))
         self._read = Counter(dict.fromkeys(self._chain, 0))
-        self._whole = [each for each in FORMATS if each not in self._chain]
+        self._whole = [each for each in _FORMATS if each not in self._chain]
         self._total = 0
         self._strange = Tally()
 
@@ -434,7 +429,7 @@ class DateFormats:
 
 def _parsed(text: pd.Series, date_format: str) -> pd.Series:
     if date_format == "ISO8601":  # which a year alone would fit
-        text = text.where(text.str.match(LIKE_A_DATE))
+        text = text.where(text.str.match(_LIKE_A_DATE))
     return parse_dates(text, date_format)
 
 
@@ -448,14 +443,9 @@ def format_in_words(date_format: str) -> str:
     return date_format
 
 
-# ------------------------------------------------------------ codes and whole numbers
-
-CODE = re.compile(r"0[0-9]+")
-
-
 def first_code(values: Iterable[object]) -> str | None:
     """Return the first text made of digits with a leading zero; None if there is none."""
-    return next((v for v in values if isinstance(v, str) and CODE.fullmatch(v)), None)
+    return next((v for v in values if isinstance(v, str) and re.fullmatch("0[0-9]+", v)), None)
 
 
 def without_zeros(code: str) -> str:
@@ -464,8 +454,5 @@ def without_zeros(code: str) -> str:
 
 
 def are_whole(numbers: pd.Series) -> bool:
-    """Whether all are whole numbers small enough for floats to be exact.
-
-    Pandas stores whole numbers as floats where some are missing.
-    """
+    """Whether all are whole numbers small enough for floats to be exact."""
     return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)

@@ -115,53 +115,37 @@ def as_text(column: pd.Series) -> pd.Series:
 
 
 # Columns with more levels are not compared level by level.
-MOST_LEVELS = 5_000
+_MOST_LEVELS = 5_000
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """Values of one column in the rows of a search.
-
-    Attributes
-    ----------
-    kind : {"number", "category", "date"}
-    date_format : str
-        Of dates written as text; empty otherwise.
-    number_format : str
-        What is unusual about numbers written as text; empty if nothing.
-    missing_texts : list of str
-        Texts that count as missing among numbers and dates.
-    missing : (lowest, highest)
-        Shares of rows without a value, over all sites.
-    low, high : float
-        Smallest and largest number, or day since 1970, of all sites; NaN for categories.
-    levels : list of str, or None
-        Categories in the rows with labels, as text; None where there are too many.
-    """
+    """Values of one column in the rows of a search."""
 
     kind: ColumnKind
     date_format: str = ""
+    """Of dates written as text; empty otherwise."""
     number_format: str = ""
+    """What is unusual about numbers written as text; empty if nothing."""
     missing_texts: list[str] = field(default_factory=list)
+    """Texts that count as missing among numbers and dates."""
     missing: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest share of rows without a value, over all sites."""
     low: float = np.nan
+    """Smallest number, or day since 1970, of all sites; NaN for categories."""
     high: float = np.nan
+    """Largest number, or day since 1970, of all sites; NaN for categories."""
     levels: list[str] | None = None
+    """Categories in the rows with labels, as text; None where there are too many."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Values of the columns that a model reads, and the names of those that it does not read.
-
-    Attributes
-    ----------
-    columns : dict from names to ColumnProfile
-    others : list of str
-        Further columns of the training table: site, label, what was left out.
-    """
+    """Values of the columns that a model reads, and the names of those that it does not read."""
 
     columns: dict[str, ColumnProfile]
     others: list[str]
+    """Further columns of the training table: site, label, what was left out."""
 
 
 def profile_of(
@@ -186,7 +170,7 @@ def profile_of(
         low, high, levels = np.nan, np.nan, None
         if kind == "category":
             seen = sorted(set().union(*(values.dropna().unique() for values in sites[:-1])))
-            levels = seen if len(seen) <= MOST_LEVELS else None
+            levels = seen if len(seen) <= _MOST_LEVELS else None
         else:
             given = pd.concat([values.dropna() for values in sites])
             low, high = float(given.min()), float(given.max())
@@ -205,27 +189,20 @@ def profile_of(
 
 # Shares of missing values and of values out of range are reported from this difference on, if it
 # cannot be chance: a tail of the binomial distribution.
-MOST_DIFFERENT = 0.1
-MOST_OUTSIDE = 0.05
-LEAST_LIKELY = 1e-3
+_MOST_DIFFERENT = 0.1
+_MOST_OUTSIDE = 0.05
+_LEAST_LIKELY = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a column of new rows.
-
-    Attributes
-    ----------
-    column : str
-    text : str
-    serious : bool
-        Whether predictions suffer: values that cannot be read, categories never seen, more or
-        fewer missing values than in training. Otherwise a note on how it was read.
-    """
+    """Something about a column of new rows."""
 
     column: str
     text: str
     serious: bool = True
+    """Whether predictions suffer: values that cannot be read, categories never seen, more or fewer
+    missing values than in training. Otherwise a note on how it was read."""
 
     def __str__(self) -> str:
         return f"column {self.column!r}: {self.text}"
@@ -318,11 +295,11 @@ class _Column(ABC):
         yield from self.about(rows)
         share, (low, high) = self.empty / rows, self.profile.missing
         chance = 1.0
-        if share > high + MOST_DIFFERENT:
+        if share > high + _MOST_DIFFERENT:
             chance = binom.sf(self.empty - 1, rows, high)
-        elif share < low - MOST_DIFFERENT:
+        elif share < low - _MOST_DIFFERENT:
             chance = binom.cdf(self.empty, rows, low)
-        if chance < LEAST_LIKELY:
+        if chance < _LEAST_LIKELY:
             before = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
             yield self.finding(f"{percent(share)} of the values are missing, in training {before}")
 
@@ -388,8 +365,8 @@ class _Numbers(_Column):
         yield from self._outside(above, "above the largest", self.profile.high, rows)
 
     def _outside(self, n: int, where: str, limit: float, rows: int) -> Iterator[Finding]:
-        likely = binom.sf(n - 1, rows, MOST_OUTSIDE / 10)
-        if n > MOST_OUTSIDE * rows and likely < LEAST_LIKELY:
+        likely = binom.sf(n - 1, rows, _MOST_OUTSIDE / 10)
+        if n > _MOST_OUTSIDE * rows and likely < _LEAST_LIKELY:
             yield self.finding(
                 f"{count(n, 'value')} ({percent(n / rows)}) {'is' if n == 1 else 'are'} {where} "
                 f"in training ({number(limit)})"

@@ -33,7 +33,6 @@ from shiftune.problem._reading import (
 from shiftune.problem._site import MOST_CLASSES, sites_have, task_of
 from shiftune.tables._columns import (
     ReadColumn,
-    codes_by_column,
     question_about,
     read_column,
     typed,
@@ -54,10 +53,10 @@ from shiftune.tables._formats import (
 from shiftune.tables._schema import Schema
 
 # Density ratio, training and validation need a row each.
-FEWEST_ROWS = 3
+_FEWEST_ROWS = 3
 # Codes for missing values that may be classes, too, unless the others are numbers.
-MAY_BE_CLASSES = frozenset(("-", "--", "\u2013", "\u2014", "*"))
-QUANTITY = "if it is a quantity, use --task regression"
+_MAY_BE_CLASSES = frozenset(("-", "--", "\u2013", "\u2014", "*"))
+_QUANTITY = "if it is a quantity, use --task regression"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,31 +64,20 @@ class TableSettings:
     """What the user says about a table: roles of its columns, and how they are read."""
 
     site: str
-    target: str
-    """The site to tune for."""
-    label: str | None = None
-    """Without it the problem can only be used for `diagnose`."""
-    group: str | None = None
-    """Rows with the same value belong together (`ShiftProblem.from_frame`); an identifier, too."""
+    target: str  # the site to tune for
+    label: str | None = None  # without it the problem can only be used for `diagnose`
+    group: str | None = None  # an identifier, too; see `ShiftProblem.from_frame`
     sample_weight: str | None = None
-    """Weights of the rows (`ShiftProblem.from_frame`)."""
-    task: Task | None = None
-    """Default: decided by the labels."""
-    keep: Collection[str] = ()
-    """Columns that are always features."""
-    drop: Collection[str] = ()
-    """Columns that never are."""
-    identifiers: Collection[str] = ()
-    """Columns that identify cases, and are not features either."""
-    drop_unlabelled: bool = False
-    """Leave out source rows without a label. Otherwise they are an error."""
+    task: Task | None = None  # default: decided by the labels
+    keep: Collection[str] = ()  # columns that are always features
+    drop: Collection[str] = ()  # columns that never are
+    identifiers: Collection[str] = ()  # columns that identify cases, and are not features either
+    drop_unlabelled: bool = False  # source rows without a label are left out, otherwise an error
+    # The target's labels become the problem's `labelled_target`, and their rows stay among those of
+    # the target; otherwise they are set aside.
     use_target_labels: bool = False
-    """Labels of the target's rows become the problem's `labelled_target`, and the rows stay among
-    those of the target. Otherwise these labels are set aside."""
-    date_format: str | None = None
-    """Format of `pandas.to_datetime` to try first on columns of text."""
-    missing: Collection[str] = ()
-    """Values that stand for missing ones, each as COLUMN=VALUE ("age=999")."""
+    date_format: str | None = None  # of `pandas.to_datetime`, to try first on columns of text
+    missing: Collection[str] = ()  # values that stand for missing ones: COLUMN=VALUE ("age=999")
 
     @property
     def label_rules(self) -> LabelRules | None:
@@ -157,8 +145,7 @@ def site_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if not df.index.is_unique:
         df = df.reset_index(drop=True)
     _check_settings(df, settings)
-    codes = codes_by_column(settings.missing, df.columns)
-    df = without_codes(df, codes, decisions)
+    df, codes = without_codes(df, settings.missing, decisions)
     df = _in_one_spelling(df, site, label, decisions)
     sites = site_names(df[site], f"the site column {site!r}")
     target = _target_name(settings.target, sites)
@@ -232,9 +219,6 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
         raise SettingsError(f"column {both[0]!r} is in --keep, and in --drop or --id; choose one")
 
 
-# ------------------------------------------------------------ sites and rows
-
-
 def _in_one_spelling(
     df: pd.DataFrame, site: str, label: str | None, notes: list[str]
 ) -> pd.DataFrame:
@@ -268,7 +252,7 @@ def _codes_as_missing(labels: pd.Series, what: str, notes: list[str]) -> pd.Seri
     """Take "?" and other codes for missing, unless they may be classes (as + and - may)."""
     given = labels.dropna()
     numeric = as_numbers(distinct(given[~given.isin(MISSING_CODES)])[1]).notna().all()
-    codes = given.isin(MISSING_CODES if numeric else MISSING_CODES - MAY_BE_CLASSES)
+    codes = given.isin(MISSING_CODES if numeric else MISSING_CODES - _MAY_BE_CLASSES)
     if not codes.any() or given[~codes].nunique() < 2:
         return labels
     rows, shown = count(int(codes.sum()), "row"), listed(given[codes].unique())
@@ -333,20 +317,17 @@ def _usable_rows(
         usable[outside], more = has_label(labels, sites[outside], drop=settings.drop_unlabelled)
         notes += more
     sizes = pd.Series(sites[usable]).value_counts(sort=False).drop(target, errors="ignore")
-    tiny = sizes.index[sizes < FEWEST_ROWS].to_list()
+    tiny = sizes.index[sizes < _FEWEST_ROWS].to_list()
     if tiny and len(tiny) == len(sizes):
         raise DataError(
-            f"no source has {FEWEST_ROWS} rows; is {settings.site!r} really the column of the "
+            f"no source has {_FEWEST_ROWS} rows; is {settings.site!r} really the column of the "
             "sites?"
         )
     if tiny:
         are = "is" if len(tiny) == 1 else "are"
-        notes.append(f"{sites_have(tiny)} fewer than {FEWEST_ROWS} rows and {are} left out")
+        notes.append(f"{sites_have(tiny)} fewer than {_FEWEST_ROWS} rows and {are} left out")
         usable &= ~pd.Series(sites).isin(tiny).to_numpy()
     return np.flatnonzero(usable)
-
-
-# ------------------------------------------------------------ labels
 
 
 def _read_labels(
@@ -384,7 +365,7 @@ def _read_labels(
         notes.append(_about_set_aside(own, new))
     notes += about
     if task == "classification" and settings.task is None and numeric and given.nunique() > 2:
-        notes.append(f"the label {name!r} is read as {given.nunique()} classes; {QUANTITY}")
+        notes.append(f"the label {name!r} is read as {given.nunique()} classes; {_QUANTITY}")
     return labels, task
 
 
@@ -420,7 +401,7 @@ def _read_text(
     if classes > max(0.5 * len(given), MOST_CLASSES):
         what, advice = "texts", "is it the right column?"
         if strange.empty:
-            what, advice = "codes with leading zeros", QUANTITY
+            what, advice = "codes with leading zeros", _QUANTITY
         raise DataError(
             f"the label {given.name!r} has {classes} different {what} in {len(given)} rows, too "
             f"many for classes; {advice}"
@@ -428,7 +409,7 @@ def _read_text(
     if code is not None and strange.empty and task is None:
         notes.append(
             f"the label {given.name!r} has leading zeros ({code!r}), so it is read as "
-            f"{classes} classes; {QUANTITY}"
+            f"{classes} classes; {_QUANTITY}"
         )
     return labels
 
@@ -490,9 +471,6 @@ def _about_lacking_classes(labels: pd.Series, sites: NDArray[np.object_]) -> lis
     return notes
 
 
-# ------------------------------------------------------------ columns
-
-
 def _read_columns(
     df: pd.DataFrame,
     sites: NDArray[np.object_],
@@ -515,12 +493,9 @@ def _read_columns(
         elif name == settings.sample_weight:
             columns[name] = typed(column).left_out("weight, as requested")
         else:
+            keep, date_format = name in settings.keep, settings.date_format
             columns[name] = read_column(
-                column,
-                inside,
-                keep=name in settings.keep,
-                date_format=settings.date_format,
-                sites=of_rows,
+                column, inside, keep=keep, date_format=date_format, sites=of_rows
             )
     return columns
 
