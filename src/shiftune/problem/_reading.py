@@ -18,14 +18,7 @@ from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed, number
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._columns import as_pandas, check_columns, dense
-from shiftune.problem._site import (
-    Site,
-    distinct_labels,
-    frozen,
-    groups_of,
-    rows_of,
-    task_of,
-)
+from shiftune.problem._site import Site, distinct_labels, frozen, groups_of, rows_of, task_of
 
 Codes = NDArray[np.intp]
 Floats = NDArray[np.float64]

@@ -31,13 +31,7 @@ from shiftune.problem._reading import (
     split_by_site,
 )
 from shiftune.problem._site import MOST_CLASSES, sites_have, task_of
-from shiftune.tables._columns import (
-    ReadColumn,
-    question_about,
-    read_column,
-    typed,
-    without_codes,
-)
+from shiftune.tables._columns import ReadColumn, question_about, read_column, typed, without_codes
 from shiftune.tables._formats import (
     MISSING_CODES,
     PLAIN,
