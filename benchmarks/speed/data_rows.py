@@ -26,7 +26,7 @@ from shiftune.problem._columns import column_kinds
 from shiftune.risk import RegressionAdjusted
 from shiftune.search._settings import EvaluationSettings
 from shiftune.stability import label_stability
-from shiftune.tables import Schema, read_file, site_table
+from shiftune.tables import Schema, TableSettings, read_file, site_table
 
 SPACE = {
     "num_leaves": IntDistribution(4, 64, log=True),
@@ -71,7 +71,11 @@ def reading(quick: bool) -> Figures:
             table(n).to_csv(path, index=False)
             read = cpu(lambda path=path: read_file(path))
             df = read_file(path)
-            spent = cpu(lambda df=df: site_table(df, site="site", target="site 0", label="sick"))
+            spent = cpu(
+                lambda df=df: site_table(
+                    df, TableSettings(site="site", target="site 0", label="sick")
+                )
+            )
             seconds.append(spent)
             ratios.append(spent / read)
     return Figures(

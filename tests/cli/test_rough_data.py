@@ -180,13 +180,13 @@ def test_semicolons_decimal_commas_and_old_encodings(visits, noted, tune):
     "ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zip", "parquet", "feather"]
 )
 def test_every_kind_of_file_is_the_same_table(visits, folder, ending):
-    from shiftune.tables import read_file, site_table
+    from shiftune.tables import TableSettings, read_file, site_table
 
     path = folder / f"visits.{ending}"
     write = {"parquet": "to_parquet", "feather": "to_feather"}.get(ending)
     getattr(visits, write)(path) if write else visits.to_csv(path, index=False)
-    table = site_table(read_file(path), site="ward", target="A", label="cost")
-    again = site_table(visits, site="ward", target="A", label="cost")
+    table = site_table(read_file(path), TableSettings(site="ward", target="A", label="cost"))
+    again = site_table(visits, TableSettings(site="ward", target="A", label="cost"))
     assert table.problem.fingerprint() == again.problem.fingerprint()
 
 

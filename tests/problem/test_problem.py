@@ -204,6 +204,12 @@ class TestLabels:
         problem = ShiftProblem.from_sites([site, site], np.zeros((9, 1)))
         assert problem.task == task
 
+    def test_categorical_labels_become_text(self):
+        site = np.zeros((40, 1)), pd.Series(["no", "yes"] * 20, dtype="category")
+        problem = ShiftProblem.from_sites([site, site], np.zeros((9, 1)))
+        assert problem.classes.tolist() == ["no", "yes"]
+        assert problem.sources[0].labels.dtype == object
+
     def test_task_can_be_given(self):
         site = np.zeros((40, 1)), np.arange(40) % 5
         assert ShiftProblem.from_sites([site] * 2, site[0], task="regression").classes.size == 0

@@ -105,7 +105,7 @@ def test_sizes_and_balance_for_any_site(n, shares, classes, seed):
     wanted = np.array(shares) / sum(shares)
     rng = np.random.default_rng(seed)
     site = Site("B", np.zeros((n, 1)), rng.integers(0, classes, n))
-    split = split_sites([site], None, tuple(wanted), True, seed)
+    split = split_sites([site], None, tuple(wanted), True, seed, True)
     parts = [split.density[0], split.train[0], split.validation[0]]
     sizes = np.array([len(part) for part in parts])
     assert sizes.sum() == n

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.tables import _files, read_file, site_table
+from shiftune.tables import TableSettings, _files, read_file, site_table
 from shiftune.tables._columns import read_column
 
 N = 600
@@ -32,7 +32,7 @@ def understood(tmp_path):
     def call(df, *, csv=None, target="A", **options):
         df.to_csv(tmp_path / "table.csv", index=False, **(csv or {}))
         read = read_file(tmp_path / "table.csv")
-        return site_table(read, site="hospital", target=target, label="y", **options)
+        return site_table(read, TableSettings(site="hospital", target=target, label="y", **options))
 
     return call
 

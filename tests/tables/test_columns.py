@@ -8,7 +8,7 @@ import pytest
 
 from shiftune import ShiftProblem
 from shiftune.errors import DataError, DataWarning
-from shiftune.tables import site_table
+from shiftune.tables import Schema, TableSettings, site_table
 from shiftune.tables._columns import read_column
 
 N = 100
@@ -48,6 +48,8 @@ def test_identifiers(name, values, used):
         ("PatientID", 300, False, True),
         ("subject", 300, False, True),
         ("patient id", 51, False, True),
+        ("caseNr", 300, False, True),
+        ("id_2", 300, False, True),
         ("subject", 42, True, True),  # may be a code: pointed out, and kept
         ("patient_id", 20, True, False),
         ("price_index", 300, True, False),
@@ -119,13 +121,13 @@ def test_nested_values_are_refused():
 
 def test_the_table_is_not_changed(hospitals):
     before = hospitals.copy()
-    site_table(hospitals, site="hospital", target="A", label="readmitted")
+    site_table(hospitals, TableSettings(site="hospital", target="A", label="readmitted"))
     pd.testing.assert_frame_equal(hospitals, before)
 
 
 def test_the_same_problem_as_from_frame(hospitals):
     """Where nothing is to be tidied, nothing is."""
-    table = site_table(hospitals, site="hospital", target="A", label="readmitted")
+    table = site_table(hospitals, TableSettings(site="hospital", target="A", label="readmitted"))
     direct = ShiftProblem.from_frame(hospitals, site="hospital", target="A", label="readmitted")
     assert table.problem.fingerprint() == direct.fingerprint()
     assert table.columns["used"].all()
@@ -135,7 +137,9 @@ def test_the_same_problem_as_from_frame(hospitals):
 def test_target_rows_count_rows_that_were_left_out(hospitals):
     mixed = hospitals.sample(frac=1, random_state=0).reset_index(drop=True)
     mixed.loc[(mixed["hospital"] == "B") & (mixed.index < 100), "readmitted"] = None
-    table = site_table(mixed, site="hospital", target="A", label="readmitted", drop_unlabelled=True)
+    table = site_table(
+        mixed, TableSettings(site="hospital", target="A", label="readmitted", drop_unlabelled=True)
+    )
     assert table.target_rows.tolist() == np.flatnonzero(mixed["hospital"] == "A").tolist()
 
 
@@ -144,7 +148,9 @@ def test_every_row_can_be_traced_to_the_table(hospitals):
     mixed = hospitals.sample(frac=1, random_state=0).reset_index(drop=True)
     mixed.loc[:5, "readmitted"] = None
     mixed.loc[mixed.index[mixed["hospital"] == "D"][2:], "hospital"] = "C"
-    table = site_table(mixed, site="hospital", target="A", label="readmitted", drop_unlabelled=True)
+    table = site_table(
+        mixed, TableSettings(site="hospital", target="A", label="readmitted", drop_unlabelled=True)
+    )
     assert "D" not in table.problem.names
     for site in (table.problem.target, *table.problem.sources):
         assert (mixed["hospital"].iloc[site.rows] == site.name).all()
@@ -164,7 +170,8 @@ def test_rows_whose_labels_are_used(hospitals):
     own = hospitals.index[hospitals["hospital"] == "A"]
     hospitals.loc[own[3:9], "readmitted"] = ["yes", "no"] * 3
     table = site_table(
-        hospitals, site="hospital", target="A", label="readmitted", use_target_labels=True
+        hospitals,
+        TableSettings(site="hospital", target="A", label="readmitted", use_target_labels=True),
     )
     assert table.problem.labelled_target.rows.tolist() == own[3:9].tolist()
     assert np.flatnonzero(table.target_labelled).tolist() == [*range(3, 9)]
@@ -177,7 +184,9 @@ def test_whole_numbers_beside_text_that_is_set_aside(hospitals, task):
     labelled = hospitals.drop(columns="readmitted").assign(grade=grade)
     labelled.loc[labelled["hospital"] == "A", "grade"] = "pending"
     labelled["grade"] = labelled["grade"].astype(str)
-    table = site_table(labelled, site="hospital", target="A", label="grade", task=task)
+    table = site_table(
+        labelled, TableSettings(site="hospital", target="A", label="grade", task=task)
+    )
     assert {site.labels.dtype.kind for site in table.problem.sources} == {"i"}
 
 
@@ -197,30 +206,37 @@ def test_a_site_column_that_is_no_site_column(hospitals):
     with pytest.raises(DataError, match="really the column of the sites"):
         site_table(
             hospitals.assign(nr=range(240)),
-            site="nr",
-            target="3",
-            label="visits",
-            task="regression",
+            TableSettings(site="nr", target="3", label="visits", task="regression"),
         )
     gaps = hospitals.assign(hospital=hospitals["hospital"].where(hospitals.index > 3))
     with pytest.raises(DataError, match=r"site column 'hospital' is empty in 4 row"):
-        site_table(gaps, site="hospital", target="A", label="readmitted")
+        site_table(gaps, TableSettings(site="hospital", target="A", label="readmitted"))
     with pytest.raises(DataError, match="there are no sources; at least one labelled site"):
         site_table(
-            hospitals[hospitals["hospital"] == "A"], site="hospital", target="A", label="visits"
+            hospitals[hospitals["hospital"] == "A"],
+            TableSettings(site="hospital", target="A", label="visits"),
         )
 
 
 def test_names_of_columns(hospitals):
     """Numbers as names are text; two columns of one name are refused."""
     table = site_table(
-        hospitals.rename(columns={"age": 7}), site="hospital", target="A", label="readmitted"
+        hospitals.rename(columns={"age": 7}),
+        TableSettings(site="hospital", target="A", label="readmitted"),
     )
     assert "7" in table.schema.kinds
     with pytest.raises(DataError, match=r"\['age'\] occur more than once"):
         site_table(
             hospitals.rename(columns={"visits": "age"}),
-            site="hospital",
-            target="A",
-            label="readmitted",
+            TableSettings(site="hospital", target="A", label="readmitted"),
         )
+
+
+def test_dates_are_days_since_1970():
+    dates = pd.DataFrame({"seen": pd.to_datetime(["1970-01-02 12:00", None])})
+    np.testing.assert_array_equal(Schema({"seen": "date"}).read(dates)["seen"], [1.5, np.nan])
+
+
+def test_codes_of_categories_lose_their_zeros():
+    table = pd.DataFrame({"x": ["007", "A1", None]})
+    assert Schema({"x": "category"}).read(table)["x"].to_list() == ["7", "A1", None]

@@ -5,8 +5,18 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from shiftune.tables import site_table
-from shiftune.tables._formats import counted, on_distinct, stripped
+from shiftune.tables import TableSettings, site_table
+from shiftune.tables._formats import (
+    are_whole,
+    counted,
+    find_format,
+    format_in_words,
+    number_formats_by_site,
+    on_distinct,
+    read_numbers,
+    stripped,
+    without_zeros,
+)
 
 ROWS = 400
 
@@ -35,7 +45,7 @@ def test_a_column_costs_what_its_texts_cost(texts, monkeypatch):
     df = pd.DataFrame(
         {"x": x, "site": ["A", "B"] * (ROWS // 2), "y": ["yes", "no", "no"] * 133 + ["no"]}
     )
-    site_table(df, site="site", target="A", label="y")
+    site_table(df, TableSettings(site="site", target="A", label="y"))
     assert 0 < max(read) <= len(texts)
 
 
@@ -50,3 +60,25 @@ def test_texts_are_counted_as_they_stand_without_spaces():
     text = stripped(pd.Series([" b", "a", "b", "c"]))
     assert counted(text).to_dict() == {"b": 2, "a": 1, "c": 1}
     assert counted(text[text != "b"]).to_dict() == {"a": 1, "c": 1}
+
+
+def test_numbers_in_whatever_format_all_texts_have():
+    found = read_numbers(pd.Series(["1,5", "2", "many"]))
+    assert found.dropna().to_list() == [1.5, 2.0]
+    by_site = number_formats_by_site(pd.Series(["3,5", "4", "3.5"]), pd.Series(["A", "A", "B"]))
+    assert {site: each.decimal for site, each in by_site.items()} == {"A": ",", "B": "."}
+
+
+def test_whole_numbers_that_floats_have_exactly():
+    assert are_whole(pd.Series([17.0, 3.0]))
+    assert not are_whole(pd.Series([0.5]))
+    assert not are_whole(pd.Series([1e20]))
+
+
+def test_zeros_in_front_of_digits_only():
+    assert [without_zeros(code) for code in ("007", "000", "A01")] == ["7", "0", "A01"]
+
+
+def test_the_first_format_that_fits():
+    assert find_format(pd.Series(["31/12/2024", "1/2/2025"])) == "%d/%m/%Y"
+    assert format_in_words("%d/%m/%Y %H:%M") == "day/month/year time"

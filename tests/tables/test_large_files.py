@@ -9,8 +9,7 @@ import pytest
 from shiftune.errors import ProblemError
 from shiftune.problem import _large
 from shiftune.problem._large import LabelRules
-from shiftune.tables import SiteFiles
-from shiftune.tables._files import LargeFile
+from shiftune.tables import SiteFiles, TableFile
 
 N = 600
 RULES = LabelRules("ill", "7", keep=False, drop=False)
@@ -71,9 +70,10 @@ KINDS = [one_csv, semicolons, csv_per_ward, target_apart, parquet, parquet_folde
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatch):
     files = kind(wards, tmp_path)
-    make = LargeFile.__init__
-    monkeypatch.setattr(LargeFile, "__init__", lambda self, path: make(self, path, 70))
-    table, rows, drawn = files.sample(200, RULES)
+    make = TableFile.__init__
+    monkeypatch.setattr(TableFile, "__init__", lambda self, path: make(self, path, 70))
+    drawn = files.sample(200, RULES)
+    table, rows = drawn.table, drawn.rows
     assert table[files.site_column].astype(str).value_counts().tolist() == [50] * 4
     assert len(rows) == len(set(rows)) == 200
     assert drawn.notes[0].startswith("200 of 600 rows are read")
@@ -88,10 +88,10 @@ def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatc
 
 def test_a_table_of_the_limit_is_read_whole(wards, tmp_path, monkeypatch):
     files = one_csv(wards, tmp_path)
-    lines = LargeFile(files.data).row_bound
+    lines = TableFile(files.data).row_bound
     assert lines > N  # cells have line breaks
     assert files.sample(N, RULES) is None
-    monkeypatch.setattr(LargeFile, "parts", None)
+    monkeypatch.setattr(TableFile, "untyped", None)
     assert files.sample(int(lines), RULES) is None  # without reading
 
 

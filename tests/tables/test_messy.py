@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.tables import Schema, read_as_written, read_file, site_table
+from shiftune.tables import Schema, TableSettings, read_as_written, read_file, site_table
 from shiftune.tables._columns import typed
 from shiftune.tables._schema import NewRows, profile_of
 
@@ -276,9 +276,9 @@ def test_files(case, tmp_path):
     options = {"target": "A"} | case.options
     if case.error:
         with pytest.raises(ProblemError, match=case.error.replace("?", r"\?")):
-            site_table(read_file(path), site="ward", label="ill", **options)
+            site_table(read_file(path), TableSettings(site="ward", label="ill", **options))
         return
-    table = site_table(read_file(path), site="ward", label="ill", **options)
+    table = site_table(read_file(path), TableSettings(site="ward", label="ill", **options))
     assert table.problem.task == case.task
     assert sum(map(len, table.problem.sources)) >= 20
     if case.x:
@@ -365,7 +365,10 @@ def test_an_index_that_says_nothing(tmp_path):
     found = read_file(tmp_path / "t.parquet")
     assert found.index.to_list() == list(range(N))
     numbered = df.reset_index(drop=True)
-    one, other = (site_table(each, site="ward", target="A", label="ill") for each in (df, numbered))
+    one, other = (
+        site_table(each, TableSettings(site="ward", target="A", label="ill"))
+        for each in (df, numbered)
+    )
     pd.testing.assert_frame_equal(one.columns, other.columns)
 
 

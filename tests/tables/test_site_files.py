@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.tables import SiteFiles, site_table
+from shiftune.tables import SiteFiles, TableSettings, site_table
 
 N = 30
 
@@ -24,7 +24,7 @@ def wards(tmp_path, monkeypatch):
 
 def table_of(files, **options):
     roles = {"site": files.site_column, "target": files.target_name, "label": "ill"}
-    return site_table(files.read(), **roles, notes=files.notes, **options)
+    return site_table(files.read(), TableSettings(**roles, **options), files.notes)
 
 
 @pytest.mark.parametrize("with_site", [True, False])
@@ -85,6 +85,13 @@ def test_a_file_per_site(wards, tmp_path):
     apart = SiteFiles(tmp_path / "[BC].csv", tmp_path / "A.csv")
     assert table_of(apart).problem.names == ["B", "C"]
     assert apart.target_name == "A"
+
+
+def test_names_of_files_without_their_endings(wards, tmp_path):
+    for name, rows in wards.groupby("ward"):
+        ending = "csv.gz" if name == "C" else "csv"
+        rows.drop(columns="ward").to_csv(f"{name}.{ending}", index=False)
+    assert table_of(SiteFiles(tmp_path / "*.csv*", target="A")).problem.names == ["B", "C"]
 
 
 def test_a_folder_per_site(wards, tmp_path):

@@ -30,7 +30,6 @@ from shiftune._wording import check_choice, check_different, hint, loss_name
 from shiftune.errors import SettingsError, StorageError
 
 if TYPE_CHECKING:
-    from shiftune.problem._large import LabelRules
     from shiftune.tables import SiteFiles, SiteTable
 
 
@@ -40,7 +39,7 @@ class Role(Enum):
     FILE = auto()
     """A file that is read: what it holds is compared, not its path."""
     DATA = auto()
-    """The rows, columns and labels that are read: an argument of `shiftune.tables._site_table`."""
+    """The rows, columns and labels that are read: a field of `shiftune.tables.TableSettings`."""
     SEARCH = auto()
     """The model and the trials."""
     RESULT = auto()
@@ -302,29 +301,21 @@ class TableOptions:
         return SiteFiles(self.data, self.target_file, self.site, self.target)
 
     def read(self, *, seed: int, **more: Any) -> SiteTable:
-        """Read the files as a problem; `more` overrides arguments of `site_table`.
+        """Read the files as a problem; `more` overrides what is said about the table.
 
         Of more rows than wanted, some are drawn with this seed.
         """
-        from shiftune.tables import site_table
+        from shiftune.tables import TableSettings, site_table
 
         files = self.files
-        roles = {"site": files.site_column, "target": files.target_name, "notes": files.notes}
+        roles = {"site": files.site_column, "target": files.target_name}
         given = values_of(self, Role.DATA) | roles | more
         most_rows = given.pop("most_rows")
-        sampled = files.sample(most_rows, self._label_rules(given), self.group, seed)
+        settings = TableSettings(**given)
+        sampled = files.sample(most_rows, settings.label_rules, self.group, seed)
         if sampled is None:
-            return site_table(files.read(), **given)
-        return site_table(sampled.table, **given).of_sample(sampled)
-
-    def _label_rules(self, given: Mapping[str, Any]) -> LabelRules | None:
-        """Return the part that labels have if rows are drawn."""
-        from shiftune.problem._large import LabelRules
-
-        if self.label is None:
-            return None
-        keep, drop = given.get("use_target_labels", False), given.get("drop_unlabelled", False)
-        return LabelRules(self.label, self.files.target_name, keep, drop)
+            return site_table(files.read(), settings, files.notes)
+        return site_table(sampled.table, settings, files.notes).of_sample(sampled)
 
 
 Run = Annotated[

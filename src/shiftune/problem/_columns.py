@@ -1,4 +1,4 @@
-"""Columns of a site: checked for each site, then made the same for all sites."""
+"""Columns of sites: checked for each site (`as_features`), then made alike for all (`align`)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,15 @@ from shiftune.problem._site import Features, lazy_copy, read_only
 ColumnKind = Literal["number", "category", "date"]
 
 # Values of a column; variances need their squares.
-LARGEST = 1e150
+_LARGEST = 1e150
 # Types of objects that are neither numbers nor text.
-UNUSABLE = (list, dict, set, bytes, bytearray, np.ndarray)
+_UNUSABLE = (list, dict, set, bytes, bytearray, np.ndarray)
 # Numbers of a sparse matrix that is read as an array, 800 MB.
-MOST_DENSE = 1e8
+_MOST_DENSE = 1e8
 
 
 def kind_of(column: pd.Series) -> ColumnKind:
-    """Return the kind of a column: number, category (also text and booleans) or date.
-
-    >>> kind_of(pd.Series([1, 2])), kind_of(pd.Series([True, False])), kind_of(pd.Series(["a"]))
-    ('number', 'category', 'category')
-    """
+    """Return the kind of a column: number, category (also text and booleans) or date."""
     if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
         return "date"
     if types.is_bool_dtype(column) or not types.is_numeric_dtype(column):
@@ -38,12 +34,36 @@ def kind_of(column: pd.Series) -> ColumnKind:
     return "number"
 
 
-def plain_numbers(X: pd.DataFrame) -> set[Any]:
-    """Return the names of columns with a NumPy number type, which can be checked all at once.
+def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
+    """Return the kind of every column, from all sites together.
 
-    >>> sorted(plain_numbers(pd.DataFrame({"x": [1.5], "n": [2], "on": [True], "sex": ["f"]})))
-    ['n', 'x']
+    A column that is empty in a site fits any kind; two sites with different kinds are an error
+    that names both.
     """
+    first = next(iter(frames.values()))
+    found: dict[Any, ColumnKind] = {}
+    plain = set.intersection(*map(plain_numbers, frames.values()))
+    for name in first.columns:
+        if name in plain:
+            found[name] = "number"
+            continue
+        by_kind: dict[ColumnKind, str] = {}
+        for site, frame in frames.items():
+            if frame[name].notna().any():
+                by_kind.setdefault(kind_of(frame[name]), site)
+        if len(by_kind) > 1:
+            (kind_a, site_a), (kind_b, site_b) = list(by_kind.items())[:2]
+            words = {"number": "numbers", "category": "categories or text", "date": "dates"}
+            raise DataError(
+                f"column {name!r} holds {words[kind_a]} in site {site_a!r} but "
+                f"{words[kind_b]} in site {site_b!r}; convert it to one kind in all sites"
+            )
+        found[name] = next(iter(by_kind), kind_of(first[name]))
+    return found
+
+
+def plain_numbers(X: pd.DataFrame) -> set[Any]:
+    """Return the names of columns with a NumPy number type, which can be checked all at once."""
     kinds = zip(X.columns, X.dtypes, strict=True)
     return {name for name, dtype in kinds if isinstance(dtype, np.dtype) and dtype.kind in "iuf"}
 
@@ -52,9 +72,6 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
     """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
 
     Counted in whole seconds, so that any year fits.
-
-    >>> days_in(pd.Series(pd.to_datetime(["1970-01-02 12:00", None]))).tolist()
-    [1.5, nan]
     """
     if column.dtype.kind == "m":
         values = column.to_numpy(dtype="timedelta64[s]")
@@ -83,17 +100,32 @@ def as_pandas(table: Any) -> Any:
     return np.asarray(table) if only_array else table
 
 
+def dense(X: Any, where: str) -> Any:
+    """Return a sparse matrix as an array, up to a size; anything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    matrix: Any = X
+    if np.prod(matrix.shape, dtype=float) > _MOST_DENSE:
+        raise DataError(
+            f"{where}: a sparse matrix of shape {matrix.shape} is too large to be read as an array "
+            f"(more than {_MOST_DENSE:.0e} numbers); reduce the columns first, for example with "
+            "TruncatedSVD"
+        )
+    return matrix.toarray()
+
+
+def check_columns(columns: pd.Index, where: str) -> None:
+    """Refuse column names that occur more than once, or that end for others before their end."""
+    if doubled := columns[columns.duplicated()].unique().to_list():
+        raise DataError(f"{where}: the column names {doubled} occur more than once; rename them")
+    if cut := [name for name in columns if isinstance(name, str) and "\0" in name]:
+        raise DataError(f"{where}: the column names {cut} have a NUL character; rename them")
+
+
 def rows_like(X: Any, known: Features) -> Any:
     """Return new rows with the columns of known ones, in their order.
 
     Columns of a table are found by name, and others left out; those of an array by place.
-
-    >>> known = pd.DataFrame({"age": [40], "dose": [2.0]})
-    >>> rows_like(pd.DataFrame({"id": [7], "dose": [1.5], "age": [51]}), known).values.tolist()
-    [[51.0, 1.5]]
-    >>> rows_like(pd.DataFrame({"dose": [1.5], "Age": [51]}), known)
-    Traceback (most recent call last):
-    shiftune.errors.DataError: the rows lack the column 'age'; did you mean 'Age'?
     """
     X = dense(as_pandas(X), "the rows")
     if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
@@ -119,141 +151,27 @@ def as_features(X: Any, site: str) -> Features:
 
     Arrays of objects or text become data frames, so that their columns can differ in kind. An
     array that cannot be written to is not copied; float32 stays float32.
-
-    >>> as_features([[1, 2], [3, 4]], "B").dtype
-    dtype('float64')
-    >>> as_features(np.array([[1, "m"], [2, "f"]], dtype=object), "B").dtypes.to_list()[0]
-    dtype('int64')
     """
     X = dense(X, f"site {site!r}")
     if isinstance(X, pd.DataFrame):
-        frame = X
-    else:
-        values = np.asarray(X)
-        if isinstance(X, np.ma.MaskedArray):
-            values = np.ma.filled(X.astype(float), np.nan)
-        if values.ndim != 2:
-            raise DataError(
-                f"site {site!r}: the rows must form a table of shape (n, d), got shape "
-                f"{values.shape}; a single column is X.reshape(-1, 1)"
-            )
-        _check_any(values.shape[1], site)
-        if values.dtype.kind == "c":
-            raise DataError(
-                f"site {site!r}: complex numbers cannot be features; use X.real or X.imag"
-            )
-        if values.dtype.kind in "biuf":
-            kept = np.float32 if values.dtype == np.float32 else float
-            return _all_finite(read_only(values, kept), site)
-        frame = pd.DataFrame(values)
-    return _checked_frame(frame, site)
-
-
-def check_columns(columns: pd.Index, where: str) -> None:
-    """Refuse column names that occur more than once, or that end for others before their end."""
-    if doubled := columns[columns.duplicated()].unique().to_list():
-        raise DataError(f"{where}: the column names {doubled} occur more than once; rename them")
-    if cut := [name for name in columns if isinstance(name, str) and "\0" in name]:
-        raise DataError(f"{where}: the column names {cut} have a NUL character; rename them")
-
-
-def dense(X: Any, where: str) -> Any:
-    """Return a sparse matrix as an array, up to a size; anything else as it is."""
-    if not sparse.issparse(X):
-        return X
-    matrix: Any = X
-    if np.prod(matrix.shape, dtype=float) > MOST_DENSE:
+        return _checked_frame(X, site)
+    values = np.asarray(X)
+    if isinstance(X, np.ma.MaskedArray):
+        values = np.ma.filled(X.astype(float), np.nan)
+    if values.ndim != 2:
         raise DataError(
-            f"{where}: a sparse matrix of shape {matrix.shape} is too large to be read as an array "
-            f"(more than {MOST_DENSE:.0e} numbers); reduce the columns first, for example with "
-            "TruncatedSVD"
+            f"site {site!r}: the rows must form a table of shape (n, d), got shape "
+            f"{values.shape}; a single column is X.reshape(-1, 1)"
         )
-    return matrix.toarray()
-
-
-def align(tables: Mapping[str, Features]) -> dict[str, Features]:
-    """Give all sites the same columns in the same order, with the same categories.
-
-    The first site sets the order. Sites whose columns differ are an error that names both.
-
-    >>> B, A = pd.DataFrame({"x": [1], "z": ["u"]}), pd.DataFrame({"z": ["v"], "x": [2]})
-    >>> list(align({"B": B, "A": A})["A"].columns)
-    ['x', 'z']
-    """
-    frames = {site: X for site, X in tables.items() if isinstance(X, pd.DataFrame)}
-    arrays = {site: X for site, X in tables.items() if not isinstance(X, pd.DataFrame)}
-    if frames and arrays:
-        raise DataError(
-            f"site {next(iter(frames))!r} is a data frame but site {next(iter(arrays))!r} is an "
-            "array; give all sites in the same form"
-        )
-    first = next(iter(tables))
-    for site, X in arrays.items():
-        if X.shape[1] != arrays[first].shape[1]:
-            raise DataError(
-                f"site {site!r} has {X.shape[1]} columns but site {first!r} has "
-                f"{arrays[first].shape[1]}; all sites and the target need the same columns"
-            )
-    for site, frame in frames.items():
-        _check_same_names(frame.columns, site, frames[first].columns, first)
-    if arrays:
-        dtype = np.result_type(*(X.dtype for X in arrays.values()))
-        return {site: X.astype(dtype, copy=False) for site, X in arrays.items()}
-    return dict(
-        _same_kinds({site: X.reindex(columns=frames[first].columns) for site, X in frames.items()})
-    )
-
-
-def _check_same_names(columns: pd.Index, site: str, expected: pd.Index, first: str) -> None:
-    missing, extra = (
-        a[~a.isin(b)].to_list() for a, b in ((expected, columns), (columns, expected))
-    )
-    if missing or extra:
-        raise DataError(
-            f"sites {first!r} and {site!r} have different columns: {site!r} lacks "
-            f"{missing or 'none'} and has {extra or 'none'} in addition; all sites and the target "
-            "need the same columns"
-        )
-
-
-def constant_columns(tables: Sequence[Features]) -> list[str]:
-    """Return the names of columns with a single value (or none) in all sites together."""
-    first = tables[0]
-    if isinstance(first, pd.DataFrame):
-        frames = [X for X in tables if isinstance(X, pd.DataFrame)]
-        return [str(name) for name in first.columns if _is_constant([X[name] for X in frames])]
-    with np.errstate(invalid="ignore"):
-        low = np.fmin.reduce([np.fmin.reduce(X, axis=0) for X in tables])
-        high = np.fmax.reduce([np.fmax.reduce(X, axis=0) for X in tables])
-    return [str(column) for column in np.flatnonzero(~(low < high))]
-
-
-def _is_constant(parts: Sequence[pd.Series]) -> bool:
-    """Whether a column has a single value (or none) in all sites together."""
-    seen: set[Any] = set()
-    for part in parts:
-        values = part.dropna()
-        if isinstance(part.dtype, np.dtype) and part.dtype.kind in "iuf":
-            seen.update([values.min(), values.max()] if len(values) else [])
-        else:
-            seen.update(values.unique()[:2])
-        if len(seen) > 1:
-            return False
-    return True
-
-
-def id_like_columns(tables: Sequence[Features]) -> list[str]:
-    """Return the names of text columns with a different value in almost every row."""
-    if not isinstance(tables[0], pd.DataFrame):
-        return []
-    rows = pd.concat([X for X in tables if isinstance(X, pd.DataFrame)])
-    names = [c for c in rows.columns if kind_of(rows[c]) == "category"]
-    return [str(c) for c in names if len(rows) >= 20 and rows[c].nunique() > 0.9 * len(rows)]
-
-
-def _check_any(columns: int, site: str) -> None:
-    if columns == 0:
-        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
+    if values.dtype.kind == "c":
+        raise DataError(f"site {site!r}: complex numbers cannot be features; use X.real or X.imag")
+    if values.dtype.kind not in "biuf":
+        return _checked_frame(pd.DataFrame(values), site)
+    _check_any(values.shape[1], site)
+    numbers = read_only(values, np.float32 if values.dtype == np.float32 else float)
+    for column in np.flatnonzero(_largest(numbers) > _LARGEST):
+        _check_size(numbers[:, column], site, int(column))
+    return numbers
 
 
 def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
@@ -262,12 +180,12 @@ def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
     frame = lazy_copy(X.infer_objects())
     plain = plain_numbers(frame)
     numbers = frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)
-    if _largest(numbers).max(initial=0) > LARGEST:
+    if _largest(numbers).max(initial=0) > _LARGEST:
         plain = set()  # check column by column, to name it
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
         kinds = _types_in(column)
-        if unusable := sorted(kind.__name__ for kind in kinds if issubclass(kind, UNUSABLE)):
+        if unusable := sorted(kind.__name__ for kind in kinds if issubclass(kind, _UNUSABLE)):
             raise DataError(
                 f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
                 "features are numbers, text, booleans or dates"
@@ -293,17 +211,29 @@ def _types_in(column: pd.Series) -> set[type]:
     """Return the types of the objects in a column; none where it has numbers, text or dates."""
     dtype = column.dtype
     values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column
-    if isinstance(values.dtype, pd.ArrowDtype) and issubclass(values.dtype.type, UNUSABLE):
+    if isinstance(values.dtype, pd.ArrowDtype) and issubclass(values.dtype.type, _UNUSABLE):
         return {values.dtype.type}
     if values.dtype != object or types.infer_dtype(values) == "string":
         return set()
     return {type(value) for value in values[values.notna()]}
 
 
-def _all_finite(X: NDArray[np.float64], site: str) -> NDArray[np.float64]:
-    for column in np.flatnonzero(_largest(X) > LARGEST):
-        _check_size(X[:, column], site, int(column))
-    return X
+def _check_any(columns: int, site: str) -> None:
+    if columns == 0:
+        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
+
+
+def _check_size(values: NDArray[np.float64], site: str, column: object) -> None:
+    if count := int(np.isinf(values).sum()):
+        raise DataError(
+            f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
+            "NaN (missing) or with the largest value that makes sense"
+        )
+    if (most := float(_largest(values))) > _LARGEST:
+        raise DataError(
+            f"site {site!r}: column {column!r} has values of up to {most:.0e}, too large to "
+            "compute with; divide the column, or replace them with NaN (missing)"
+        )
 
 
 def _largest(X: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -313,48 +243,39 @@ def _largest(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(-low, high), dtype=float)
 
 
-def _check_size(values: NDArray[np.float64], site: str, column: object) -> None:
-    if count := int(np.isinf(values).sum()):
-        raise DataError(
-            f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
-            "NaN (missing) or with the largest value that makes sense"
-        )
-    if (most := float(_largest(values))) > LARGEST:
-        raise DataError(
-            f"site {site!r}: column {column!r} has values of up to {most:.0e}, too large to "
-            "compute with; divide the column, or replace them with NaN (missing)"
-        )
+def align(tables: Mapping[str, Features]) -> dict[str, Features]:
+    """Give all sites the same columns in the same order, with the same categories.
 
-
-def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
-    """Return the kind of every column, from all sites together.
-
-    A column that is empty in a site fits any kind; two sites with different kinds are an error
-    that names both.
-
-    >>> a, b = pd.DataFrame({"x": [1.5]}), pd.DataFrame({"x": [None]})
-    >>> column_kinds({"A": a, "B": b})
-    {'x': 'number'}
+    The first site sets the order. Sites whose columns differ are an error that names both.
     """
-    first = next(iter(frames.values()))
-    found: dict[Any, ColumnKind] = {}
-    plain = set.intersection(*map(plain_numbers, frames.values()))
-    for name in first.columns:
-        if name in plain:
-            found[name] = "number"
-            continue
-        by_kind: dict[ColumnKind, str] = {}
-        for site, frame in frames.items():
-            if frame[name].notna().any():
-                by_kind.setdefault(kind_of(frame[name]), site)
-        if len(by_kind) > 1:
-            (kind_a, site_a), (kind_b, site_b) = list(by_kind.items())[:2]
+    frames = {site: X for site, X in tables.items() if isinstance(X, pd.DataFrame)}
+    arrays = {site: X for site, X in tables.items() if not isinstance(X, pd.DataFrame)}
+    if frames and arrays:
+        raise DataError(
+            f"site {next(iter(frames))!r} is a data frame but site {next(iter(arrays))!r} is an "
+            "array; give all sites in the same form"
+        )
+    first = next(iter(tables))
+    for site, X in arrays.items():
+        if X.shape[1] != arrays[first].shape[1]:
             raise DataError(
-                f"column {name!r} holds {_plural(kind_a)} in site {site_a!r} but "
-                f"{_plural(kind_b)} in site {site_b!r}; convert it to one kind in all sites"
+                f"site {site!r} has {X.shape[1]} columns but site {first!r} has "
+                f"{arrays[first].shape[1]}; all sites and the target need the same columns"
             )
-        found[name] = next(iter(by_kind), kind_of(first[name]))
-    return found
+    if arrays:
+        dtype = np.result_type(*(X.dtype for X in arrays.values()))
+        return {site: X.astype(dtype, copy=False) for site, X in arrays.items()}
+    expected = frames[first].columns
+    for site, frame in frames.items():
+        missing = expected[~expected.isin(frame.columns)].to_list()
+        extra = frame.columns[~frame.columns.isin(expected)].to_list()
+        if missing or extra:
+            raise DataError(
+                f"sites {first!r} and {site!r} have different columns: {site!r} lacks "
+                f"{missing or 'none'} and has {extra or 'none'} in addition; all sites and the "
+                "target need the same columns"
+            )
+    return dict(_same_kinds({site: X.reindex(columns=expected) for site, X in frames.items()}))
 
 
 def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -390,5 +311,36 @@ def _union_of_levels(columns: list[pd.Series]) -> pd.CategoricalDtype:
     return pd.CategoricalDtype(list(levels))
 
 
-def _plural(kind: ColumnKind) -> str:
-    return {"number": "numbers", "category": "categories or text", "date": "dates"}[kind]
+def constant_columns(tables: Sequence[Features]) -> list[str]:
+    """Return the names of columns with a single value (or none) in all sites together."""
+    first = tables[0]
+    if isinstance(first, pd.DataFrame):
+        frames = [X for X in tables if isinstance(X, pd.DataFrame)]
+        return [str(name) for name in first.columns if _is_constant([X[name] for X in frames])]
+    with np.errstate(invalid="ignore"):
+        low = np.fmin.reduce([np.fmin.reduce(X, axis=0) for X in tables])
+        high = np.fmax.reduce([np.fmax.reduce(X, axis=0) for X in tables])
+    return [str(column) for column in np.flatnonzero(~(low < high))]
+
+
+def _is_constant(parts: Sequence[pd.Series]) -> bool:
+    """Whether a column has a single value (or none) in all sites together."""
+    seen: set[Any] = set()
+    for part in parts:
+        values = part.dropna()
+        if isinstance(part.dtype, np.dtype) and part.dtype.kind in "iuf":
+            seen.update([values.min(), values.max()] if len(values) else [])
+        else:
+            seen.update(values.unique()[:2])
+        if len(seen) > 1:
+            return False
+    return True
+
+
+def id_like_columns(tables: Sequence[Features]) -> list[str]:
+    """Return the names of text columns with a different value in almost every row."""
+    if not isinstance(tables[0], pd.DataFrame):
+        return []
+    rows = pd.concat([X for X in tables if isinstance(X, pd.DataFrame)])
+    names = [c for c in rows.columns if kind_of(rows[c]) == "category"]
+    return [str(c) for c in names if len(rows) >= 20 and rows[c].nunique() > 0.9 * len(rows)]

@@ -1,4 +1,8 @@
-"""Random sample of every site's rows, of a table that may not fit in memory."""
+"""Random sample of every site's rows, of a table that may not fit in memory.
+
+The table is read twice, in parts: rows of every site are counted, then drawn. `read_sampled` is the
+entry point; the kinds of tables that come in parts follow last.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,36 +28,292 @@ from shiftune.problem._columns import as_pandas, check_columns
 from shiftune.problem._reading import about_unlabelled, refuse_unlabelled
 
 ROWS_AT_ONCE = 200_000
-CHANGED = "the table changed while it was read; read it again"
-NO_PARQUET = "cannot be read as parquet"
+# Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
+_FEWEST_ROWS = 10
+# More rows of a site cannot be divided among parts at random (NumPy).
+MOST_OF_A_SITE = 999_999_999
+_CHANGED = "the table changed while it was read; read it again"
 
 T = TypeVar("T")
 Columns = Sequence[Hashable] | None
+Mask = NDArray[np.bool_]
 
 
-class Parts(Protocol):
-    """A table in parts, which are read as often as needed, in the same order."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Numbers of rows that the sites of a table have, of which some were drawn."""
+
+    counts: Mapping[str, int]  # rows of each site that could be drawn
+    cap: int  # most rows of a site that were drawn
+
+    def share_of(self, name: str) -> float:
+        """Share of a site's rows that was drawn.
+
+        >>> Sample({"B": 50, "C": 400}, 100).share_of("C")
+        0.25
+        """
+        n = self.counts.get(name, 0)
+        return min(n, self.cap) / n if n else 1.0
 
     @property
-    def names(self) -> Sequence[Hashable]:
-        """Names of the columns."""
+    def rows(self) -> int:
+        """Rows that could be drawn."""
+        return sum(self.counts.values())
 
-    def map(
-        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
-    ) -> list[T]:
-        """Return ``task(part)`` of every part, or ``task(part, its)`` with what is given for each.
+    @property
+    def rows_drawn(self) -> int:
+        """Rows that were drawn."""
+        return sum(min(n, self.cap) for n in self.counts.values())
 
-        With names of columns, parts have these columns only.
-        """
+
+@dataclass(frozen=True, slots=True)
+class LabelRules:
+    """Part that labels have in a draw."""
+
+    column: Hashable
+    target: Any  # site name, or None where the table has no rows of the target
+    keep: bool  # whether all labelled rows of the target are read
+    drop: bool  # whether other rows without a label are left out; otherwise they are an error
+
+
+class SampledParts(NamedTuple):
+    """Rows that were drawn of every part of a table."""
+
+    tables: list[pd.DataFrame]  # the index has the number of each row in the whole table
+    added: Mask  # labelled rows of the target that were not drawn, shape (n,)
+    sample: Sample | None  # None where all rows were read
+    notes: list[str]  # what was drawn and left out, and what it costs
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """All rows, numbered from 0."""
+        return pd.concat(self.tables, ignore_index=True)
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Number of each row in the whole table, shape (n,)."""
+        return np.concatenate([table.index.to_numpy() for table in self.tables])
+
+
+def read_sampled(
+    data: Any, site: Hashable, most_rows: int, *, columns: Columns = None, **options: Any
+) -> SampledParts:
+    """Read a large table; if it has more rows than wanted, a random sample of every site.
+
+    `columns` are those to read, `site` included; the options are those of `draw`.
+    """
+    parts = _parts_of(data)
+    sampled = draw(parts, site, most_rows, columns=columns, **options)
+    if sampled is None:
+        tables = parts.map(lambda part: part, columns)
+        return SampledParts(tables, np.zeros(sum(map(len, tables)), dtype=bool), None, [])
+    return sampled
+
+
+def draw(
+    parts: Parts,
+    site: Hashable,
+    most_rows: int,
+    *,
+    columns: Columns = None,
+    labels: LabelRules | None = None,
+    group: Hashable | None = None,
+    random_state: int = 0,
+) -> SampledParts | None:
+    """Draw rows of every site if there are more than wanted in all; return None otherwise.
+
+    Small sites are read whole; of all others the same number of rows is drawn, without
+    replacement. Without `labels`, rows are drawn whether they have a label or not. Rows of a
+    `group` belong together: none are drawn, which would divide them.
+    """
+    if not isinstance(most_rows, int | np.integer) or most_rows < 1:
+        raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
+    check_columns(pd.Index(parts.names, tupleize_cols=False), "the table")
+    needed = [site] if labels is None else [site, labels.column]
+    for name in needed:
+        check_choice(name, parts.names, "column", DataError)
+    of_parts = parts.map(partial(_count, site=site, labels=labels), needed)
+    counted = _total(of_parts, site, labels)
+    if counted.rows <= most_rows:
+        return None
+    counts, kept = counted.possible, counted.kept
+    if group is not None:
+        raise SettingsError(
+            f"a draw of {most_rows:,} of {counted.rows:,} rows would divide groups of the column "
+            f"{group!r}; allow all rows, or draw whole groups yourself"
+        )
+    if kept >= most_rows:
+        raise SettingsError(
+            f"the target has {kept:,} labelled rows, which are all kept, so a draw of "
+            f"{most_rows:,} rows has no room for others; allow more rows"
+        )
+    cap = _cap(list(counts.values()), most_rows - kept)
+    if cap < min(max(counts.values()), _FEWEST_ROWS):
+        raise SettingsError(
+            f"a draw of {most_rows:,} rows leaves {cap} of each of {len(counts):,} sites; allow at "
+            f"least {kept + _FEWEST_ROWS * len(counts):,} rows"
+        )
+    task = partial(_taken, site=site, labels=labels)
+    taken = parts.map(task, columns, _plans(of_parts, counts, cap, random_state))
+    notes = []
+    sample = None  # if there were more rows than wanted only because some lack a label
+    if max(counts.values()) > cap:
+        sample = Sample({str(name): n for name, n in counts.items()}, cap)
+        larger = np.sqrt(max(counts.values()) / cap)
+        notes.append(
+            f"{sample.rows_drawn:,} of {sample.rows:,} rows are read, drawn at random: at most "
+            f"{cap:,} of a site; models learn from fewer rows, and standard errors that come from "
+            f"rows are about {larger:.1f} times as large at the largest site"
+        )
+    if counted.lacking:
+        notes.append(about_unlabelled(counted.lacking))
+        warnings.warn(notes[-1], DataWarning, stacklevel=4)
+    if kept:
+        notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
+    added = np.concatenate([added for _, added in taken])
+    return SampledParts([table for table, _ in taken], added, sample, notes)
+
+
+class _Counts(NamedTuple):
+    """Rows of a part, or of all: by site those that can be drawn, and those that lack a label."""
+
+    possible: Counter[Hashable]
+    lacking: Counter[Hashable]
+    rows: int
+    kept: int  # read in any case
+    nowhere: int  # without a site
+
+
+def _count(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> _Counts:
+    drawable, certain = _marks(part, site, labels)
+    where = part[site]
+    by_site = (where[mask].value_counts(sort=False) for mask in (drawable, ~drawable))
+    # Categories may have no row.
+    possible, lacking = (Counter({name: int(n) for name, n in c.items() if n}) for c in by_site)
+    return _Counts(possible, lacking, len(part), int(certain.sum()), int(where.isna().sum()))
+
+
+def _total(parts: Sequence[_Counts], site: Hashable, labels: LabelRules | None) -> _Counts:
+    """Add the counts of all parts up.
+
+    Rows without a site, and source rows without a label where they are not left out, are errors.
+    """
+    possible: Counter[Hashable] = Counter()
+    lacking: Counter[Hashable] = Counter()
+    for part in parts:
+        possible.update(part.possible)
+        lacking.update(part.lacking)
+    if nowhere := sum(part.nowhere for part in parts):
+        raise DataError(f"the site column {site!r} is empty in {nowhere} row(s); fill it")
+    if lacking and labels is not None and not labels.drop:
+        refuse_unlabelled(labels.column, lacking, possible + lacking)
+    if not possible:
+        raise DataError(f"the table has {'no row with a label' if lacking else 'no rows'}")
+    rows, kept = sum(part.rows for part in parts), sum(part.kept for part in parts)
+    return _Counts(possible, lacking, rows, kept, nowhere)
+
+
+def _marks(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> tuple[Mask, Mask]:
+    """Mark rows that can be drawn, and rows that are read in any case, shape (n,) each."""
+    none = np.zeros(len(part), dtype=bool)
+    if labels is None:
+        return ~none, none
+    codes, names = pd.factorize(part[site])
+    same = [labels.target is not None and _alike(name, labels.target) for name in names]
+    own, known = np.array([*same, False])[codes], none
+    if labels.column in part:  # a file of the target's rows may lack it
+        known = part[labels.column].notna().to_numpy()
+    return own | known, own & known if labels.keep else none
+
+
+def _alike(name: Hashable, other: Any) -> bool:
+    """Whether two names may be of one site: 7, "7", "7.0" and "007" are.
+
+    >>> _alike("007", 7), _alike("007", "70"), _alike("A", "A")
+    (True, False, True)
+    """
+    one, two = (str(each).removesuffix(".0") for each in (name, other))
+    return one == two or (one.isdigit() and two.isdigit() and int(one) == int(two))
+
+
+def _cap(counts: list[int], most: int) -> int:
+    """Return the number of rows at which sites are cut, so that `most` are left in all.
+
+    >>> _cap([2, 50, 90], 42), _cap([2, 50, 90], 1000)
+    (20, 90)
+    """
+    if sum(counts) <= most:
+        return max(counts)
+    left = most
+    for done, n in enumerate(sorted(counts)):
+        cap = left // (len(counts) - done)
+        if n > cap:
+            return max(cap, 1)
+        left -= n
+    return max(counts)
+
+
+class _Plan(NamedTuple):
+    """What is drawn of a part: rows of every site, of the rows that it had when it was counted."""
+
+    wanted: dict[Hashable, int]
+    rows: int
+    first: int
+    seed: list[int]
+
+
+def _plans(
+    parts: Sequence[_Counts], counts: Mapping[Hashable, int], cap: int, random_state: int
+) -> list[_Plan]:
+    """Divide the rows to be drawn of every site among the parts, as a draw from all would."""
+    rng = np.random.default_rng(random_state)
+    wanted: list[dict[Hashable, int]] = [{} for _ in parts]
+    for name, n in counts.items():
+        if n > MOST_OF_A_SITE:
+            raise DataError(
+                f"site {str(name)!r} has {n:,} rows; no more than {MOST_OF_A_SITE:,} can be drawn "
+                "from: give a part of them"
+            )
+        here = np.array([part.possible[name] for part in parts])
+        own = here if n <= cap else rng.multivariate_hypergeometric(here, cap, method="marginals")
+        for its, rows in zip(wanted, own.tolist(), strict=True):
+            if rows:
+                its[name] = rows
+    plans, first = [], 0
+    for number, (its, part) in enumerate(zip(wanted, parts, strict=True)):
+        plans.append(_Plan(its, part.rows, first, [random_state, number]))
+        first += part.rows
+    return plans
+
+
+def _taken(
+    part: pd.DataFrame, plan: _Plan, site: Hashable, labels: LabelRules | None
+) -> tuple[pd.DataFrame, Mask]:
+    """Draw rows of a part; return them, and which of them are read without being drawn."""
+    possible, certain = _marks(part, site, labels)
+    if len(part) != plan.rows:
+        raise StorageError(_CHANGED)
+    rng = np.random.default_rng(plan.seed)
+    drawn = np.zeros(len(part), dtype=bool)
+    places = np.flatnonzero(possible)
+    codes, sites = pd.factorize(part[site].iloc[places])
+    order = np.argsort(codes, kind="stable")
+    start = 0
+    for name, n in zip(sites, np.bincount(codes), strict=True):
+        rows, start = places[order[start : start + n]], start + n
+        take = plan.wanted.get(name, 0)
+        drawn[rows if take == n else rng.choice(rows, min(take, n), replace=False)] = True
+    if drawn.sum() != sum(plan.wanted.values()):
+        raise StorageError(_CHANGED)
+    chosen = drawn | certain
+    table = part[chosen].set_axis(plan.first + np.flatnonzero(chosen), axis=0)
+    return table, (certain & ~drawn)[chosen]
 
 
 class PartsHere:
-    """Parts that are read one after another in this process.
+    """A table in parts that are read in this process, as often as needed, in the same order.
 
-    Parameters
-    ----------
-    names : column names
-    read : function from column names, or None for all, to an iterator of tables
+    `read` is a function from column names, or None for all, to an iterator of tables.
     """
 
     def __init__(
@@ -64,26 +324,22 @@ class PartsHere:
     def map(
         self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
     ) -> list[T]:
-        """See `Parts`."""
+        """Return ``task(part)`` of every part, or ``task(part, its)`` with what is given for each.
+
+        With names of columns, parts have these columns only.
+        """
         if given is None:
             return [task(part) for part in self.read(columns)]
-        return [task(part, its) for part, its in _together(self.read(columns), given)]
-
-
-def _together(parts: Iterable[pd.DataFrame], given: Iterable[T]) -> Iterator[tuple[Any, T]]:
-    for part, its in zip_longest(parts, given):
-        if part is None or its is None:
-            raise StorageError(CHANGED)
-        yield part, its
+        found = []
+        for part, its in zip_longest(self.read(columns), given):
+            if part is None or its is None:
+                raise StorageError(_CHANGED)
+            found.append(task(part, its))
+        return found
 
 
 class DaskParts:
-    """Partitions of a Dask frame: tasks run where they are, and only their results come here.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-    """
+    """Partitions of a Dask frame: tasks run where they are, and only their results come here."""
 
     def __init__(self, frame: Any) -> None:
         self.names, self._frame = list(frame.columns), frame
@@ -91,7 +347,7 @@ class DaskParts:
     def map(
         self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
     ) -> list[T]:
-        """See `Parts`."""
+        """See `PartsHere.map`."""
         from dask.base import compute
         from dask.delayed import delayed
 
@@ -102,9 +358,12 @@ class DaskParts:
         return list(compute(*tasks))  # type: ignore[no-untyped-call]
 
 
-def parts_of(data: Any) -> Parts:
+Parts = PartsHere | DaskParts
+
+
+def _parts_of(data: Any) -> Parts:
     """Return a table in parts; one that has them already stays as it is."""
-    if isinstance(data, PartsHere | DaskParts):
+    if isinstance(data, Parts):
         return data
     if isinstance(data, str | os.PathLike):
         return parquet_parts(Path(data))
@@ -119,12 +378,11 @@ def parts_of(data: Any) -> Parts:
             f"DataFrame, got {type(data).__name__}"
         )
     return PartsHere(
-        list(frame),
-        lambda columns: iter([frame if columns is None else frame[list(columns)]]),
+        list(frame), lambda columns: [frame if columns is None else frame[list(columns)]]
     )
 
 
-def _lazy_parts(data: Any) -> Parts:
+def _lazy_parts(data: Any) -> PartsHere:
     """Slices of a polars lazy frame."""
 
     def slices(columns: Columns) -> Iterator[pd.DataFrame]:
@@ -185,7 +443,9 @@ def as_parquet(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # pyarrow's own errors are among them
-        what = "has a Parquet file that cannot be read" if path.is_dir() else NO_PARQUET
+        what = "cannot be read as parquet"
+        if path.is_dir():
+            what = "has a Parquet file that cannot be read"
         raise StorageError(f"{path} {what}: {str(error).splitlines()[0]}") from error
 
 
@@ -197,363 +457,3 @@ def batches_of(dataset: Any, columns: Columns = None) -> Iterator[Any]:
     for batch in dataset.to_batches(columns=chosen, use_threads=False, **options):
         if batch.num_rows:
             yield batch
-
-
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class LabelRules:
-    """Part that labels have in a draw.
-
-    Attributes
-    ----------
-    column : column name
-    target : site name, or None where the table has no rows of the target
-    keep : bool
-        Whether all labelled rows of the target are read.
-    drop : bool
-        Whether rows of other sites without a label are left out; otherwise they are an error.
-    """
-
-    column: Hashable
-    target: Any
-    keep: bool
-    drop: bool
-
-    def marks(self, part: pd.DataFrame, site: Hashable) -> tuple[Mask, Mask]:
-        """Mark rows that can be drawn, and rows that are read in any case, shape (n,) each."""
-        codes, names = pd.factorize(part[site])
-        same = [self.target is not None and _alike(name, self.target) for name in names]
-        own, known = np.array([*same, False])[codes], np.zeros(len(part), dtype=bool)
-        if self.column in part:  # a file of the target's rows may lack it
-            known = part[self.column].notna().to_numpy()
-        return own | known, own & known if self.keep else np.zeros(len(part), dtype=bool)
-
-
-def _alike(name: Hashable, other: Any) -> bool:
-    """Whether two names may be of one site: 7, "7", "7.0" and "007" are.
-
-    >>> _alike("007", 7), _alike("007", "70"), _alike("A", "A")
-    (True, False, True)
-    """
-    one, two = (str(each).removesuffix(".0") for each in (name, other))
-    return one == two or (one.isdigit() and two.isdigit() and int(one) == int(two))
-
-
-class PartCounts(NamedTuple):
-    """Rows of a part, by site: those that can be drawn, those that lack a label; rows in all."""
-
-    possible: dict[Hashable, int]
-    lacking: dict[Hashable, int]
-    rows: int
-    kept: int
-    nowhere: int
-
-
-class Counted(NamedTuple):
-    """Rows of all parts: of each part, and summed."""
-
-    parts: list[PartCounts]
-    possible: Counter[Hashable]
-    lacking: Counter[Hashable]
-    rows: int
-    kept: int
-
-
-def count_parts(parts: Parts, site: Hashable, labels: LabelRules | None) -> Counted:
-    """Count the rows of every site that can be drawn, and others, and rows read in any case.
-
-    Rows without a site, and source rows without a label where they are not left out, are errors.
-    """
-    names = [site] if labels is None else [site, labels.column]
-    for name in names:
-        check_choice(name, parts.names, "column", DataError)
-    found = parts.map(partial(_counted, site=site, labels=labels), names)
-    possible: Counter[Hashable] = Counter()
-    lacking: Counter[Hashable] = Counter()
-    for each in found:
-        possible.update(each.possible)
-        lacking.update(each.lacking)
-    if nowhere := sum(each.nowhere for each in found):
-        raise DataError(f"the site column {site!r} is empty in {nowhere} row(s); fill it")
-    if lacking and labels is not None and not labels.drop:
-        refuse_unlabelled(labels.column, lacking, possible + lacking)
-    if not possible:
-        raise DataError(f"the table has {'no row with a label' if lacking else 'no rows'}")
-    rows, kept = sum(each.rows for each in found), sum(each.kept for each in found)
-    return Counted(found, possible, lacking, rows, kept)
-
-
-def _counted(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> PartCounts:
-    possible, certain = marks_of(part, site, labels)
-    where = part[site]
-    return PartCounts(
-        _sites_in(where[possible]),
-        _sites_in(where[~possible]),
-        len(part),
-        int(certain.sum()),
-        int(where.isna().sum()),
-    )
-
-
-def _sites_in(where: pd.Series) -> dict[Hashable, int]:
-    counts = where.value_counts(sort=False)
-    return {name: int(n) for name, n in counts.items() if n}  # categories may have no row
-
-
-def marks_of(part: pd.DataFrame, site: Hashable, labels: LabelRules | None) -> tuple[Mask, Mask]:
-    """Mark rows that can be drawn, and rows that are read in any case; see `LabelRules.marks`."""
-    if labels is not None:
-        return labels.marks(part, site)
-    return np.ones(len(part), dtype=bool), np.zeros(len(part), dtype=bool)
-
-
-# Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
-FEWEST_ROWS = 10
-# More rows of a site cannot be divided among parts at random (NumPy).
-MOST_OF_A_SITE = 999_999_999
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Numbers of rows that the sites of a table have, of which some were drawn.
-
-    Attributes
-    ----------
-    counts : dict from a site's name to the number of its rows
-        Those that could be drawn.
-    cap : int
-        Most rows of a site that were drawn.
-    """
-
-    counts: Mapping[str, int]
-    cap: int
-
-    def share_of(self, name: str) -> float:
-        """Share of a site's rows that was drawn.
-
-        >>> Sample({"B": 50, "C": 400}, 100).share_of("C")
-        0.25
-        """
-        n = self.counts.get(name, 0)
-        return min(n, self.cap) / n if n else 1.0
-
-    @property
-    def rows(self) -> int:
-        """Rows that could be drawn."""
-        return sum(self.counts.values())
-
-    @property
-    def rows_drawn(self) -> int:
-        """Rows that were drawn."""
-        return sum(min(n, self.cap) for n in self.counts.values())
-
-    @property
-    def note(self) -> str:
-        """What was drawn, and what that costs."""
-        larger = np.sqrt(max(self.counts.values()) / self.cap)
-        return (
-            f"{self.rows_drawn:,} of {self.rows:,} rows are read, drawn at random: at most "
-            f"{self.cap:,} of a site; models learn from fewer rows, and standard errors that come "
-            f"from rows are about {larger:.1f} times as large at the largest site"
-        )
-
-
-class SampledParts(NamedTuple):
-    """Rows that were drawn of every part of a table.
-
-    Attributes
-    ----------
-    tables : list of DataFrames
-        In the order of the parts; the index has the number of each row in the whole table.
-    added : bool array of shape (n,)
-        Labelled rows of the target that were not drawn.
-    sample : Sample or None
-        None where all rows were read.
-    notes : list of str
-        What was drawn and left out, and what it costs.
-    """
-
-    tables: list[pd.DataFrame]
-    added: Mask
-    sample: Sample | None
-    notes: list[str]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """All rows, numbered from 0."""
-        return pd.concat(self.tables, ignore_index=True)
-
-
-def read_sampled(
-    data: Any,
-    site: Hashable,
-    most_rows: int,
-    *,
-    columns: Sequence[Hashable] | None = None,
-    labels: LabelRules | None = None,
-    group: Hashable | None = None,
-    random_state: int = 0,
-) -> SampledParts:
-    """Read a large table; if it has more rows than wanted, a random sample of every site.
-
-    Small sites are read whole; of all others the same number of rows is drawn, without
-    replacement. The table is read twice, in parts: sites are counted, then rows are drawn.
-
-    Parameters
-    ----------
-    data : path, Dask or polars lazy frame, DataFrame, or Parts
-        The path is that of a Parquet file or of a folder of them (also one divided by columns, as
-        in ``site=A/part-0.parquet``).
-    site : column name
-    most_rows : int
-        Rows of all sites together.
-    columns : column names, optional
-        To read, `site` included; default: all.
-    labels : LabelRules, optional
-        Default: rows are drawn whether they have a label or not.
-    group : column name, optional
-        Of rows that belong together: none are drawn, which would divide them.
-    random_state : int
-
-    Examples
-    --------
-    >>> df = pd.DataFrame({"site": ["A"] * 2 + ["B"] * 50 + ["C"] * 90, "x": range(142)})
-    >>> sampled = read_sampled(df, "site", 42)
-    >>> sampled.table["site"].value_counts().to_dict()
-    {'B': 20, 'C': 20, 'A': 2}
-    >>> sampled.notes
-    ['42 of 142 rows are read, drawn at random: at most 20 of a site; models learn from fewer rows,
-    and standard errors that come from rows are about 2.1 times as large at the largest site']
-    """
-    if not isinstance(most_rows, int | np.integer) or most_rows < 1:
-        raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
-    parts = parts_of(data)
-    check_columns(pd.Index(parts.names, tupleize_cols=False), "the table")
-    counted = count_parts(parts, site, labels)
-    if counted.rows <= most_rows:
-        tables = parts.map(_as_it_is, columns)
-        return SampledParts(tables, np.zeros(counted.rows, dtype=bool), None, [])
-    return draw(parts, counted, site, most_rows, columns, labels, group, random_state)
-
-
-def _as_it_is(part: pd.DataFrame) -> pd.DataFrame:
-    return part
-
-
-def draw(
-    parts: Parts,
-    counted: Counted,
-    site: Hashable,
-    most_rows: int,
-    columns: Sequence[Hashable] | None,
-    labels: LabelRules | None,
-    group: Hashable | None,
-    random_state: int,
-) -> SampledParts:
-    """Draw rows of a table whose rows were counted; see `read_sampled`."""
-    counts, kept = counted.possible, counted.kept
-    if group is not None:
-        raise SettingsError(
-            f"a draw of {most_rows:,} of {counted.rows:,} rows would divide groups of the column "
-            f"{group!r}; allow all rows, or draw whole groups yourself"
-        )
-    if kept >= most_rows:
-        raise SettingsError(
-            f"the target has {kept:,} labelled rows, which are all kept, so a draw of "
-            f"{most_rows:,} rows has no room for others; allow more rows"
-        )
-    cap = _cap(list(counts.values()), most_rows - kept)
-    if cap < min(max(counts.values()), FEWEST_ROWS):
-        raise SettingsError(
-            f"a draw of {most_rows:,} rows leaves {cap} of each of {len(counts):,} sites; allow at "
-            f"least {kept + FEWEST_ROWS * len(counts):,} rows"
-        )
-    task = partial(_taken, site=site, labels=labels)
-    taken = parts.map(task, columns, _plans(counted, cap, random_state))
-    sample = None  # if there were more rows than wanted only because some lack a label
-    if max(counts.values()) > cap:
-        sample = Sample({str(name): n for name, n in counts.items()}, cap)
-    notes = [] if sample is None else [sample.note]
-    if counted.lacking:
-        notes.append(about_unlabelled(counted.lacking))
-        warnings.warn(notes[-1], DataWarning, stacklevel=4)
-    if kept:
-        notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
-    added = np.concatenate([added for _, added in taken])
-    return SampledParts([table for table, _ in taken], added, sample, notes)
-
-
-class _Plan(NamedTuple):
-    """What is drawn of a part: rows of every site, of the rows that it had when it was counted."""
-
-    wanted: dict[Hashable, int]
-    rows: int
-    first: int
-    seed: list[int]
-
-
-def _plans(counted: Counted, cap: int, random_state: int) -> list[_Plan]:
-    """Divide the rows to be drawn of every site among the parts, as a draw from all would."""
-    rng = np.random.default_rng(random_state)
-    wanted: list[dict[Hashable, int]] = [{} for _ in counted.parts]
-    for name, n in counted.possible.items():
-        if n > MOST_OF_A_SITE:
-            raise DataError(
-                f"site {str(name)!r} has {n:,} rows; no more than {MOST_OF_A_SITE:,} can be drawn "
-                "from: give a part of them"
-            )
-        here = np.array([part.possible.get(name, 0) for part in counted.parts])
-        own = here if n <= cap else rng.multivariate_hypergeometric(here, cap, method="marginals")
-        for part, count in zip(wanted, own.tolist(), strict=True):
-            if count:
-                part[name] = count
-    rows = [part.rows for part in counted.parts]
-    starts = [0, *np.cumsum(rows).tolist()]
-    return [
-        _Plan(own, n, start, [random_state, number])
-        for number, (own, n, start) in enumerate(zip(wanted, rows, starts, strict=False))
-    ]
-
-
-def _taken(
-    part: pd.DataFrame, plan: _Plan, site: Hashable, labels: LabelRules | None
-) -> tuple[pd.DataFrame, Mask]:
-    """Draw rows of a part; return them, and which of them are read without being drawn."""
-    possible, certain = marks_of(part, site, labels)
-    where = part[site]
-    if len(part) != plan.rows:
-        raise StorageError(CHANGED)
-    rng = np.random.default_rng(plan.seed)
-    drawn = np.zeros(len(part), dtype=bool)
-    places = np.flatnonzero(possible)
-    codes, sites = pd.factorize(where.iloc[places])
-    order = np.argsort(codes, kind="stable")
-    start = 0
-    for name, n in zip(sites, np.bincount(codes), strict=True):
-        rows, start = places[order[start : start + n]], start + n
-        take = plan.wanted.get(name, 0)
-        drawn[rows if take == n else rng.choice(rows, min(take, n), replace=False)] = True
-    if drawn.sum() != sum(plan.wanted.values()):
-        raise StorageError(CHANGED)
-    chosen = drawn | certain
-    table = part[chosen].set_axis(plan.first + np.flatnonzero(chosen), axis=0)
-    return table, (certain & ~drawn)[chosen]
-
-
-def _cap(counts: list[int], most: int) -> int:
-    """Return the number of rows at which sites are cut, so that `most` are left in all.
-
-    >>> _cap([2, 50, 90], 42), _cap([2, 50, 90], 1000)
-    (20, 90)
-    """
-    if sum(counts) <= most:
-        return max(counts)
-    left = most
-    for done, n in enumerate(sorted(counts)):
-        cap = left // (len(counts) - done)
-        if n > cap:
-            return max(cap, 1)
-        left -= n
-    return max(counts)

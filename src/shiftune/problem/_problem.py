@@ -1,4 +1,8 @@
-"""ShiftProblem: labelled sources and an unlabelled target, checked."""
+"""ShiftProblem: labelled sources and an unlabelled target, checked.
+
+All constructors (frames, arrays, lists of sites, skada's form, files) end in `read_problem`, which
+checks the sites, gives them the same columns and decides the task.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +17,49 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune._names import Task
-from shiftune._wording import listed
-from shiftune.errors import DataWarning, SettingsError
+from shiftune._wording import check_choice, count, listed
+from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.problem._columns import (
+    align,
+    as_features,
+    as_pandas,
+    check_columns,
+    constant_columns,
+    id_like_columns,
+)
 from shiftune.problem._large import LabelRules, Sample, SampledParts, read_sampled
 from shiftune.problem._reading import (
     GivenSite,
-    TargetLabels,
+    about_groups,
+    check_classes,
     check_names,
-    read_sites,
+    check_roles,
+    decide_task,
+    group_codes,
+    has_label,
+    site_names,
+    site_weights,
     split_by_site,
-    split_domains,
-    split_frame,
 )
-from shiftune.problem._site import Site, distinct_labels
+from shiftune.problem._site import (
+    Features,
+    Site,
+    as_labels,
+    distinct_labels,
+    is_missing,
+    sites_have,
+)
 from shiftune.problem._split import PAPER_SHARES, Split, split_sites
 
 if TYPE_CHECKING:
     from shiftune.ratio._base import DensityRatio
+
+TargetLabels = Literal["hide", "use", "oracle"]
+
+# A site with fewer rows than this keeps about one row for validation.
+_SMALL_SITE = 10
+
+_FEW = "labelled rows of the target"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -80,9 +110,8 @@ class ShiftProblem:
     def __post_init__(self) -> None:
         check_names(self.names, self.target.name)
 
-    @classmethod
+    @staticmethod
     def from_frame(
-        cls,
         df: pd.DataFrame,
         *,
         site: Hashable,
@@ -125,16 +154,56 @@ class ShiftProblem:
         task : {"classification", "regression"}, optional
             Default: decided by the labels (see `shiftune.problem._site.task_of`).
         """
-        sources, own, notes = split_frame(
-            df, site, label, target, features, missing_labels, target_name, group, sample_weight
-        )
-        return cls._read(
-            sources, own, notes, target_labels=target_labels, task=task, label=str(label)
+        df, target = as_pandas(df), as_pandas(target)
+        if not isinstance(df, pd.DataFrame):
+            raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
+        if missing_labels not in ("error", "drop"):
+            raise SettingsError(f"missing_labels must be 'error' or 'drop', got {missing_labels!r}")
+        if isinstance(features, str):
+            raise SettingsError(f"features must be a list of columns; did you mean [{features!r}]?")
+        check_roles(df, site, label, *(features or ()), group=group, sample_weight=sample_weight)
+        roles = [name for name in (site, label, group, sample_weight) if name is not None]
+        chosen = [c for c in df if c not in roles] if features is None else list(features)
+        if taken := [name for name in roles if name in chosen]:
+            raise SettingsError(
+                f"column {taken[0]!r} is the site, the label, the group or the weight, so it "
+                "cannot be a feature"
+            )
+
+        def rows_in(table: pd.DataFrame, name: str) -> GivenSite:
+            more = (None if role is None else table.get(role) for role in (group, sample_weight))
+            # Not table[chosen]: names may be True and False.
+            return GivenSite(name, table.reindex(columns=chosen), table.get(label), None, *more)
+
+        everyone = rows_in(df, "")
+        sites = site_names(df[site], f"the site column {site!r}")
+        if isinstance(target, pd.DataFrame):
+            check_columns(target.columns, "the target's table")
+            for name in chosen:
+                check_choice(name, target.columns, "column of the target", DataError)
+            inside = np.zeros(len(df), dtype=bool)
+            own = rows_in(target, target_name)
+        else:
+            same = [v for v in df[site].unique() if type(v) is not str and v == target]  # 1 and 1.0
+            wanted = str(same[0] if same else target)
+            inside = sites == check_choice(wanted, sorted(set(sites)), "site", DataError)
+            own = everyone.take(inside, wanted)
+        if own.y is not None and own.y.isna().all():
+            own = own._replace(y=None)
+        drop = missing_labels == "drop"
+        known, notes = has_label(df[label][~inside], sites[~inside], drop=drop)
+        rows = np.flatnonzero(~inside)[known]
+        return read_problem(
+            split_by_site(everyone.take(rows, ""), sites[rows]),
+            own,
+            notes=notes,
+            target_labels=target_labels,
+            task=task,
+            label=str(label),
         )
 
-    @classmethod
+    @staticmethod
     def from_large(
-        cls,
         data: Any,
         *,
         site: Hashable,
@@ -175,7 +244,9 @@ class ShiftProblem:
             group=options.get("group"),
             random_state=random_state,
         )
-        problem = cls.from_frame(sampled.table, site=site, label=label, target=target, **options)
+        problem = ShiftProblem.from_frame(
+            sampled.table, site=site, label=label, target=target, **options
+        )
         return problem.of_sample(sampled)
 
     def of_sample(self, sampled: SampledParts, rows: NDArray[np.intp] | None = None) -> Self:
@@ -188,9 +259,8 @@ class ShiftProblem:
         notes = (*sampled.notes, *self.notes)
         return replace(self, target=own, labelled_target=few, notes=notes, sample=sampled.sample)
 
-    @classmethod
+    @staticmethod
     def from_arrays(
-        cls,
         X: Any,
         y: ArrayLike,
         groups: ArrayLike,
@@ -219,17 +289,17 @@ class ShiftProblem:
         oracle_labels : array of shape (n_T,), optional
             The labels of `X_target`, for experiments only.
         """
-        return cls._read(
-            split_by_site(X, y, groups, group=group, sample_weight=sample_weight),
+        stacked = GivenSite("", X, y, group=group, sample_weight=sample_weight)
+        return read_problem(
+            split_by_site(stacked, groups),
             GivenSite(target_name, X_target, oracle_labels),
             target_labels="oracle",
             labelled_target=labelled_target,
             task=task,
         )
 
-    @classmethod
+    @staticmethod
     def from_sites(
-        cls,
         sites: Mapping[str, tuple[Any, ...]] | Iterable[tuple[Any, ...]],
         X_target: Any,
         *,
@@ -255,7 +325,7 @@ class ShiftProblem:
                 )
             X, y, *weights = pair
             given.append(GivenSite(str(name), X, y, sample_weight=weights[0] if weights else None))
-        return cls._read(
+        return read_problem(
             given,
             GivenSite(target_name, X_target, oracle_labels),
             target_labels="oracle",
@@ -263,9 +333,8 @@ class ShiftProblem:
             task=task,
         )
 
-    @classmethod
+    @staticmethod
     def from_sample_domain(
-        cls,
         X: Any,
         y: ArrayLike,
         sample_domain: ArrayLike,
@@ -280,22 +349,21 @@ class ShiftProblem:
         target domain, `target` is the one to tune for. `sample_weight` has shape (n,); see
         `from_frame`.
         """
-        sources, own = split_domains(X, y, sample_domain, target, sample_weight)
-        return cls._read(sources, own, task=task)
-
-    @classmethod
-    def _read(
-        cls,
-        sources: Sequence[GivenSite],
-        target: GivenSite,
-        notes: Sequence[str] = (),
-        **options: Any,
-    ) -> ShiftProblem:
-        parts, loud = read_sites(sources, target, **options)
-        for note in (*notes, *loud):
-            warnings.warn(note, DataWarning, stacklevel=3)
-        parts["notes"] = (*notes, *parts["notes"])
-        return cls(**parts)
+        domain = np.asarray(sample_domain)
+        if domain.dtype.kind not in "iuf" or np.any(domain != np.round(domain.astype(float))):
+            raise SettingsError("sample_domain must hold whole numbers: >= 0 source, < 0 target")
+        stacked = GivenSite("", X, y, sample_weight=sample_weight)
+        sites = {int(site.name): site for site in split_by_site(stacked, domain.astype(int))}
+        targets = sorted(number for number in sites if number < 0)
+        if not targets:
+            raise SettingsError("sample_domain marks no row as target (none is < 0)")
+        if target is None and len(targets) > 1:
+            raise SettingsError(f"there are several target domains {targets}; choose one: target=")
+        chosen = targets[0] if target is None else target
+        if chosen not in targets:
+            raise SettingsError(f"target={chosen} is not among the target domains {targets}")
+        sources = [site for number, site in sites.items() if number >= 0]
+        return read_problem(sources, sites[chosen]._replace(y=None), task=task)
 
     @property
     def names(self) -> list[str]:
@@ -346,15 +414,10 @@ class ShiftProblem:
         """
         if not isinstance(random_state, int | np.integer) or random_state < 0:
             raise SettingsError(f"random_state must be a whole number >= 0, got {random_state!r}")
-        by_class = self.task == "classification" if stratify is None else stratify
-        return split_sites(
-            self.sources,
-            self.labelled_target,
-            shares,
-            by_class,
-            random_state,
-            target_trains=target_trains,
-        )
+        if stratify is None:
+            stratify = self.task == "classification"
+        few = self.labelled_target
+        return split_sites(self.sources, few, shares, stratify, random_state, target_trains)
 
     def fingerprint(self) -> str:
         """Return a hash of the data: task, names, columns, rows, labels, groups and weights.
@@ -392,14 +455,105 @@ class ShiftProblem:
         return diagnose(self, ratio, random_state=random_state)
 
     def __repr__(self) -> str:
-        count = len(self.columns)
         few = self.labelled_target
         labels = " without labels" if few is None else f", and labels of {len(few)}"
         shown = [f"{site.name!r}: {len(site)} rows" for site in self.sources]
         lines = [
-            f"ShiftProblem: {self.task}, {count} column{'s' if count != 1 else ''}",
+            f"ShiftProblem: {self.task}, {count(len(self.columns), 'column')}",
             f"  target  {self.target.name!r}: {len(self.target)} rows{labels}",
             f"  sources {listed(shown, 7, quoted=False)}",
         ]
         lines += [f"  note    {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def read_problem(
+    sources: Sequence[GivenSite],
+    target: GivenSite,
+    *,
+    notes: Sequence[str] = (),
+    labelled_target: tuple[Any, Any] | None = None,
+    target_labels: TargetLabels = "hide",
+    task: Task | None = None,
+    label: str = "",
+    warn: bool = True,
+) -> ShiftProblem:
+    """Check all sites, give them the same columns, and decide the task.
+
+    With `warn`, the notes given and the most important of the others become warnings.
+    """
+    if target_labels not in ("hide", "use", "oracle"):
+        raise SettingsError(
+            f"target_labels must be 'hide', 'use' or 'oracle', got {target_labels!r}"
+        )
+    if task not in (None, "classification", "regression"):
+        raise SettingsError(f"task must be 'classification' or 'regression', got {task!r}")
+    check_names([site.name for site in sources], target.name)
+    sources, target = [site.in_pandas() for site in sources], target.in_pandas()
+    few = None if labelled_target is None else GivenSite(_FEW, *labelled_target).in_pandas()
+    loud, truth = list(notes), None
+    if target.y is not None:
+        known = ~is_missing(target.y)
+        if target_labels == "use":
+            few = target.take(known, _FEW)
+        elif target_labels == "oracle":
+            truth = as_labels(target.y, target.name, label or "y")
+        else:
+            loud.append(
+                f"{known.sum()} label(s) of the target {target.name!r} are hidden; to use them "
+                "pass target_labels='use', to keep them as the truth of an experiment 'oracle'"
+            )
+
+    labelled = sources if few is None else [*sources, few]
+    everyone = [target, *labelled]
+    tables = align({site.name: as_features(site.X, site.name) for site in everyone})
+    labels = {site.name: as_labels(site.y, site.name, label or "y") for site in labelled}
+    decided, quiet = decide_task(labels, task, label or "y")
+    if decided == "regression":  # booleans cannot be subtracted
+        labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
+    groups, about_ids = group_codes(everyone, labelled)
+    weights, about_weights = site_weights(everyone, sources)
+
+    def checked(site: GivenSite, name: str, y: NDArray[Any] | None) -> Site:
+        key = site.name
+        return Site(name, tables[key], y, site.rows, groups.get(key), weights.get(key))
+
+    found = tuple(checked(site, site.name, labels[site.name]) for site in sources)
+    own = checked(target, target.name, None)
+    if decided == "classification":
+        check_classes(found, labels.get(_FEW))
+    quiet += _about_columns([X for name, X in tables.items() if name != _FEW])
+    if small := [site.name for site in found if len(site) < _SMALL_SITE]:
+        its = "its" if len(small) == 1 else "their"
+        quiet.append(
+            f"{sites_have(small)} fewer than {_SMALL_SITE} rows: {its} own estimates will be rough"
+        )
+    quiet += [*about_ids, *about_groups(found, own), *about_weights]
+    if len(found) == 1:
+        loud.append(
+            f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
+            "estimated"
+        )
+    if warn:
+        for note in loud:
+            warnings.warn(note, DataWarning, stacklevel=3)
+    return ShiftProblem(
+        sources=found,
+        target=own,
+        labelled_target=None if few is None else checked(few, target.name, labels[_FEW]),
+        oracle=None if truth is None else checked(target, target.name, truth),
+        task=decided,
+        notes=(*loud, *quiet),
+        label=label,
+    )
+
+
+def _about_columns(tables: list[Features]) -> list[str]:
+    notes = [
+        f"column {name!r} has a different value in almost every row, like an identifier: it "
+        "makes sites look different and helps no model; leave it out of the features"
+        for name in id_like_columns(tables)
+    ]
+    if constant := constant_columns(tables):
+        notes.insert(0, f"constant column(s), of no use to a model: {listed(constant)}")
+    return notes

@@ -1,8 +1,8 @@
-"""One site: a name, its rows and, where known, their labels."""
+"""One site: a name, its rows and, where known, their labels; labels as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune._names import Task
-from shiftune._wording import count, listed, number
+from shiftune._wording import listed
 from shiftune.errors import DataError
 
 Features = pd.DataFrame | np.ndarray
@@ -19,7 +19,7 @@ Values = TypeVar("Values", bound=NDArray[Any] | None)
 Table = TypeVar("Table")
 
 # From pandas 3 on a shallow copy is safe: writing to it leaves the original as it was.
-COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
+_COPY_IS_LAZY = int(pd.__version__.split(".", maxsplit=1)[0]) >= 3
 
 
 class Site:
@@ -136,13 +136,6 @@ class Site:
         """Return the same site with other row numbers, shape (n,)."""
         return Site(self.name, self.X, self.y, rows, self.groups, self.sample_weight)
 
-    def write_to(self, out: NDArray[Any]) -> None:
-        """Write the rows of a site of arrays into another one of shape (n, d)."""
-        if self._at is None:
-            out[:] = self._X
-        else:
-            np.take(self._X, self._at, axis=0, out=out, mode="clip")  # "raise" would copy first
-
     def _of_rows(self, values: Values) -> Values:
         return values if values is None or self._at is None else frozen(values[self._at])
 
@@ -175,8 +168,29 @@ def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
     ends = np.cumsum([len(site) for site in sites])
     rows = np.empty((ends[-1], like.shape[1]), dtype=like.dtype)
     for site, end in zip(sites, ends, strict=True):
-        site.write_to(rows[end - len(site) : end])
+        out = rows[end - len(site) : end]
+        if site._at is None:
+            out[:] = site._X
+        else:
+            np.take(site._X, site._at, axis=0, out=out, mode="clip")  # "raise" would copy first
     return rows, labels
+
+
+def groups_of(sites: Sequence[Site]) -> tuple[NDArray[np.intp], ...] | None:
+    """Return the groups of every site; None where all rows are independent."""
+    found = tuple(site.groups for site in sites if site.groups is not None)
+    return found if len(found) == len(sites) else None
+
+
+def weights_of(sites: Sequence[Site]) -> tuple[NDArray[np.float64], ...] | None:
+    """Return the weights of every site; None where all rows count once."""
+    found = tuple(site.sample_weight for site in sites if site.sample_weight is not None)
+    return found if len(found) == len(sites) else None
+
+
+def sites_have(names: Collection[str]) -> str:
+    """Begin a sentence: "site 'B' has", "sites 'B' and 'C' have"."""
+    return f"site {listed(names)} has" if len(names) == 1 else f"sites {listed(names)} have"
 
 
 def stacked(tables: Sequence[Features]) -> Features:
@@ -192,12 +206,7 @@ def rows_of(values: Any, which: NDArray[Any]) -> Any:
 
 
 def read_only(values: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
-    """Return an array that cannot be written to: a copy, unless it is such an array already.
-
-    >>> fixed = read_only(np.zeros(3))
-    >>> read_only(fixed) is fixed
-    True
-    """
+    """Return an array that cannot be written to: a copy, unless it is such an array already."""
     is_array = isinstance(values, np.ndarray) and values.base is None
     if is_array and not values.flags.writeable and dtype in (None, values.dtype):
         return values
@@ -206,7 +215,7 @@ def read_only(values: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
 
 def lazy_copy(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame that changes neither with this one nor the other way round."""
-    return frame.copy(deep=not COPY_IS_LAZY)
+    return frame.copy(deep=not _COPY_IS_LAZY)
 
 
 def frozen(values: Table) -> Table:
@@ -221,19 +230,15 @@ MOST_CLASSES = 20
 
 
 def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
-    """Return labels as an array of shape (n,) in which nothing is missing or infinite.
-
-    >>> as_labels(pd.Series(["no", "yes"], dtype="category"), "B")
-    array(['no', 'yes'], dtype=object)
-    """
-    values = _plain(y)
+    """Return labels as an array of shape (n,) in which nothing is missing or infinite."""
+    values, what = _plain(y), f"site {site!r}: the label {label!r}"
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.dtype.names is not None:
         raise DataError(
-            f"site {site!r}: the label {label!r} is a record of {', '.join(values.dtype.names)}; "
-            "survival times with censoring are not supported; use one number or class per row, "
-            "such as whether the event came within a year"
+            f"{what} is a record of {', '.join(values.dtype.names)}; survival times with censoring "
+            "are not supported; use one number or class per row, such as whether the event came "
+            "within a year"
         )
     if values.ndim == 2:
         raise DataError(
@@ -244,55 +249,38 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
         raise DataError(
             f"site {site!r}: the labels {label!r} must have shape (n,), got {values.shape}"
         )
-    missing = int(is_missing(values).sum())
-    if missing:
+    if missing := int(is_missing(values).sum()):
         raise DataError(
-            f"site {site!r}: the label {label!r} is missing in {missing} of {len(values)} rows; "
-            "leave those rows out"
+            f"{what} is missing in {missing} of {len(values)} rows; leave those rows out"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise DataError(
-            f"site {site!r}: the label {label!r} has infinite values; correct them, or leave "
-            "those rows out"
-        )
+        raise DataError(f"{what} has infinite values; correct them, or leave those rows out")
     if values.dtype.kind not in "biufO":
         raise DataError(
-            f"site {site!r}: the label {label!r} holds values of type {values.dtype}; "
-            "labels are numbers, text or booleans"
+            f"{what} holds values of type {values.dtype}; labels are numbers, text or booleans"
         )
     if values.dtype.kind == "O" and len(values) and types.infer_dtype(values) != "string":
         kinds = sorted({type(value).__name__ for value in values})
         if len(kinds) == 1:
             raise DataError(
-                f"site {site!r}: the label {label!r} holds values of type {kinds[0]}; labels are "
-                "numbers, text or booleans"
+                f"{what} holds values of type {kinds[0]}; labels are numbers, text or booleans"
             )
         raise DataError(
-            f"site {site!r}: the label {label!r} mixes {' and '.join(kinds)}; "
-            "convert it to one type, for example with y.astype(str)"
+            f"{what} mixes {' and '.join(kinds)}; convert it to one type, for example with "
+            "y.astype(str)"
         )
     if values.dtype.kind == "O" and any("\0" in value for value in set(values)):
-        raise DataError(
-            f"site {site!r}: the label {label!r} has values with a NUL character; replace them"
-        )
+        raise DataError(f"{what} has values with a NUL character; replace them")
     return values
 
 
 def is_missing(y: Any) -> NDArray[np.bool_]:
-    """Mark the labels that are missing (None, NaN, NaT, pandas NA), shape (n,).
-
-    >>> is_missing(["a", None]).tolist()
-    [False, True]
-    """
+    """Mark the labels that are missing (None, NaN, NaT, pandas NA), shape (n,)."""
     return np.asarray(pd.isna(_plain(y)), dtype=bool)
 
 
 def distinct_labels(labels: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    """Return the labels that occur at any site, sorted.
-
-    >>> distinct_labels([np.array([1, 0, 1]), np.array([2, 2])])
-    array([0, 1, 2])
-    """
+    """Return the labels that occur at any site, sorted."""
     return np.unique(np.concatenate([pd.unique(y) for y in labels]))  # texts are slow to sort
 
 
@@ -300,9 +288,6 @@ def task_of(labels: Iterable[NDArray[Any]]) -> Task:
     """Decide between classification and regression by the labels of all sites.
 
     Text and booleans are classes; so are whole numbers with at most 20 distinct values.
-
-    >>> task_of([np.array([0, 1, 1])]), task_of([np.array([0.5, 1.2])])
-    ('classification', 'regression')
     """
     values = np.concatenate([np.asarray(y) for y in labels])
     if values.dtype.kind not in "iuf":
@@ -319,177 +304,3 @@ def _plain(y: Any) -> NDArray[Any]:
     if values.dtype.kind == "O":
         return np.asarray(pd.Series(values.ravel()).infer_objects()).reshape(values.shape)
     return values
-
-
-Floats = NDArray[np.float64]
-
-
-def site_weights(
-    given: Mapping[str, tuple[Any, int, NDArray[np.intp] | None]], sources: Collection[str]
-) -> tuple[dict[str, Floats], list[str]]:
-    """Check the weights of all sites.
-
-    Parameters
-    ----------
-    given : mapping from the names of sites to (weights of shape (n,) or None, n, row numbers)
-    sources : names
-        They need weights if any site has them; rows of the target may have none, and count once.
-
-    Returns
-    -------
-    weights : dict from names to arrays of shape (n,)
-        Of all sites, or empty where none has weights, or all are 1.
-    notes : list of str
-
-    Examples
-    --------
-    >>> weights, notes = site_weights({"B": ([1, 2.5], 2, None), "A": (None, 2, None)}, ["B"])
-    >>> weights
-    {'B': array([1. , 2.5]), 'A': array([1., 1.])}
-    >>> notes
-    ['rows have weights from 1 to 2.5: in training, in the risk at every site, and in metrics']
-    >>> site_weights({"B": ([1, 0], 2, None)}, ["B"])
-    Traceback (most recent call last):
-    shiftune.errors.DataError: site 'B': the weight of row 1 is 0; leave the row out, or give it a
-    weight above 0
-    """
-    if all(weights is None for weights, _, _ in given.values()):
-        return {}, []
-    found: dict[str, Floats] = {}
-    for site, (weights, n, rows) in given.items():
-        values = np.full(n, np.nan) if weights is None else _numbers(weights, site, n)
-        if site not in sources and np.isnan(values).all():
-            values = np.ones(n)
-        found[site] = _checked(values, site, np.arange(n) if rows is None else rows)
-    least, most = (f(np.concatenate([*found.values()])) for f in (np.min, np.max))
-    if least == most == 1:
-        return {}, ["every row has the weight 1, so weights change nothing"]
-    return found, [
-        f"rows have weights from {number(float(least))} to {number(float(most))}: in training, in "
-        "the risk at every site, and in metrics"
-    ]
-
-
-def weights_of(sites: Sequence[Site]) -> tuple[Floats, ...] | None:
-    """Return the weights of every site; None where all rows count once."""
-    found = tuple(site.sample_weight for site in sites if site.sample_weight is not None)
-    return found if len(found) == len(sites) else None
-
-
-def _numbers(weights: Any, site: str, n: int) -> Floats:
-    try:
-        values = pd.Series(weights).to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"site {site!r}: the weights of rows are not numbers ({error})") from error
-    if values.shape != (n,):
-        raise DataError(f"site {site!r} has {n} rows but {len(values)} weights")
-    return values
-
-
-def _checked(values: Floats, site: str, rows: NDArray[np.intp]) -> Floats:
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        value = values[bad[0]]
-        shown = "missing" if np.isnan(value) else number(float(value))
-        more = f" (and {len(bad) - 1} more there)" if len(bad) > 1 else ""
-        raise DataError(
-            f"site {site!r}: the weight of row {rows[bad[0]]} is {shown}{more}; leave the row out, "
-            "or give it a weight above 0"
-        )
-    return values
-
-
-Codes = NDArray[np.intp]
-
-# A site with fewer groups keeps about one for validation.
-FEW_GROUPS = 10
-
-
-def group_codes(
-    given: Mapping[str, tuple[Any, int]], labelled: Collection[str]
-) -> tuple[dict[str, Codes], list[str]]:
-    """Number the groups of all sites; the same id at two sites is the same group.
-
-    Parameters
-    ----------
-    given : mapping from the names of sites to (ids of shape (n,) or None, n)
-    labelled : names of the sites with labels
-
-    Returns
-    -------
-    codes : dict from names to arrays of shape (n,)
-        Rows without an id have a code of their own. Empty where no site has ids, or no two
-        labelled rows belong together.
-    notes : list of str
-
-    Examples
-    --------
-    >>> codes, notes = group_codes({"B": (["u", "v", "u"], 3), "C": ([None, "v"], 2)}, ["B", "C"])
-    >>> {site: own.tolist() for site, own in codes.items()}, notes
-    ({'B': [0, 1, 0], 'C': [2, 1]}, ['1 labelled row without a group id: each is a
-    group of its own'])
-    """
-    if all(ids is None for ids, _ in given.values()):
-        return {}, []
-    texts = {
-        site: pd.Series([None] * n, dtype="string") if ids is None else _texts(ids)
-        for site, (ids, n) in given.items()
-    }
-    everyone = pd.concat([texts[site] for site in sorted(texts)], ignore_index=True)
-    if everyone.isna().all():
-        name = next((ids.name for ids, _ in given.values() if hasattr(ids, "name")), "group")
-        raise DataError(
-            f"the ids of groups, {str(name)!r}, are empty in all rows; name the column with the ids"
-        )
-    codes = pd.factorize(everyone, sort=True)[0].astype(np.intp)
-    missing = codes < 0
-    codes[missing] = codes.max() + 1 + np.arange(missing.sum())
-    ends = np.cumsum([len(texts[site]) for site in sorted(texts)])[:-1]
-    by_site = dict(zip(sorted(texts), np.split(codes, ends), strict=True))
-    of_labelled = np.concatenate([by_site[site] for site in labelled])
-    if len(np.unique(of_labelled)) == len(of_labelled):
-        return {}, ["every labelled row has a group of its own, so groups change nothing"]
-    empty = sum(int(texts[site].isna().sum()) for site in labelled)
-    notes = [f"{count(empty, 'labelled row')} without a group id: each is a group of its own"]
-    return by_site, notes[: bool(empty)]
-
-
-def groups_of(sites: Sequence[Site]) -> tuple[Codes, ...] | None:
-    """Return the groups of every site; None where all rows are independent."""
-    found = tuple(site.groups for site in sites if site.groups is not None)
-    return found if len(found) == len(sites) else None
-
-
-def about_groups(sources: Sequence[Site], target: Site) -> list[str]:
-    """Return notes on the groups of a problem."""
-    groups = groups_of([target, *sources])
-    if groups is None:
-        return []
-    of_target, *codes = map(np.unique, groups)
-    ids, sites = np.unique(np.concatenate(codes), return_counts=True)
-    rows = sum(map(len, sources))
-    notes = [f"the {rows} rows of the sources form {len(ids)} groups, which are never divided"]
-    if shared := int((sites > 1).sum()):
-        notes.append(
-            f"{count(shared, 'group')} at several sources: in the same part of the split at all of "
-            "them; if ids are numbered anew at every site, make them different: B-1 instead of 1"
-        )
-    if known := len(np.intersect1d(ids, of_target)):
-        notes.append(
-            f"{count(known, 'group')} of the target {target.name!r} also at sources, where the "
-            "final model learns from them; the estimated risk is that of new groups"
-        )
-    pairs = zip(sources, codes, strict=True)
-    if small := [site.name for site, own in pairs if len(own) < FEW_GROUPS <= len(site)]:
-        notes.append(
-            f"fewer than {FEW_GROUPS} groups at {listed(small)}: estimates from so few are rough"
-        )
-    return notes
-
-
-def _texts(ids: Any) -> pd.Series:
-    """Return ids as text; whole numbers are the same with and without a decimal point."""
-    values = pd.Series(ids).reset_index(drop=True).infer_objects()
-    if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
-        values = values.astype("Int64")
-    return values.astype("string")

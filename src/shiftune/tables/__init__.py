@@ -3,9 +3,16 @@
 Messages name the options of the command line, which uses this package.
 """
 
-from shiftune.tables._files import TableFile, files_at, read_as_written, read_file, separator_of
+from shiftune.tables._files import (
+    SiteFiles,
+    TableFile,
+    files_at,
+    read_as_written,
+    read_file,
+    separator_of,
+)
 from shiftune.tables._schema import Finding, Schema
-from shiftune.tables._site_table import SiteFiles, SiteTable, site_table
+from shiftune.tables._site_table import SiteTable, TableSettings, site_table
 
 __all__ = [
     "Finding",
@@ -13,6 +20,7 @@ __all__ = [
     "SiteFiles",
     "SiteTable",
     "TableFile",
+    "TableSettings",
     "files_at",
     "read_as_written",
     "read_file",

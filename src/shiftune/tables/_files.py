@@ -1,4 +1,9 @@
-"""Read a table from a file: CSV (compressed too), Parquet, Feather, Excel, JSON lines."""
+"""Tables in files: CSV (compressed too), Parquet, Feather, Excel, JSON lines.
+
+`SiteFiles` knows where the rows of all sites are; `TableFile` reads one file in parts; `read_file`
+and `read_as_written` read one file, or all that match a pattern. How CSV is written comes last.
+Errors name the file and the remedy.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,12 @@ import math
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,21 +26,573 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune._files import make_temporary_folder, remove_temporary_folder
-from shiftune._wording import alike, how_to_install, listed
-from shiftune.errors import MissingPackageError, StorageError
-from shiftune.problem._large import as_parquet, batches_of, parquet_dataset, parquet_parts
-from shiftune.tables._formats import are_whole, has_codes
+from shiftune._wording import alike, count, how_to_install, listed
+from shiftune.errors import DataError, MissingPackageError, SettingsError, StorageError
+from shiftune.problem._large import (
+    LabelRules,
+    PartsHere,
+    SampledParts,
+    as_parquet,
+    batches_of,
+    draw,
+    parquet_dataset,
+    parquet_parts,
+)
+from shiftune.problem._reading import site_names
+from shiftune.tables._formats import are_whole, first_code
 
-SEPARATORS = (",", ";", "\t", "|")
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# Column that is added where every file is a site.
+_FILE_NAME = "file name"
+_PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
+_JSON_LINES = (".jsonl", ".ndjson")
+_PLAIN_TEXT = (".csv", ".tsv", ".txt", *_JSON_LINES)
+_SEPARATORS = (",", ";", "\t", "|")
 # Lines among which the names of the columns are looked for.
-ROWS_LOOKED_AT = 20
+_ROWS_LOOKED_AT = 20
 # Rows that are in memory at a time where a file is read in parts.
 ROWS_AT_ONCE = 100_000
 
 
+@dataclass(frozen=True)
+class SiteFiles:
+    """Where the rows of the sites are."""
+
+    data: Path
+    """File or pattern with the rows of all sites, or of all sources."""
+    target_file: Path | None = None
+    """File with the rows of the target, which come first in the table: they keep their numbers. A
+    column that it lacks, such as the label, is missing at the target."""
+    site: str | None = None
+    """Column with the site of each row, which the target's file need not have. Without it every
+    file is a site, called like the file."""
+    target: str | None = None
+    """Site to tune for. Default: the site of the target's file."""
+
+    @property
+    def site_column(self) -> str:
+        """Name of the column of the sites in the table."""
+        return _FILE_NAME if self.site is None else self.site
+
+    @property
+    def of_target(self) -> Path:
+        """File with the rows of the target."""
+        return self.data if self.target_file is None else self.target_file
+
+    @cached_property
+    def target_name(self) -> str:
+        """The site to tune for."""
+        if self.target_file is None:
+            if self.target is None:
+                raise SettingsError("--target is missing: name the site to tune for")
+            return self.target
+        named = []
+        if self.site is not None:
+            texts = read_as_written(self.target_file, [self.site])[self.site].dropna().astype(str)
+            named = list(texts.str.strip().replace("", None).dropna().unique())
+        if len(named) > 1:
+            raise DataError(
+                f"{self.target_file} has rows of {count(len(named), 'site')}, {listed(named)}, but "
+                "is the file of the target alone"
+            )
+        if self.target is None:
+            return named[0] if named else _names_of([self.target_file])[0]
+        if named and named[0] != self.target:
+            raise DataError(
+                f"the rows of {self.target_file} are of site {named[0]!r}, and the target is "
+                f"{self.target!r}; correct one of them, or leave --target out"
+            )
+        return self.target
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided without being asked for."""
+        if self.site is not None:
+            return []
+        own = [] if self.target_file is None else [self.target_name]
+        shown = listed([*own, *_names_of(files_at(self.data))], 6)
+        return [f"without --site, every file is a site and has its name: {shown}"]
+
+    def read(self) -> pd.DataFrame:
+        """Return the rows of all sites, those of the target's own file first."""
+        return self._joined({file: read_one(file) for file in self._files})
+
+    def sample(
+        self,
+        most_rows: int,
+        labels: LabelRules | None,
+        group: str | None = None,
+        random_state: int = 0,
+    ) -> SampledParts | None:
+        """Draw rows of every site, if there are more than wanted; return None otherwise."""
+        files = {path: TableFile(path) for path in self._files}
+        if sum(file.row_bound for file in files.values()) <= most_rows:
+            return None
+        origin: list[Path] = []
+
+        def read(columns: Sequence[Hashable] | None) -> Iterator[pd.DataFrame]:
+            origin.clear()
+            for path, file in files.items():
+                for part in file.untyped(None if columns is None else [*map(str, columns)]):
+                    origin.append(path)
+                    yield self._with_site(part, path)
+
+        names = dict.fromkeys(name for file in files.values() for name in file.names)
+        if self.site is None:
+            names[_FILE_NAME] = None
+        options: dict[str, Any] = {"labels": labels, "group": group, "random_state": random_state}
+        drawn = draw(PartsHere([*names], read), self.site_column, most_rows, **options)
+        if drawn is None:
+            return None
+        of_file: dict[Path, list[pd.DataFrame]] = {path: [] for path in files}
+        for path, table in zip(origin, drawn.tables, strict=True):
+            of_file[path].append(table)
+        tables = {path: files[path].typed(own) for path, own in of_file.items()}
+        return drawn._replace(tables=[self._joined(tables).set_axis(drawn.rows, axis=0)])
+
+    def as_written(
+        self, columns: Sequence[str], rows: NDArray[np.intp] | None = None
+    ) -> pd.DataFrame:
+        """Return some columns of the table that `read` returns, with their values as written.
+
+        With `rows`, sorted numbers of rows, only these are returned.
+        """
+        if self.target_file is None:
+            return read_as_written(self.data, columns, rows)
+        own = read_as_written(self.target_file, columns)
+        if self.site_column in own:
+            own = own.assign(**{self.site_column: self.target_name})
+        if rows is None:
+            others = read_as_written(self.data, columns)
+        else:
+            before = rows < len(own)
+            others = read_as_written(self.data, columns, rows[~before] - len(own))
+            own = own.iloc[rows[before]]
+        return pd.concat([own, others], ignore_index=True)
+
+    @property
+    def _files(self) -> list[Path]:
+        """All files, that of the target first."""
+        files = files_at(self.data)
+        if self.target_file is not None:
+            return [*files_at(self.target_file), *files]
+        if self.site is None and len(files) == 1:
+            raise SettingsError(
+                f"--site is missing: name the column of {self.data} with the site of each row "
+                "(without it every file is a site, and this is one file)"
+            )
+        return files
+
+    def _with_site(self, part: pd.DataFrame, path: Path) -> pd.DataFrame:
+        """Return rows of a file with their site, without spaces around it."""
+        if self.target_file is not None and path in files_at(self.target_file):
+            return part.assign(**{self.site_column: self.target_name})
+        if self.site is None:
+            files = files_at(self.data)
+            return part.assign(**{_FILE_NAME: _names_of(files)[files.index(path)]})
+        if self.site not in part or not types.is_string_dtype(part[self.site]):
+            return part
+        texts = part[self.site].str.strip()
+        return part.assign(**{self.site: texts.mask(texts == "")})
+
+    def _joined(self, tables: Mapping[Path, pd.DataFrame]) -> pd.DataFrame:
+        files = files_at(self.data)
+        sources = {file: tables[file] for file in files}
+        table = _joined(self.data, sources, name_files=self.site is None)
+        if len(files) > 1 and self.site not in (None, *table):
+            raise DataError(
+                f"the files {self.data} have no column {self.site!r}; if every file is a site, "
+                "leave --site out"
+            )
+        if self.target_file is None:
+            return table
+        if self.site_column in table:  # otherwise its name is wrong, which is reported later
+            sites = site_names(table[self.site_column].dropna(), f"the column {self.site_column!r}")
+            if n := int((sites == self.target_name).sum()):
+                raise DataError(
+                    f"{self.data} has {count(n, 'row')} of the target {self.target_name!r} too; "
+                    "leave them out there, or in --target-file, or give the target another name"
+                )
+        mine = {file: tables[file] for file in files_at(self.target_file)}
+        own = _joined(self.target_file, mine, "the rows of the target")
+        own = own.assign(**{self.site_column: self.target_name})
+        names = [*table, *(name for name in own if name not in table)]
+        return pd.concat([own, table], ignore_index=True)[names]
+
+    def __str__(self) -> str:
+        if self.target_file is None:
+            return str(self.data)
+        return f"{self.data}, and {self.target_file} for the target"
+
+
+# ------------------------------------------------------------ the table at a path
+
+
+def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
+    """Return the table in a file.
+
+    The ending decides: .parquet and .feather (pyarrow), .xlsx (openpyxl; the first sheet), .jsonl;
+    all others are CSV, compressed with the endings .gz, .bz2, .xz, .zip and .zst. The separator of
+    CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
+    neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
+    zero (007) are text. A folder is one of Parquet files. A pattern (data/*.csv) stands for all
+    files that match it, in the order of their names.
+    """
+    return _joined(path, {file: read_one(file) for file in files_at(path)}, needed)
+
+
+def _joined(
+    path: Path,
+    tables: dict[Path, pd.DataFrame],
+    needed: str = "a table with a site column",
+    *,
+    name_files: bool = False,
+) -> pd.DataFrame:
+    """Return the tables of the files at a path as one; `_FILE_NAME` names the file of each row."""
+    files = list(tables)
+    first = tables[files[0]]
+    for file, table in tables.items():
+        if set(table) != set(first):
+            lacking = list(first.columns.difference(table.columns))
+            more = list(table.columns.difference(first.columns))
+            raise StorageError(
+                f"{file} has other columns than {files[0]}: it lacks {lacking or 'none'} and has "
+                f"{more or 'none'} in addition; give all files the same columns"
+            )
+    if name_files:
+        for file, name in zip(files, _names_of(files), strict=True):
+            tables[file] = tables[file].assign(**{_FILE_NAME: name})
+    table = pd.concat(tables.values(), ignore_index=True) if len(files) > 1 else tables[files[0]]
+    if table.shape[1] == 0:
+        raise StorageError(f"{path} has no columns; {needed} is needed")
+    if table.shape[1] == 1:
+        raise StorageError(
+            f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
+            f"columns separated by one of {' '.join(map(repr, _SEPARATORS))}"
+        )
+    if table.empty:
+        raise StorageError(f"{path} has column names but no rows; is it the right file?")
+    return table
+
+
+def read_as_written(
+    path: Path, columns: Sequence[str], rows: NDArray[np.intp] | None = None
+) -> pd.DataFrame:
+    """Return some columns of a file, with their values as written there; with `rows`, only these.
+
+    From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
+    numbers from files with types stay whole, also if some are missing or stored as floats. A column
+    that the file lacks is missing; `_FILE_NAME` is the name of the file.
+    """
+    files, first = files_at(path), 0
+    names = _names_of(files) if _FILE_NAME in columns else [""] * len(files)
+    found = []
+    for file, name in zip(files, names, strict=True):
+        for part in TableFile(file).parts(columns):
+            last = first + len(part)
+            if rows is not None:
+                part = part.iloc[rows[(rows >= first) & (rows < last)] - first]
+            found.append(part.assign(**{_FILE_NAME: name}) if name else part)
+            first = last
+    return pd.concat(found, ignore_index=True)[[*columns]]
+
+
+def separator_of(path: Path) -> str:
+    """Return the separator of a CSV file; a comma for files of other kinds."""
+    form = TableFile(files_at(path)[0]).form
+    return "," if form is None else form.separator
+
+
+def files_at(path: Path) -> list[Path]:
+    """Return the files that match a path or a pattern such as data/*.csv, at least one."""
+    found = [path]
+    if not path.exists() and glob.has_magic(str(path)):
+        found = sorted(Path(name) for name in glob.glob(str(path)))
+        if not found:
+            raise StorageError(f"no file matches {path}")
+    for file in found:
+        _check_file(file)
+    return found
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        if any(path.rglob(f"*{_PARQUET[0]}")):
+            return
+        endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
+        usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]
+        every = f", or all files: {usual[0]}" if usual else ""
+        raise StorageError(f"{path} is a folder without Parquet files; give a file in it{every}")
+    if not path.exists():
+        folder = path.parent
+        there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
+        near = alike(path.name, there)
+        raise StorageError(
+            f"there is no file {path}" + (f"; did you mean {folder / near[0]}?" if near else "")
+        )
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read ({error.strerror})") from error
+    if empty:
+        raise StorageError(f"{path} is empty; is it the right file?")
+
+
+def _names_of(files: Sequence[Path]) -> list[str]:
+    """Return the names of files without their endings; those of their folders if they are alike."""
+    names = [path.name.split(".", maxsplit=1)[0] for path in files]
+    folders = [path.resolve().parent.name for path in files]
+    if len(set(names)) == len(files):
+        return names
+    if len(set(folders)) == len(files):
+        return folders
+    raise StorageError(
+        f"the files {listed(map(str, files), 4)} cannot be told apart by their names; rename some"
+    )
+
+
+def _plain_name(name: object) -> str:
+    """Return the name of a column as text, without spaces around it."""
+    return str(name).strip()
+
+
+def read_one(path: Path) -> pd.DataFrame:
+    """Return the table in one file; see `read_file`."""
+    form = TableFile(path).form
+    if form is None:
+        return _read_with_types(path)
+    with _explained(path):
+        _check_header(path, form)
+        return _read_csv_with_types(path, form).rename(columns=_plain_name)
+
+
+def _ending(path: Path) -> str:
+    return _PARQUET[0] if path.is_dir() else path.suffix.lower()
+
+
+def _read_with_types(path: Path) -> pd.DataFrame:
+    """Return the table in a file of another kind than CSV."""
+    ending = _ending(path)
+    with _opened(path):
+        if path.is_dir():
+            parts = parquet_parts(path)
+            tables = [pd.DataFrame(columns=list(parts.names)), *parts.read(None)]
+            table = pd.concat(tables[1:] or tables, ignore_index=True)
+        elif ending in _PARQUET:
+            table = pd.read_parquet(path)
+        elif ending in _FEATHER:
+            table = pd.read_feather(path)
+        elif ending in _EXCEL:
+            table = _read_excel(path)
+        else:
+            table = _read_json_lines(path)
+    named = [name for name in table.index.names if name is not None]
+    return table.reset_index(named).reset_index(drop=True).rename(columns=_plain_name)
+
+
+def _read_json_lines(path: Path, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        # Versions of pandas from 3.1 on do not need convert_dates any more, and warn of it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return pd.read_json(path, lines=True, dtype=False, convert_dates=False, **options)
+
+
+def _read_excel(path: Path) -> pd.DataFrame:
+    table = pd.read_excel(path, dtype=object)  # 007 stays text
+    names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in table]
+    first = table.head(_ROWS_LOOKED_AT).astype(object)
+    _refuse_title(path, [names, *first.where(first.notna(), "").astype(str).to_numpy().tolist()])
+    return table.infer_objects()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[None]:
+    """Turn errors of the packages that read files with types into ours."""
+    extra = "excel" if path.suffix.lower() in _EXCEL else "parquet"
+    try:
+        yield
+    except ImportError as error:
+        package = "pyarrow" if extra == "parquet" else getattr(error, "name", None) or "openpyxl"
+        raise MissingPackageError(
+            f"reading {path} needs {package}: {how_to_install(extra)}, or give a CSV file"
+        ) from error
+    except StorageError:
+        raise
+    except Exception as error:  # errors of packages that may be missing cannot be named
+        raise StorageError(
+            f"{path} cannot be read as {path.suffix[1:] or extra}: {_first_line(error)}"
+        ) from error
+
+
+class TableFile:
+    """A table in a file, or in a folder of Parquet files, read in parts, as often as needed.
+
+    `rows` is the largest number of rows of a part.
+    """
+
+    def __init__(self, path: Path, rows: int = ROWS_AT_ONCE) -> None:
+        _check_file(path)
+        self.path, self.rows, self._ending = path, rows, _ending(path)
+
+    @cached_property
+    def form(self) -> _CsvForm | None:
+        """Form of a CSV file; None for other kinds."""
+        if self._ending in (*_PARQUET, *_FEATHER, *_EXCEL, *_JSON_LINES):
+            return None
+        with _explained(self.path):
+            return _form_of(self.path)
+
+    @property
+    def decimal(self) -> str:
+        """Decimal sign of the file."""
+        return "." if self.form is None else self.form.decimal
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        if self.form is not None:
+            with _explained(self.path):
+                return list(map(_plain_name, _read_csv(self.path, self.form, nrows=0)))
+        if self._ending in (*_PARQUET, *_FEATHER):
+            with _opened(self.path):
+                return list(map(_plain_name, _arrow_file(self.path)[0]))
+        return list({_plain_name(name): None for part in self._with_types() for name in part})
+
+    @property
+    def row_bound(self) -> float:
+        """Upper bound on the number of rows, in much less time than they take to read."""
+        if self._ending in _PARQUET:
+            found = parquet_dataset(self.path)
+            with as_parquet(self.path):
+                return float(found.count_rows())
+        if self._ending in _EXCEL:  # sheets are read whole
+            return 0.0
+        if self._ending not in _PLAIN_TEXT:
+            return math.inf
+        newlines = returns = 0
+        with self.path.open("rb") as file:
+            while block := file.read(1 << 24):
+                newlines += block.count(b"\n")
+                returns += block.count(b"\r")
+        return float(max(newlines, returns) + 1)
+
+    def parts(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        """Yield parts of some columns: text from CSV, with empty cells and NA as they are."""
+        if self.form is None:
+            parts = self._with_types(columns)
+        else:
+            parts = self._texts(columns, na_filter=False)
+        first = 0
+        for part in parts:
+            found = part.rename(columns=_plain_name).reindex(columns=list(columns))
+            found.index = pd.RangeIndex(first, first + len(found))
+            first += len(found)
+            if self.form is None:  # pandas stores whole numbers with gaps as floats
+                floats = (name for name in found if types.is_float_dtype(found[name]))
+                whole = [name for name in floats if are_whole(found[name].dropna())]
+                found = found.astype(dict.fromkeys(whole, "Int64"))
+            yield found
+
+    def untyped(self, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
+        """Yield parts of these columns, or of all, for `typed`; from CSV as text, with gaps."""
+        if self.form is not None:
+            with _explained(self.path):
+                _check_header(self.path, self.form)
+            parts = self._texts(columns)
+        elif self._ending in _PARQUET:
+            whole = parquet_parts(self.path)
+            wanted = [each for each in whole.names if _plain_name(each) in (columns or ())]
+            # Rows are counted even if the file has none of the columns.
+            parts = iter(whole.read(None if columns is None else wanted or whole.names[:1]))
+        else:
+            parts = self.parts(self.names if columns is None else columns)
+        for part in parts:
+            named = part.rename(columns=_plain_name)
+            yield named if columns is None else named.reindex(columns=list(columns))
+
+    def typed(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+        """Return rows of some `untyped` parts as the file would be read if it had no others."""
+        if not parts:
+            return pd.DataFrame(columns=self.names)
+        table = pd.concat(parts, ignore_index=True)
+        if self.form is None:
+            return table
+        folder = make_temporary_folder()
+        try:
+            path, separator = Path(folder, "rows.csv"), self.form.separator
+            table.to_csv(path, index=False, sep=separator)
+            return _read_csv_with_types(path, _CsvForm("utf-8", separator))
+        finally:
+            remove_temporary_folder(folder)
+
+    def _texts(self, columns: Collection[str] | None, **options: Any) -> Iterator[pd.DataFrame]:
+        """Yield parts of a CSV file as text."""
+        assert self.form is not None
+        if columns is not None:
+            wanted = [place for place, name in enumerate(self.names) if name in columns]
+            # Rows are counted even if the file has none of the columns.
+            options["usecols"] = wanted or [0]
+        with _explained(self.path):
+            reader = _read_csv(self.path, self.form, chunksize=self.rows, dtype=str, **options)
+        yield from self._parts_of(reader)
+
+    def _with_types(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
+        """Yield parts of a file of another kind than CSV."""
+        if self._ending in _JSON_LINES:
+            yield from self._parts_of(_read_json_lines(self.path, chunksize=self.rows))
+        elif self._ending in (*_PARQUET, *_FEATHER):
+            with _opened(self.path):
+                import pyarrow
+
+                whole = (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())
+                dtypes = dict.fromkeys(whole, pd.Int64Dtype())
+                names, batches = _arrow_file(self.path)
+                wanted = [name for name in names if _plain_name(name) in columns]
+                # Rows are counted even if the file has none of the columns.
+                for batch in batches(wanted or names[:1]):
+                    for start in range(0, len(batch), self.rows):
+                        rows = batch.slice(start, self.rows)
+                        yield rows.to_pandas(types_mapper=dtypes.get, ignore_metadata=True)
+        else:
+            table = _read_with_types(self.path)
+            for start in range(0, max(len(table), 1), self.rows):
+                yield table[start : start + self.rows]
+
+    def _parts_of(self, reader: Any) -> Iterator[pd.DataFrame]:
+        with reader:
+            while True:
+                with _explained(self.path):  # not around the yield: it changes how warnings show
+                    part = next(reader, None)
+                if part is None:
+                    return
+                yield part
+
+
+def _arrow_file(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
+    """Return the names of the columns, and a function from some of them to batches of rows."""
+    if path.is_dir():
+        found = parquet_dataset(path)
+        return found.schema.names, partial(batches_of, found)
+    if path.suffix.lower() in _PARQUET:
+        from pyarrow.parquet import ParquetFile
+
+        file = ParquetFile(path)
+        return file.schema_arrow.names, partial(file.iter_batches, ROWS_AT_ONCE, None)
+    from pyarrow.ipc import open_file
+
+    table = open_file(str(path))
+
+    def batches(columns: list[str]) -> Iterator[Any]:
+        return (table.get_batch(i).select(columns) for i in range(table.num_record_batches))
+
+    return table.schema.names, batches
+
+
+# ------------------------------------------------------------ CSV
+
+
 @dataclass(frozen=True, slots=True)
-class CsvForm:
+class _CsvForm:
     """How a CSV file is written."""
 
     encoding: str
@@ -47,19 +604,19 @@ class CsvForm:
         return "," if self.separator == ";" else "."
 
 
-def form_of(path: Path) -> CsvForm:
+def _form_of(path: Path) -> _CsvForm:
     """Return the form of a file: UTF-8 or UTF-16 if all of it is, Windows-1252 otherwise."""
     encoding = _encoding(path)
     # With a separator that no file has, pandas decompresses and returns the whole first line.
     header = str(_lines(path, encoding, nrows=1).iloc[0, 0])
     if "\0" in header:
         raise StorageError(f"{path} is no table: it does not hold text")
-    return CsvForm(encoding, max(SEPARATORS, key=header.count))
+    return _CsvForm(encoding, max(_SEPARATORS, key=header.count))
 
 
 def _encoding(path: Path) -> str:
     with path.open("rb") as file:
-        if file.read(2) in UTF_16:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             return "utf-16"
     try:
         with _lines(path, "utf-8-sig", chunksize=ROWS_AT_ONCE) as parts:
@@ -82,13 +639,13 @@ def _lines(path: Path, encoding: str, **options: Any) -> Any:
     )
 
 
-def check_header(path: Path, form: CsvForm) -> None:
+def _check_header(path: Path, form: _CsvForm) -> None:
     """Refuse a file whose first line is a title, and name the line with the columns' names."""
-    options: dict[str, Any] = {"nrows": ROWS_LOOKED_AT, "na_filter": False}
+    options: dict[str, Any] = {"nrows": _ROWS_LOOKED_AT, "na_filter": False}
     found = _lines(path, form.encoding, skip_blank_lines=False, **options)
     lines = list(map(str, found[0]))
-    separator = max(SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
-    refuse_title(path, [_cells(line, separator) for line in lines])
+    separator = max(_SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
+    _refuse_title(path, [_cells(line, separator) for line in lines])
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -98,7 +655,7 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split(separator)
 
 
-def refuse_title(path: Path, rows: Sequence[Sequence[str]]) -> None:
+def _refuse_title(path: Path, rows: Sequence[Sequence[str]]) -> None:
     """Refuse a file with fewer fields in its first row than in those below, and name the first."""
     given = [sum(field.strip() != "" for field in row) for row in rows]
     most = max(given)
@@ -112,7 +669,7 @@ def refuse_title(path: Path, rows: Sequence[Sequence[str]]) -> None:
     )
 
 
-def read_csv(path: Path, form: CsvForm, **options: Any) -> Any:
+def _read_csv(path: Path, form: _CsvForm, **options: Any) -> Any:
     """Return the table in a file, or a reader of its parts where options have a `chunksize`."""
     return pd.read_csv(
         path,
@@ -126,31 +683,16 @@ def read_csv(path: Path, form: CsvForm, **options: Any) -> Any:
     )
 
 
-def read_typed(path: Path, form: CsvForm) -> pd.DataFrame:
+def _read_csv_with_types(path: Path, form: _CsvForm) -> pd.DataFrame:
     """Return a table with types by pandas, except that columns with codes (007) are text."""
-    table: pd.DataFrame = read_csv(path, form)
+    table: pd.DataFrame = _read_csv(path, form)
     whole = [name for name in table if _may_be_codes(table[name])]
-    found: set[Any] = set()
+    codes: set[Any] = set()
     if whole:
-        with read_csv(path, form, usecols=whole, dtype=str, chunksize=ROWS_AT_ONCE) as parts:
+        with _read_csv(path, form, usecols=whole, dtype=str, chunksize=ROWS_AT_ONCE) as parts:
             for part in parts:
-                found |= {name for name in part if name not in found and has_codes(part[name])}
-    return read_csv(path, form, dtype=dict.fromkeys(found, str)) if found else table
-
-
-def retyped(texts: pd.DataFrame, separator: str = ",") -> pd.DataFrame:
-    """Return a table of texts with the types that a CSV file of these rows would have.
-
-    >>> retyped(pd.DataFrame({"ward": ["007", "012"], "age": ["41", None]})).values.tolist()
-    [['007', 41.0], ['012', nan]]
-    """
-    folder = make_temporary_folder()
-    try:
-        path = Path(folder, "rows.csv")
-        texts.to_csv(path, index=False, sep=separator)
-        return read_typed(path, CsvForm("utf-8", separator))
-    finally:
-        remove_temporary_folder(folder)
+                codes |= {name for name in part if name not in codes and first_code(part[name])}
+    return _read_csv(path, form, dtype=dict.fromkeys(codes, str)) if codes else table
 
 
 def _may_be_codes(column: pd.Series) -> bool:
@@ -161,7 +703,7 @@ def _may_be_codes(column: pd.Series) -> bool:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     """Turn pandas' errors into a StorageError that names the file."""
     try:
         with warnings.catch_warnings():
@@ -177,428 +719,13 @@ def explained(path: Path) -> Iterator[None]:
             "line has names"
         ) from error
     except pd.errors.ParserError as error:
-        reason = first_line(error).removeprefix("Error tokenizing data. C error: ")
+        reason = _first_line(error).removeprefix("Error tokenizing data. C error: ")
         raise StorageError(f"{path} is no table that can be read as CSV: {reason}") from error
     except StorageError:
         raise
     except (OSError, EOFError, ValueError, ImportError, zlib.error) as error:
-        raise StorageError(f"{path} cannot be read: {first_line(error)}") from error
+        raise StorageError(f"{path} cannot be read: {_first_line(error)}") from error
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
+def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _json_lines(path: Path, **options: Any) -> Any:
-    with warnings.catch_warnings():
-        # Versions of pandas from 3.1 on do not need convert_dates any more, and warn of it.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return pd.read_json(path, lines=True, dtype=False, convert_dates=False, **options)
-
-
-def _excel(path: Path) -> pd.DataFrame:
-    table = pd.read_excel(path, dtype=object)  # 007 stays text
-    names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in table]
-    first = table.head(ROWS_LOOKED_AT).astype(object)
-    refuse_title(path, [names, *first.where(first.notna(), "").astype(str).to_numpy().tolist()])
-    return table.infer_objects()
-
-
-PARQUET, FEATHER, EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
-JSON_LINES = (".jsonl", ".ndjson")
-READERS: dict[tuple[str, ...], Callable[..., pd.DataFrame]] = {
-    PARQUET: pd.read_parquet,
-    FEATHER: pd.read_feather,
-    EXCEL: _excel,
-    JSON_LINES: _json_lines,
-}
-
-
-# Column that is added where every file is a site.
-FILE_NAME = "file name"
-
-
-def names_of(files: Sequence[Path]) -> list[str]:
-    """Return the names of files without their endings; those of their folders if they are alike.
-
-    >>> names_of([Path("wards/North.csv.gz"), Path("wards/South.csv")])
-    ['North', 'South']
-    >>> names_of([Path("North/visits.csv"), Path("South/visits.csv")])
-    ['North', 'South']
-    """
-    names = [path.name.split(".", maxsplit=1)[0] for path in files]
-    folders = [path.resolve().parent.name for path in files]
-    if len(set(names)) == len(files):
-        return names
-    if len(set(folders)) == len(files):
-        return folders
-    raise StorageError(
-        f"the files {listed(map(str, files), 4)} cannot be told apart by their names; rename some"
-    )
-
-
-def plain_name(name: object) -> str:
-    """Return the name of a column as text, without spaces around it."""
-    return str(name).strip()
-
-
-def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
-    """Return the table in a file; errors name the file and the remedy.
-
-    The ending decides: .parquet and .feather (pyarrow), .xlsx (openpyxl; the first sheet), .jsonl;
-    all others are CSV, compressed with the endings .gz, .bz2, .xz, .zip and .zst. The separator of
-    CSV is inferred from the first line; with semicolons, commas are decimal points. Text that is
-    neither UTF-8 nor UTF-16 is read as Windows-1252. CSV columns with digits that begin with a
-    zero (007) are text. A folder is one of Parquet files. A pattern (data/*.csv) stands for all
-    files that match it, in the order of their names.
-    """
-    return joined(path, {file: read_one(file) for file in files_at(path)}, needed, False)
-
-
-def joined(
-    path: Path, tables: dict[Path, pd.DataFrame], needed: str, name_files: bool
-) -> pd.DataFrame:
-    """Return the tables of the files at a path as one.
-
-    With `name_files` the column `FILE_NAME` names the file of each row.
-    """
-    files = list(tables)
-    first = tables[files[0]]
-    for file, table in tables.items():
-        if set(table) != set(first):
-            lacking, more = (
-                list(a.columns.difference(b.columns)) for a, b in ((first, table), (table, first))
-            )
-            raise StorageError(
-                f"{file} has other columns than {files[0]}: it lacks {lacking or 'none'} and has "
-                f"{more or 'none'} in addition; give all files the same columns"
-            )
-    if name_files:
-        for file, name in zip(files, names_of(files), strict=True):
-            tables[file] = tables[file].assign(**{FILE_NAME: name})
-    table = pd.concat(tables.values(), ignore_index=True) if len(files) > 1 else tables[files[0]]
-    if table.shape[1] < 2:
-        raise StorageError(
-            f"{path} has only one column, {str(table.columns[0])!r}; {needed} is needed, its "
-            f"columns separated by one of {' '.join(map(repr, SEPARATORS))}"
-            if table.shape[1]
-            else f"{path} has no columns; {needed} is needed"
-        )
-    if table.empty:
-        raise StorageError(f"{path} has column names but no rows; is it the right file?")
-    return table
-
-
-def read_as_written(
-    path: Path, columns: Sequence[str], rows: NDArray[np.intp] | None = None
-) -> pd.DataFrame:
-    """Return some columns of a file, with their values as written there; with `rows`, only these.
-
-    From CSV every value is text: 007 keeps its zeros, empty cells and NA stay as they are. Whole
-    numbers from files with types stay whole, also if some are missing or stored as floats. A column
-    that the file lacks is missing; `FILE_NAME` is the name of the file.
-    """
-    files, first = files_at(path), 0
-    names = names_of(files) if FILE_NAME in columns else [""] * len(files)
-    found = []
-    for file, name in zip(files, names, strict=True):
-        for part in TableFile(file).parts(columns):
-            last = first + len(part)
-            if rows is not None:
-                part = part.iloc[rows[(rows >= first) & (rows < last)] - first]
-            found.append(part.assign(**{FILE_NAME: name}) if name else part)
-            first = last
-    return pd.concat(found, ignore_index=True)[[*columns]]
-
-
-def separator_of(path: Path) -> str:
-    """Return the separator of a CSV file; a comma for files of other kinds."""
-    file = files_at(path)[0]
-    return "," if _reader(file) else form_of(file).separator
-
-
-def files_at(path: Path) -> list[Path]:
-    """Return the files that match a path or a pattern such as data/*.csv, at least one."""
-    found = [path]
-    if not path.exists() and glob.has_magic(str(path)):
-        found = sorted(Path(name) for name in glob.glob(str(path)))
-        if not found:
-            raise StorageError(f"no file matches {path}")
-    for file in found:
-        _check_file(file)
-    return found
-
-
-class TableFile:
-    """A table in a file that is read in parts, as often as needed.
-
-    Parameters
-    ----------
-    path : Path
-    rows : int
-        Largest number of rows of a part.
-    """
-
-    def __init__(self, path: Path, rows: int = ROWS_AT_ONCE) -> None:
-        _check_file(path)
-        self.path, self.rows = path, rows
-
-    @cached_property
-    def form(self) -> CsvForm | None:
-        """Form of a CSV file; None for other kinds."""
-        if _reader(self.path):
-            return None
-        with explained(self.path):
-            return form_of(self.path)
-
-    @property
-    def decimal(self) -> str:
-        """Decimal sign of the file."""
-        return "." if self.form is None else self.form.decimal
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        if self.form is not None:
-            with explained(self.path):
-                return list(map(plain_name, read_csv(self.path, self.form, nrows=0)))
-        if self._is(PARQUET) or self._is(FEATHER):
-            with _opened(self.path):
-                return list(map(plain_name, _arrow_file(self.path).names))
-        return list({plain_name(name): None for part in self._parts() for name in part})
-
-    def parts(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
-        """Yield parts of some columns: text from CSV, with empty cells and NA as they are."""
-        first = 0
-        for part in self._parts(columns):
-            found = part.rename(columns=plain_name).reindex(columns=list(columns))
-            found.index = pd.RangeIndex(first, first + len(found))
-            first += len(found)
-            yield found if self.form is not None else _whole_numbers(found)
-
-    def _is(self, endings: tuple[str, ...]) -> bool:
-        return (PARQUET[0] if self.path.is_dir() else self.path.suffix.lower()) in endings
-
-    def _parts(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
-        if self.form is not None:
-            wanted = [place for place, name in enumerate(self.names) if name in columns]
-            # Rows are counted even if the file has none of the columns.
-            options = {"usecols": wanted or [0], "dtype": str, "na_filter": False}
-            with explained(self.path):
-                reader = read_csv(self.path, self.form, chunksize=self.rows, **options)
-            yield from read_in_parts(reader, self.path)
-        elif self._is(JSON_LINES):
-            yield from read_in_parts(_json_lines(self.path, chunksize=self.rows), self.path)
-        elif self._is(PARQUET) or self._is(FEATHER):
-            with _opened(self.path):
-                yield from _arrow_file(self.path).parts(self.rows, columns)
-        else:
-            whole = _typed(self.path)
-            for start in range(0, max(len(whole), 1), self.rows):
-                yield whole[start : start + self.rows]
-
-
-def read_in_parts(reader: Any, path: Path) -> Iterator[pd.DataFrame]:
-    """Yield the parts that a reader of pandas has; errors name the file."""
-    with reader:
-        while True:
-            with explained(path):  # not around the yield: it changes how warnings are shown
-                part = next(reader, None)
-            if part is None:
-                return
-            yield part
-
-
-class _ArrowFile(NamedTuple):
-    names: list[str]
-    batches: Callable[[list[str]], Iterator[Any]]
-
-    def parts(self, rows: int, columns: Collection[str]) -> Iterator[pd.DataFrame]:
-        import pyarrow
-
-        whole = {t: pd.Int64Dtype() for t in (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())}
-        wanted = [name for name in self.names if plain_name(name) in columns]
-        # Rows are counted even if the file has none of the columns.
-        for batch in self.batches(wanted or self.names[:1]):
-            for start in range(0, len(batch), rows):
-                part = batch.slice(start, rows)
-                yield part.to_pandas(types_mapper=whole.get, ignore_metadata=True)
-
-
-def _arrow_file(path: Path) -> _ArrowFile:
-    if path.is_dir():
-        found = parquet_dataset(path)
-        return _ArrowFile(found.schema.names, partial(batches_of, found))
-    if path.suffix.lower() in PARQUET:
-        from pyarrow.parquet import ParquetFile
-
-        file = ParquetFile(path)
-        return _ArrowFile(file.schema_arrow.names, partial(file.iter_batches, ROWS_AT_ONCE, None))
-    from pyarrow.ipc import open_file
-
-    table = open_file(str(path))
-
-    def batches(columns: list[str]) -> Iterator[Any]:
-        return (table.get_batch(i).select(columns) for i in range(table.num_record_batches))
-
-    return _ArrowFile(table.schema.names, batches)
-
-
-def _parquet_folder(path: Path) -> pd.DataFrame:
-    parts = parquet_parts(path)
-    tables = [pd.DataFrame(columns=list(parts.names)), *parts.read(None)]
-    return pd.concat(tables[1:] or tables, ignore_index=True)
-
-
-def _reader(path: Path) -> Callable[..., pd.DataFrame] | None:
-    """Return what reads a file with types; None for CSV."""
-    if path.is_dir():
-        return _parquet_folder
-    ending = path.suffix.lower()
-    return next((reader for endings, reader in READERS.items() if ending in endings), None)
-
-
-def read_one(path: Path) -> pd.DataFrame:
-    """Return the table in one file; see `read_file`."""
-    return _typed(path) if _reader(path) else _csv(path)
-
-
-def _typed(path: Path) -> pd.DataFrame:
-    reader = _reader(path)
-    assert reader is not None  # asked before
-    with _opened(path):
-        table = reader(path)
-    named = [name for name in table.index.names if name is not None]
-    return table.reset_index(named).reset_index(drop=True).rename(columns=plain_name)
-
-
-def _csv(path: Path) -> pd.DataFrame:
-    with explained(path):
-        form = form_of(path)
-        check_header(path, form)
-        return read_typed(path, form).rename(columns=plain_name)
-
-
-def _whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    floats = [name for name in table if types.is_float_dtype(table[name])]
-    return table.astype({name: "Int64" for name in floats if are_whole(table[name].dropna())})
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[None]:
-    """Turn errors of the packages that read files with types into ours."""
-    extra = "excel" if path.suffix.lower() in EXCEL else "parquet"
-    try:
-        yield
-    except ImportError as error:
-        package = "pyarrow" if extra == "parquet" else getattr(error, "name", None) or "openpyxl"
-        raise MissingPackageError(
-            f"reading {path} needs {package}: {how_to_install(extra)}, or give a CSV file"
-        ) from error
-    except StorageError:
-        raise
-    except Exception as error:  # errors of packages that may be missing cannot be named
-        raise StorageError(
-            f"{path} cannot be read as {path.suffix[1:] or extra}: {first_line(error)}"
-        ) from error
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir() and any(path.rglob(f"*{PARQUET[0]}")):
-        return
-    if path.is_dir():
-        endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
-        usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]
-        every = f", or all files: {usual[0]}" if usual else ""
-        raise StorageError(f"{path} is a folder without Parquet files; give a file in it{every}")
-    if not path.exists():
-        folder = path.parent
-        there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
-        near = alike(path.name, there)
-        raise StorageError(
-            f"there is no file {path}" + (f"; did you mean {folder / near[0]}?" if near else "")
-        )
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read ({error.strerror})") from error
-    if empty:
-        raise StorageError(f"{path} is empty; is it the right file?")
-
-
-PLAIN_TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
-BYTES_AT_ONCE = 1 << 24
-
-
-class LargeFile:
-    """A file, or a folder of Parquet files, some of whose rows are read.
-
-    Parameters
-    ----------
-    path : Path
-    rows : int
-        Largest number of rows of a part, unless it is of Parquet.
-    """
-
-    def __init__(self, path: Path, rows: int = ROWS_AT_ONCE) -> None:
-        self.path, self.file = path, TableFile(path, rows)
-
-    @property
-    def _parquet(self) -> bool:
-        return self.path.is_dir() or self.path.suffix.lower() in PARQUET
-
-    @property
-    def row_bound(self) -> float:
-        """Upper bound on the number of rows, in much less time than they take to read."""
-        if self._parquet:
-            found = parquet_dataset(self.path)
-            with as_parquet(self.path):
-                return float(found.count_rows())
-        ending = self.path.suffix.lower()
-        if ending in EXCEL:  # sheets are read whole
-            return 0.0
-        return _lines_of_parts(self.path) if ending in PLAIN_TEXT else math.inf
-
-    def parts(self, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
-        """Yield parts of these columns, or of all; those of CSV are text, with gaps."""
-        for part in self._read(columns):
-            named = part.rename(columns=plain_name)
-            yield named if columns is None else named.reindex(columns=list(columns))
-
-    def _read(self, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
-        form = self.file.form
-        if self._parquet:
-            whole = parquet_parts(self.path)
-            wanted = [each for each in whole.names if plain_name(each) in (columns or ())]
-            # Rows are counted even if the file has none of the columns.
-            yield from whole.read(None if columns is None else wanted or whole.names[:1])
-        elif form is None:
-            yield from self.file.parts(self.file.names if columns is None else columns)
-        else:
-            chosen = [
-                place for place, name in enumerate(self.file.names) if name in (columns or ())
-            ]
-            some = {} if columns is None else {"usecols": chosen or [0]}
-            with explained(self.path):
-                check_header(self.path, form)
-                reader = read_csv(self.path, form, chunksize=self.file.rows, dtype=str, **some)
-            yield from read_in_parts(reader, self.path)
-
-    def typed(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-        """Return rows of some parts as the file would be read if it had no others."""
-        if not parts:
-            return pd.DataFrame(columns=self.file.names)
-        table = pd.concat(parts, ignore_index=True)
-        form = self.file.form
-        return table if form is None else retyped(table, form.separator)
-
-
-def _lines_of_parts(path: Path) -> float:
-    with path.open("rb") as file:
-        counts = [0, 0]
-        while block := file.read(BYTES_AT_ONCE):
-            counts[0] += block.count(b"\n")
-            counts[1] += block.count(b"\r")
-    return float(max(counts) + 1)

@@ -1,9 +1,13 @@
-"""Numbers and dates as text writes them: decimal signs, thousands, day and month order."""
+"""Numbers and dates as text writes them: decimal signs, thousands, day and month order.
+
+Every text is read once, however many rows have it. What follows from all texts of a column is
+counted part by part (`NumberFormats`, `DateFormats`), so that a file need not be in memory.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,35 +15,35 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api import types
 
-from shiftune._wording import count, listed
+from shiftune._wording import listed
 
-MOST_TEXTS = 10_000
+# Texts that a tally tells apart.
+_MOST_TEXTS = 10_000
+# A column has a format if at most this share of its texts does not fit.
+MOST_STRANGE = 0.1
+
+MISSING_TEXTS = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
+).union(("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"))
+"""Texts that pandas takes for missing in CSV files, the empty one included."""
+MISSING_CODES = frozenset(
+    (".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a.")
+).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
+"""Texts that mean missing among numbers and dates; among categories they may mean anything."""
 
 
 class Tally:
-    """Number of texts in several parts of a column.
-
-    >>> tally = Tally()
-    >>> tally.add(pd.Series(["x", "y", "x"]))
-    >>> tally.total, tally.shown
-    (3, "'x' and 'y'")
-    """
+    """Number of texts in several parts of a column."""
 
     def __init__(self) -> None:
         self.total = 0
         self.texts: Counter[str] = Counter()
 
-    def add(self, texts: pd.Series) -> None:
-        """Count the texts of a part."""
-        for text, n in texts.value_counts().items():
-            self.count(str(text), int(n))
-
     def count(self, text: str, n: int) -> None:
         """Count a text."""
         self.total += n
-        if text in self.texts or len(self.texts) < MOST_TEXTS:
+        if text in self.texts or len(self.texts) < _MOST_TEXTS:
             self.texts[text] += n
 
     @property
@@ -54,11 +58,7 @@ class Tally:
 
 
 def stripped(text: pd.Series) -> pd.Series:
-    """Return texts without spaces around them, as a categorical column; none may be missing.
-
-    >>> stripped(pd.Series([" a", "b", "a"])).to_list()
-    ['a', 'b', 'a']
-    """
+    """Return texts without spaces around them, as a categorical column; none may be missing."""
     codes, texts = distinct(text)
     own, shorter = pd.factorize(texts.str.strip())
     return pd.Series(
@@ -75,11 +75,7 @@ def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
 
 
 def counted(text: pd.Series) -> pd.Series:
-    """Return how often every text occurs, the most frequent first.
-
-    >>> counted(pd.Series(["a", "b", "b"])).to_dict()
-    {'b': 2, 'a': 1}
-    """
+    """Return how often every text occurs, the most frequent first."""
     codes, texts = distinct(text)
     counts = np.bincount(codes, minlength=len(texts))
     order = np.argsort(-counts, kind="stable")
@@ -87,24 +83,13 @@ def counted(text: pd.Series) -> pd.Series:
 
 
 def on_distinct(text: pd.Series, compute: Callable[[pd.Series], Any]) -> pd.Series:
-    """Compute a column from another one, text by text.
-
-    >>> on_distinct(pd.Series(["1", "2", "1"]), lambda texts: texts.astype(float)).to_list()
-    [1.0, 2.0, 1.0]
-    """
+    """Compute a column from another one, text by text."""
     codes, texts = distinct(text)
     found = pd.Series(compute(texts))
     return pd.Series(found.array.take(codes, allow_fill=True), text.index, name=text.name)
 
 
-MISSING_TEXTS = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN")
-).union(("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"))
-"""Texts that pandas takes for missing in CSV files, the empty one included."""
-MISSING_CODES = frozenset(
-    (".", "..", "?", "-", "--", "\u2013", "\u2014", "*", "N.A.", "n.a.")
-).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
-"""Texts that mean missing among numbers and dates; among categories they may mean anything."""
+# ------------------------------------------------------------ numbers
 
 _SIGN = r"\s*(?P<before>[€$£¥]|EUR|USD|GBP|CHF|JPY)?\s*(?P<number>[+-]?[\d.,' \u00a0\u202f]*\d[.,]?"
 _PARTS = re.compile(
@@ -123,16 +108,6 @@ _STYLES = {
 class NumberFormat:
     """How the numbers of one column are written.
 
-    Attributes
-    ----------
-    decimal : "." or ","
-    affix : str
-        Currency, per cent sign or unit of all values; empty if none.
-    grouped : bool
-        Whether thousands may be separated.
-
-    Examples
-    --------
     >>> written = NumberFormat(",", "€", grouped=True)
     >>> written.read(pd.Series(["1.234,50 €", "3 €", "much"])).to_list()
     [1234.5, 3.0, nan]
@@ -140,7 +115,9 @@ class NumberFormat:
 
     decimal: str = "."
     affix: str = ""
+    """Currency, per cent sign or unit of all values; empty if none."""
     grouped: bool = False
+    """Whether thousands may be separated."""
 
     def read(self, text: pd.Series) -> pd.Series:
         """Return floats; what is no number of this format is NaN."""
@@ -149,10 +126,6 @@ class NumberFormat:
         return on_distinct(
             text, lambda texts: [_value(_parts(str(each)), self) for each in texts]
         ).astype(float)
-
-    def reads(self, text: str) -> bool:
-        """Whether a text is a number of this format."""
-        return bool(self.read(pd.Series([text])).notna().all())
 
     @property
     def words(self) -> str:
@@ -176,15 +149,9 @@ def as_numbers(text: pd.Series) -> pd.Series:
 class NumberFormats:
     """How the texts of a column can be read as numbers: counts, from all its parts.
 
-    Parameters
-    ----------
-    low, high : float
-        Values to expect: they decide whether 1,234 has thousands or decimals.
-    decimal : "." or ","
-        Decimal sign of the file, which decides where the values do not.
+    `low` and `high` are the values to expect, which decide whether 1,234 has thousands or decimals;
+    where they do not, `decimal` does, the decimal sign of the file.
 
-    Examples
-    --------
     >>> found = NumberFormats()
     >>> found.add(pd.Series(["3,5", "4", "unknown"]))
     >>> found.add(pd.Series(["12,25"]))
@@ -252,17 +219,20 @@ class NumberFormats:
         """Return the format that reads all that is a number in any; the plain one if none does."""
         if not self.odd.total:
             return PLAIN
-        units = {each for each in self.affixes if each}
-        if len(units) > 1 or (units and not _may_be_partial(*units) and self.affixes[""]):
+        units = [affix for affix in self.affixes if affix]
+        unit = units[0] if units else ""
+        # Numbers without it are of the same unit if it is a currency or a sign; "kg" may not be.
+        may_lack = not unit[:1].isalpha() or unit.isupper()
+        if len(units) > 1 or (self.affixes[""] and not may_lack):
             return PLAIN
         styles = [style for style in _STYLES if self.read[style] == self.either]
         if not styles:
             return PLAIN
-        best = max(styles, key=lambda style: (self._inside(style), style == self.decimal))
-        return NumberFormat(best, next(iter(units), ""), self.grouped[best] > 0)
-
-    def _inside(self, style: str) -> int:
-        return self.read[style] - self.below[style] - self.above[style]
+        inside = {
+            style: self.read[style] - self.below[style] - self.above[style] for style in styles
+        }
+        best = max(styles, key=lambda style: (inside[style], style == self.decimal))
+        return NumberFormat(best, unit, self.grouped[best] > 0)
 
     @property
     def strange(self) -> Tally:
@@ -278,23 +248,14 @@ class NumberFormats:
 
 
 def read_numbers(text: pd.Series) -> pd.Series:
-    """Return floats, in whatever format all texts have; NaN for texts that are no numbers.
-
-    >>> read_numbers(pd.Series(["1,5", "2", "many"])).to_list()
-    [1.5, 2.0, nan]
-    """
+    """Return floats, in whatever format all texts have; NaN for texts that are no numbers."""
     formats = NumberFormats()
     formats.add(text)
     return formats.decided().read(text)
 
 
 def number_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:
-    """Return the format of every site, such as decimal commas at some of them.
-
-    >>> found = number_formats_by_site(pd.Series(["3,5", "4", "3.5"]), pd.Series(["A", "A", "B"]))
-    >>> found["A"].decimal, found["B"].decimal
-    (',', '.')
-    """
+    """Return the format of every site, such as decimal commas at some of them."""
     plain = PLAIN.read(given)
     low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
     found = {}
@@ -325,61 +286,50 @@ def _value(parts: tuple[str, str], written: NumberFormat) -> float:
     return float(plain.replace(written.decimal, "."))
 
 
-def _may_be_partial(affix: str) -> bool:
-    """Whether numbers without the affix are of the same unit: a currency is, "kg" may not be."""
-    return not affix[0].isalpha() or affix.isupper()
-
+# ------------------------------------------------------------ dates
 
 # Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
-DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
-SHORT = tuple(each.replace("%Y", "%y") for each in DAYS[:5])
-TIMES = ("", " %H:%M", " %H:%M:%S")
-FORMATS = ("ISO8601", *(each + time for each in (*DAYS, *SHORT) for time in TIMES))
-DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
-LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
+_DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
+_SHORT = tuple(each.replace("%Y", "%y") for each in _DAYS[:5])
+_FORMATS = (
+    "ISO8601",
+    *(each + time for each in (*_DAYS, *_SHORT) for time in ("", " %H:%M", " %H:%M:%S")),
+)
+_DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
+_LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
 
 
 def find_format(
-    given: pd.Series,
-    most_strange: float,
-    preferred: str | None = None,
-    among: Sequence[str] = FORMATS,
+    given: pd.Series, preferred: str | None = None, among: Sequence[str] = _FORMATS
 ) -> str | None:
-    """Return the first format that fits all but a share of the texts.
+    """Return the first format that fits nearly all texts.
 
     If none does, the first that fits most of them, since others may be clear in themselves
     (`DateFormats`); None if few are dates.
-
-    >>> find_format(pd.Series(["31/12/2024", "1/2/2025"]), 0.1)
-    '%d/%m/%Y'
     """
     counts = counted(given)
     texts = pd.Series(counts.index, dtype=object)
     shares = counts.to_numpy() / len(given)
-    like_dates = shares[texts.str.match(LIKE_A_DATE).to_numpy(dtype=bool)].sum()
-    if preferred is None and like_dates < 1 - most_strange:
+    like_dates = shares[texts.str.match(_LIKE_A_DATE).to_numpy(dtype=bool)].sum()
+    if preferred is None and like_dates < 1 - MOST_STRANGE:
         return None
     unread: dict[str, float] = {}
     for each in dict.fromkeys([preferred, *among] if preferred else among):
         unread[each] = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
-        if unread[each] <= most_strange:
+        if unread[each] <= MOST_STRANGE:
             return each
     best = min(unread, key=lambda each: unread[each])
     return best if unread[best] < 1 - 1e-9 else None
 
 
-def date_formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float) -> dict[str, str]:
+def date_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
     Days above 12 decide; a site without any is read like most of the others, unless it writes dates
     with dots or the year first. Empty if no two sites contradict.
-
-    >>> given = pd.Series(["31/12/2024", "1/2/2025", "12/31/2024", "1/2/2025"])
-    >>> date_formats_by_site(given, pd.Series(["A", "A", "B", "B"]), 0.1)
-    {'A': '%d/%m/%Y', 'B': '%m/%d/%Y'}
     """
     codes, texts = distinct(given)
-    numbers = texts.str.extract(DAY_AND_MONTH).astype(float)
+    numbers = texts.str.extract(_DAY_AND_MONTH).astype(float)
     if not (numbers[0] > 12).any() or not (numbers[1] > 12).any():
         return {}
     above = pd.DataFrame({"%d": numbers[0] > 12, "%m": numbers[1] > 12}).iloc[codes]
@@ -389,14 +339,14 @@ def date_formats_by_site(given: pd.Series, sites: pd.Series, most_strange: float
     if len(counts) < 2:
         return {}
     orders = {
-        order: [each for each in FORMATS if each.startswith((f"{order}/", f"{order}-"))]
+        order: [each for each in _FORMATS if each.startswith((f"{order}/", f"{order}-"))]
         for order in counts.index
     }
     most = str(counts.index[0])
-    orders["unclear"] = [*orders[most], *FORMATS]
+    orders["unclear"] = [*orders[most], *_FORMATS]
     first = first.fillna("unclear")
     formats = {
-        site: find_format(own, most_strange, among=orders[str(first[site])])
+        site: find_format(own, among=orders[str(first[site])])
         for site, own in given.groupby(sites[given.index])
     }
     usual = Counter(each for site, each in formats.items() if first[site] == most and each)
@@ -420,13 +370,6 @@ class DateFormats:
     A date with the year first, or with dots, is clear in itself. With slashes, day and month are
     told apart by the expected format or, where that does not read all, by the only one that does.
 
-    Parameters
-    ----------
-    expected : str
-        Format of `pandas.to_datetime`.
-
-    Examples
-    --------
     >>> found = DateFormats("%d/%m/%Y")
     >>> found.add(pd.Series(["03/04/2024", "2024-12-31"]))
     >>> found.read(pd.Series(["03/04/2024"])).dt.month.to_list(), found.others
@@ -435,10 +378,9 @@ class DateFormats:
 
     def __init__(self, expected: str) -> None:
         self.expected = expected
-        clear = [expected, "ISO8601", "%d.%m.%Y"]
-        self._chain = list(dict.fromkeys(clear))
+        self._chain = list(dict.fromkeys([expected, "ISO8601", "%d.%m.%Y"]))
         self._read = Counter(dict.fromkeys(self._chain, 0))
-        self._whole = [each for each in FORMATS if each not in self._chain]
+        self._whole = [each for each in _FORMATS if each not in self._chain]
         self._total = 0
         self._strange = Tally()
 
@@ -487,16 +429,12 @@ class DateFormats:
 
 def _parsed(text: pd.Series, date_format: str) -> pd.Series:
     if date_format == "ISO8601":  # which a year alone would fit
-        text = text.where(text.str.match(LIKE_A_DATE))
+        text = text.where(text.str.match(_LIKE_A_DATE))
     return parse_dates(text, date_format)
 
 
 def format_in_words(date_format: str) -> str:
-    """Describe a format in words.
-
-    >>> format_in_words("%d/%m/%Y %H:%M")
-    'day/month/year time'
-    """
+    """Describe a format in words, such as day/month/year time."""
     words = {"ISO8601": "year-month-day", "%d": "day", "%m": "month", "%Y": "year"}
     words |= {"%b": "name of the month", "%y": "year in two digits"}
     words |= {" %H:%M:%S": " time", " %H:%M": " time"}
@@ -505,89 +443,16 @@ def format_in_words(date_format: str) -> str:
     return date_format
 
 
-def without_spaces(column: pd.Series, what: str) -> tuple[pd.Series, list[str]]:
-    """Remove spaces around texts, with a note if that joins names; blank texts become missing.
-
-    >>> found, notes = without_spaces(pd.Series(["B", "B ", " "]), "the site column 'ward'")
-    >>> found.dropna().to_list()
-    ['B', 'B']
-    >>> for note in notes:
-    ...     print(note)
-    the site column 'ward' has spaces in 1 row: 'B ' is read as 'B'
-    the site column 'ward' is blank in 1 row, which counts as missing
-    """
-    texts = [value for value in column.dropna().unique() if isinstance(value, str)]
-    spaced = {text: text.strip() for text in texts if text != text.strip()}
-    if not spaced:
-        return column, []
-    notes = []
-    joined = {old: new for old, new in spaced.items() if new}
-    if joined:
-        rows = count(int(column.isin(list(joined)).sum()), "row")
-        shown = listed([f"{old!r} is read as {new!r}" for old, new in joined.items()], quoted=False)
-        notes.append(f"{what} has spaces in {rows}: {shown}")
-    if len(joined) < len(spaced):
-        rows = count(int(column.isin([old for old, new in spaced.items() if not new]).sum()), "row")
-        notes.append(f"{what} is blank in {rows}, which counts as missing")
-    return _renamed(column, {old: new or None for old, new in spaced.items()}), notes
-
-
-def in_one_spelling(column: pd.Series, what: str) -> tuple[pd.Series, list[str]]:
-    """Give texts that differ by capitals the most frequent spelling, with a note.
-
-    >>> found, notes = in_one_spelling(pd.Series(["yes", "YES", "yes", "no"]), "the label 'ill'")
-    >>> found.to_list(), notes
-    (['yes', 'yes', 'yes', 'no'], ["the label 'ill' has several spellings: 'YES' is read as 'yes'"])
-    """
-    if types.is_numeric_dtype(column):
-        return column, []
-    alike: dict[str, list[str]] = defaultdict(list)
-    for text in counted(column.dropna()).index:  # the most frequent first
-        if isinstance(text, str):
-            alike[text.casefold()].append(text)
-    renamed = {text: texts[0] for texts in alike.values() for text in texts[1:]}
-    if not renamed:
-        return column, []
-    shown = listed([f"{old!r} is read as {new!r}" for old, new in renamed.items()], quoted=False)
-    return _renamed(column, renamed), [f"{what} has several spellings: {shown}"]
-
-
-def _renamed(column: pd.Series, names: dict[str, str | None] | dict[str, str]) -> pd.Series:
-    return column.astype(object).map(lambda value: names.get(value, value))
-
-
-CODE = re.compile(r"0[0-9]+")
-
-
-def has_codes(values: Iterable[object]) -> bool:
-    """Whether any value is text made of digits with a leading zero.
-
-    >>> has_codes(["12", "007"]), has_codes(["0", "0.5", "00:30", "01.02.2024", None, 7])
-    (True, False)
-    """
-    return first_code(values) is not None
-
-
 def first_code(values: Iterable[object]) -> str | None:
     """Return the first text made of digits with a leading zero; None if there is none."""
-    return next((v for v in values if isinstance(v, str) and CODE.fullmatch(v)), None)
+    return next((v for v in values if isinstance(v, str) and re.fullmatch("0[0-9]+", v)), None)
 
 
 def without_zeros(code: str) -> str:
-    """Return digits without leading zeros; any other text unchanged.
-
-    >>> without_zeros("007"), without_zeros("000"), without_zeros("A01")
-    ('7', '0', 'A01')
-    """
+    """Return digits without leading zeros (0 for 000); any other text unchanged."""
     return str(int(code)) if code.isascii() and code.isdigit() else code
 
 
 def are_whole(numbers: pd.Series) -> bool:
-    """Whether all are whole numbers small enough for floats to be exact.
-
-    Pandas stores whole numbers as floats where some are missing.
-
-    >>> are_whole(pd.Series([17.0, 3.0])), are_whole(pd.Series([0.5])), are_whole(pd.Series([1e20]))
-    (True, False, False)
-    """
+    """Whether all are whole numbers small enough for floats to be exact."""
     return bool(np.array_equal(numbers, np.round(numbers)) and numbers.abs().max() < 2**53)

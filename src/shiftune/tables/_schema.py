@@ -1,11 +1,15 @@
-"""The columns that a model reads, with their kinds and date formats."""
+"""The columns that a model reads: their kinds, their profile in training, and new rows.
+
+`Schema` reads a table again as a file was read. `Profile` keeps what the columns held in training;
+`NewRows` reads new files by it, however they are written, and reports what is unusual.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,7 @@ from shiftune.tables._formats import (
     NumberFormats,
     Tally,
     are_whole,
+    as_numbers,
     format_in_words,
     parse_dates,
     without_zeros,
@@ -86,28 +91,22 @@ class Schema:
             )
         if lacking := [name for name in self.kinds if name not in table.columns]:
             raise DataError(f"the table lacks the column(s) {lacking}, which the model reads")
-        return pd.DataFrame(
-            {str(name): self._read(table[name], kind) for name, kind in self.kinds.items()}
-        )
+        return pd.DataFrame({str(name): self._read(table[name], name) for name in self.kinds})
 
-    def _read(self, column: pd.Series, kind: ColumnKind) -> pd.Series:
-        if kind == "category":
+    def _read(self, column: pd.Series, name: str) -> pd.Series:
+        if self.kinds[name] == "category":
             return as_text(column)
-        if kind == "date":
-            date_format = self.date_formats.get(str(column.name), "ISO8601")
-            dates = column if kind_of(column) == "date" else parse_dates(column, date_format)
-            return pd.Series(days_in(dates), column.index)
+        if self.kinds[name] == "date":
+            if kind_of(column) != "date":
+                column = parse_dates(column, self.date_formats.get(str(name), "ISO8601"))
+            return pd.Series(days_in(column), column.index)
         if kind_of(column) == "number":
             return pd.Series(column.to_numpy(dtype=float, na_value=np.nan), column.index)
         return pd.to_numeric(column, errors="coerce").astype(float)
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Return categories as text, None where they are missing; codes lose their leading zeros.
-
-    >>> as_text(pd.Series(["007", "A1", None])).to_list()
-    ['7', 'A1', None]
-    """
+    """Return categories as text, None where they are missing; codes lose their leading zeros."""
     if types.is_float_dtype(column) and are_whole(column.dropna()):
         column = column.astype("Int64")
     codes, texts = pd.factorize(column.astype("string"))
@@ -116,53 +115,37 @@ def as_text(column: pd.Series) -> pd.Series:
 
 
 # Columns with more levels are not compared level by level.
-MOST_LEVELS = 5_000
+_MOST_LEVELS = 5_000
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """Values of one column in the rows of a search.
-
-    Attributes
-    ----------
-    kind : {"number", "category", "date"}
-    date_format : str
-        Of dates written as text; empty otherwise.
-    number_format : str
-        What is unusual about numbers written as text; empty if nothing.
-    missing_texts : list of str
-        Texts that count as missing among numbers and dates.
-    missing : (lowest, highest)
-        Shares of rows without a value, over all sites.
-    low, high : float
-        Smallest and largest number, or day since 1970, of all sites; NaN for categories.
-    levels : list of str, or None
-        Categories in the rows with labels, as text; None where there are too many.
-    """
+    """Values of one column in the rows of a search."""
 
     kind: ColumnKind
     date_format: str = ""
+    """Of dates written as text; empty otherwise."""
     number_format: str = ""
+    """What is unusual about numbers written as text; empty if nothing."""
     missing_texts: list[str] = field(default_factory=list)
+    """Texts that count as missing among numbers and dates."""
     missing: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest share of rows without a value, over all sites."""
     low: float = np.nan
+    """Smallest number, or day since 1970, of all sites; NaN for categories."""
     high: float = np.nan
+    """Largest number, or day since 1970, of all sites; NaN for categories."""
     levels: list[str] | None = None
+    """Categories in the rows with labels, as text; None where there are too many."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Values of the columns that a model reads, and the names of those that it does not read.
-
-    Attributes
-    ----------
-    columns : dict from names to ColumnProfile
-    others : list of str
-        Further columns of the training table: site, label, what was left out.
-    """
+    """Values of the columns that a model reads, and the names of those that it does not read."""
 
     columns: dict[str, ColumnProfile]
     others: list[str]
+    """Further columns of the training table: site, label, what was left out."""
 
 
 def profile_of(
@@ -180,55 +163,46 @@ def profile_of(
     ((0.0, 0.5), 80.0, ['f', 'm'])
     """
     tables = [schema.read(X) for X in (*labelled, target)]
-    columns = {
-        name: _with_values(
-            ColumnProfile(
-                kind,
-                schema.date_formats.get(name, ""),
-                schema.number_formats.get(name, ""),
-                list(schema.missing_texts.get(name, ())),
-            ),
-            [table[name] for table in tables],
+    columns = {}
+    for name, kind in schema.kinds.items():
+        sites = [table[name] for table in tables]
+        shares = [float(values.isna().mean()) for values in sites]
+        low, high, levels = np.nan, np.nan, None
+        if kind == "category":
+            seen = sorted(set().union(*(values.dropna().unique() for values in sites[:-1])))
+            levels = seen if len(seen) <= _MOST_LEVELS else None
+        else:
+            given = pd.concat([values.dropna() for values in sites])
+            low, high = float(given.min()), float(given.max())
+        columns[name] = ColumnProfile(
+            kind,
+            schema.date_formats.get(name, ""),
+            schema.number_formats.get(name, ""),
+            list(schema.missing_texts.get(name, ())),
+            (min(shares), max(shares)),
+            low,
+            high,
+            levels,
         )
-        for name, kind in schema.kinds.items()
-    }
     return Profile(columns, list(others))
-
-
-def _with_values(column: ColumnProfile, sites: Sequence[pd.Series]) -> ColumnProfile:
-    """Add what the sites hold, the last of which is the target."""
-    shares = [float(values.isna().mean()) for values in sites]
-    column = replace(column, missing=(min(shares), max(shares)))
-    if column.kind == "category":
-        levels = sorted(set().union(*(values.dropna().unique() for values in sites[:-1])))
-        return replace(column, levels=levels if len(levels) <= MOST_LEVELS else None)
-    given = pd.concat([values.dropna() for values in sites])
-    return replace(column, low=float(given.min()), high=float(given.max()))
 
 
 # Shares of missing values and of values out of range are reported from this difference on, if it
 # cannot be chance: a tail of the binomial distribution.
-MOST_DIFFERENT = 0.1
-MOST_OUTSIDE = 0.05
-LEAST_LIKELY = 1e-3
+_MOST_DIFFERENT = 0.1
+_MOST_OUTSIDE = 0.05
+_LEAST_LIKELY = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a column of new rows.
-
-    Attributes
-    ----------
-    column : str
-    text : str
-    serious : bool
-        Whether predictions suffer: values that cannot be read, categories never seen, more or
-        fewer missing values than in training. Otherwise a note on how it was read.
-    """
+    """Something about a column of new rows."""
 
     column: str
     text: str
     serious: bool = True
+    """Whether predictions suffer: values that cannot be read, categories never seen, more or fewer
+    missing values than in training. Otherwise a note on how it was read."""
 
     def __str__(self) -> str:
         return f"column {self.column!r}: {self.text}"
@@ -259,7 +233,7 @@ class NewRows:
     def __init__(self, profile: Profile, decimal: str = ".") -> None:
         self.profile = profile
         self.rows = 0
-        kinds: dict[str, type[_Numbers | _Dates | _Categories]]
+        kinds: dict[str, type[_Column]]
         kinds = {"number": _Numbers, "date": _Dates, "category": _Categories}
         self._columns = {
             name: kinds[column.kind](name, column, decimal)
@@ -303,40 +277,34 @@ class NewRows:
 class _Column(ABC):
     """One column of new rows: counts of all parts, then how it is read."""
 
-    def __init__(self, name: str, profile: ColumnProfile) -> None:
-        self.name, self.profile = name, profile
+    def __init__(self, name: str, profile: ColumnProfile, decimal: str) -> None:
+        self.name, self.profile, self.decimal = name, profile, decimal
         self.missing_texts = {*MISSING_TEXTS, *MISSING_CODES, *profile.missing_texts}
         self.empty = 0
 
     @abstractmethod
-    def add(self, column: pd.Series) -> None:
-        """Count the values of a part."""
+    def add(self, column: pd.Series) -> None: ...
 
     @abstractmethod
-    def read(self, column: pd.Series) -> pd.Series:
-        """Return the values of a part."""
+    def read(self, column: pd.Series) -> pd.Series: ...
 
     @abstractmethod
-    def about(self, rows: int) -> Iterator[Finding]:
-        """Yield what is particular to the kind of column."""
+    def about(self, rows: int) -> Iterator[Finding]: ...
 
     def findings(self, rows: int) -> Iterator[Finding]:
         yield from self.about(rows)
         share, (low, high) = self.empty / rows, self.profile.missing
-        more = share > high + MOST_DIFFERENT and binom.sf(self.empty - 1, rows, high)
-        fewer = share < low - MOST_DIFFERENT and binom.cdf(self.empty, rows, low)
-        if any(chance is not False and chance < LEAST_LIKELY for chance in (more, fewer)):
+        chance = 1.0
+        if share > high + _MOST_DIFFERENT:
+            chance = binom.sf(self.empty - 1, rows, high)
+        elif share < low - _MOST_DIFFERENT:
+            chance = binom.cdf(self.empty, rows, low)
+        if chance < _LEAST_LIKELY:
             before = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
             yield self.finding(f"{percent(share)} of the values are missing, in training {before}")
 
     def finding(self, text: str, *, serious: bool = True) -> Finding:
         return Finding(self.name, text, serious)
-
-    def counted(self, column: pd.Series) -> pd.Series:
-        """Return the values as text, and count the missing ones."""
-        texts = self.texts(column)
-        self.empty += len(column) - len(texts)
-        return texts
 
     def texts(self, column: pd.Series) -> pd.Series:
         """Return the values as text without spaces around it; missing ones are left out."""
@@ -354,9 +322,10 @@ class _Column(ABC):
 
 class _Numbers(_Column):
     def __init__(self, name: str, profile: ColumnProfile, decimal: str) -> None:
-        super().__init__(name, profile)
+        super().__init__(name, profile, decimal)
         self.formats = NumberFormats(profile.low, profile.high, decimal)
-        self.codes = [text for text in profile.missing_texts if PLAIN.reads(text)]
+        texts = pd.Series(profile.missing_texts, dtype=object)
+        self.codes = texts[as_numbers(texts).notna()].to_list()
 
     def add(self, column: pd.Series) -> None:
         if _are_numbers(column):
@@ -364,7 +333,9 @@ class _Numbers(_Column):
             self.empty += len(column) - len(given)
             self.formats.add_numbers(given.to_numpy(dtype=float))
         else:
-            self.formats.add(self.counted(column))
+            texts = self.texts(column)
+            self.empty += len(column) - len(texts)
+            self.formats.add(texts)
 
     def read(self, column: pd.Series) -> pd.Series:
         if _are_numbers(column):
@@ -384,7 +355,7 @@ class _Numbers(_Column):
     def about(self, rows: int) -> Iterator[Finding]:
         yield from self.unreadable(self.formats.strange, "number")
         written = self.formats.decided()
-        usual = (PLAIN.words, NumberFormat(self.formats.decimal).words, self.profile.number_format)
+        usual = (PLAIN.words, NumberFormat(self.decimal).words, self.profile.number_format)
         if written.words not in usual:
             shown = next(iter(self.formats.odd.texts))
             text = f"numbers with {written.words} ({shown!r}), read as such"
@@ -394,8 +365,8 @@ class _Numbers(_Column):
         yield from self._outside(above, "above the largest", self.profile.high, rows)
 
     def _outside(self, n: int, where: str, limit: float, rows: int) -> Iterator[Finding]:
-        likely = binom.sf(n - 1, rows, MOST_OUTSIDE / 10)
-        if n > MOST_OUTSIDE * rows and likely < LEAST_LIKELY:
+        likely = binom.sf(n - 1, rows, _MOST_OUTSIDE / 10)
+        if n > _MOST_OUTSIDE * rows and likely < _LEAST_LIKELY:
             yield self.finding(
                 f"{count(n, 'value')} ({percent(n / rows)}) {'is' if n == 1 else 'are'} {where} "
                 f"in training ({number(limit)})"
@@ -404,14 +375,16 @@ class _Numbers(_Column):
 
 class _Dates(_Column):
     def __init__(self, name: str, profile: ColumnProfile, decimal: str) -> None:
-        super().__init__(name, profile)
+        super().__init__(name, profile, decimal)
         self.formats = DateFormats(profile.date_format or "ISO8601")
 
     def add(self, column: pd.Series) -> None:
         if kind_of(column) == "date":
             self.empty += int(column.isna().sum())
         else:
-            self.formats.add(self.counted(column))
+            texts = self.texts(column)
+            self.empty += len(column) - len(texts)
+            self.formats.add(texts)
 
     def read(self, column: pd.Series) -> pd.Series:
         if kind_of(column) == "date":
@@ -432,7 +405,7 @@ class _Dates(_Column):
 
 class _Categories(_Column):
     def __init__(self, name: str, profile: ColumnProfile, decimal: str) -> None:
-        super().__init__(name, profile)
+        super().__init__(name, profile, decimal)
         levels = profile.levels or []
         self.known = set(levels)
         plain = Counter(map(_loose, levels))
