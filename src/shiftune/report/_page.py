@@ -46,8 +46,7 @@ from shiftune.report._words import (
     update_in_words,
 )
 from shiftune.report.figures import MOST_SITES, outermost_sites, plotly
-from shiftune.search._result import SearchResult
-from shiftune.search._trial import model_name, tied_rivals
+from shiftune.search._result import SearchResult, model_name, tied_rivals
 
 
 def save_text(text: str, path: str | os.PathLike[str], what: str) -> Path:
