@@ -7,6 +7,8 @@ from collections import Counter
 import pytest
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import shiftune.checks.all_checks
 import shiftune.search._result
@@ -14,7 +16,14 @@ import shiftune.search._search
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate import PooledFit
 from shiftune.risk._result import Estimate, RiskEstimate
-from shiftune.search._result import Compared, Rival, default_rival, naive_rival, tied_rivals
+from shiftune.search._result import (
+    Compared,
+    Rival,
+    default_rival,
+    model_name,
+    naive_rival,
+    tied_rivals,
+)
 
 SPACE = {"alpha": FloatDistribution(0.01, 1e4, log=True)}
 
@@ -89,6 +98,10 @@ def test_later_parameters_do_not_change_a_result(problem, risk):
     assert other.result_.options["random_state"] == "0"
     if risk == "adjusted":
         assert other.label_worth().equals(search.label_worth())
+
+
+def test_a_pipeline_has_the_name_of_its_last_step():
+    assert model_name(make_pipeline(StandardScaler(), Ridge())) == "Ridge"
 
 
 class TestComparison:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -19,9 +19,11 @@ from tqdm.auto import tqdm
 
 from shiftune import _interrupts
 from shiftune.errors import NoWorkersError, ProblemError, StorageError
-from shiftune.evaluate._plan import PreparedRows, independent_fits
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._plan import Fit, PreparedRows, independent_fits
 from shiftune.models._space import check_names
-from shiftune.search._families import Family, FamilyWeights, Turn, Turns, family_of
+from shiftune.risk._result import RiskEstimate
+from shiftune.search._families import Family, FamilyWeights, Turn, family_of, next_turn, sampler_for
 from shiftune.search._settings import Settings, sampler_named
 from shiftune.search._storage import AnswerStore, candidates, complete_answers, open_driver
 from shiftune.search._trial import (
@@ -47,11 +49,6 @@ from shiftune.search._trial import (
 )
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.workers import OutOfTime, WorkerDied, Workers, number_of_workers
-
-if TYPE_CHECKING:
-    from shiftune.evaluate._answers import Answers
-    from shiftune.evaluate._plan import Fit
-    from shiftune.risk._result import RiskEstimate
 
 logger = logging.getLogger("shiftune")
 
@@ -97,7 +94,7 @@ class Loop:
         """
         settings, study, n_trials = self.settings, self.study, self.settings.n_trials
         earlier = finished_trials(study)
-        study.sampler = sampler_named(
+        study.sampler = self.sampler = sampler_named(
             settings.sampler, settings.random_state, len(earlier), self.driver.number
         )
         if len(settings.families) > 1 and not settings.join:
@@ -105,7 +102,7 @@ class Loop:
             trial_answers(settings, self.context, study, self.answers, candidates(earlier))
         prepared = PreparedRows(number_of_workers(settings.n_jobs))
         context = replace(self.context, prepared=prepared, catch=settings.catch)
-        self.turns = Turns(study, settings.families, FamilyWeights(study, context, self.answers))
+        self.weights = FamilyWeights(study, context, self.answers)
         with (
             self.driver.at_work(),
             TrialWorkers.of(settings, context, n_trials - len(earlier)) as self.workers,
@@ -174,18 +171,23 @@ class Loop:
         params = turn.family.first_params() if turn.defaults else None
         if turn.defaults:
             marks[DEFAULTS] = True
-        self.study.sampler = self.turns.sampler(turn)
+        self.study.sampler = sampler_for(turn, self.sampler, self.study)
         trial = self.driver.ask(self.settings.n_trials, params, marks)
         return None if trial is None else self._proposed(trial, turn.family)
 
     def _adopt(self, orphan: FrozenTrial) -> Proposed:
-        turn = self.turns.of(orphan) or self._next_turn()
-        self.study.sampler = self.turns.sampler(turn)
+        if MODEL in orphan.user_attrs:
+            family = family_of(self.settings.families, orphan)
+            turn = Turn(family, DEFAULTS in orphan.user_attrs)
+        else:
+            turn = self._next_turn()
+        self.study.sampler = sampler_for(turn, self.sampler, self.study)
         return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
 
     def _next_turn(self) -> Turn:
-        timeout = self.settings.timeout
-        return self.turns.next(None if timeout is None else timeout * self.workers.n_workers)
+        timeout, families = self.settings.timeout, self.settings.families
+        seconds = None if timeout is None else timeout * self.workers.n_workers
+        return next_turn(self.study, families, self.weights, seconds)
 
     def _proposed(self, trial: Trial, family: Family) -> Proposed:
         """Get the parameters; a combination that a user's function rejects is a failed trial."""

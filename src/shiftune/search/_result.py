@@ -53,82 +53,7 @@ from shiftune.search._updating import COUNTS, Updated, Updater, label_worth
 if TYPE_CHECKING:
     from shiftune.checks import Checks
 
-
-def cv_results(result: SearchResult) -> dict[str, Any]:
-    """Return the finished trials as a dict of arrays; scores are negated risks.
-
-    `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
-    error. Every site is a split: `split0_test_score` is the negated estimate of the first source.
-    `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
-    """
-    trials = result.trials
-    by_number = {trial.number: trial for trial in finished_trials(result.study)}
-    found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
-    params = [name for name in trials if str(name).startswith("param_")]
-    for name in params:
-        values = trials[name]
-        found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
-    found["params"] = [
-        family_of(result.families, by_number[number]).plain_params(by_number[number])
-        for number in trials.index
-    ]
-    for place, name in enumerate(result.choice.risk.names):
-        found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
-    found["mean_test_score"] = -trials["risk"].to_numpy(float)
-    found["std_test_score"] = trials["stderr"].to_numpy(float)
-    compared: pd.Series = trials.get("compared_by", trials["risk"])
-    ranks = compared.rank(method="min", na_option="bottom")
-    found["rank_test_score"] = ranks.to_numpy(np.int32)
-    return found
-
-
 Floats = NDArray[np.float64]
-
-
-def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
-    """Return the scores of the validation rows of all sources.
-
-    Parameters
-    ----------
-    result : SearchResult
-    labels : int
-        Number of labels of the target that have updated the predictor: every source is then
-        updated by as many of its own, and its other rows have scores.
-    """
-    answers, data, updater = result.choice.answers, result.context.data, result.updater
-    classes = data.classes
-    if answers is None or not answers.unseen_share:
-        return SiteScores(
-            [],
-            "all its trials had models that were trained on all sites; search with risk='adjusted' "
-            "and its own plan of fits",
-        )
-    if classes is not None and result.loss.needs == "predict":
-        return SiteScores(
-            [],
-            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
-            "probabilities; search with loss='log_loss' or 'brier'",
-        )
-    if labels:
-        limits = updater.effects.limits
-
-        def of_scaled(y: NDArray[Any], scaled: Floats) -> Floats:
-            limited = scaled if limits is None else np.clip(scaled, *limits)
-            return row_scores(y, from_scale(limited), classes)
-
-        return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
-    rows = [data.validation_rows([name]) for name in updater.names]
-    labels_of = dict(zip(data.names, data.y_validation, strict=True))
-    return SiteScores.of(
-        [
-            row_scores(labels_of[name], answers.unseen[own], classes)
-            for name, own in zip(updater.names, rows, strict=True)
-        ]
-    )
-
-
-# With fewer trials the importances reflect the sampler's luck.
-FEWEST_TRIALS_FOR_IMPORTANCE = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +70,7 @@ class Overlap:
         Whether the risk was estimated with these weights; otherwise they only describe the sites.
     """
 
-    weights: dict[str, NDArray[np.float64]]
+    weights: dict[str, Floats]
     table: pd.DataFrame
     used: bool
 
@@ -366,9 +291,10 @@ class SearchResult:
             if trial.user_attrs.get(MODEL, "") == self.family.name
             and (trial.params or DEFAULTS not in trial.user_attrs)
         ]
-        if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:
+        # With fewer trials the importances reflect the sampler's luck.
+        if len(trials) < 10 or np.ptp([trial.value for trial in trials]) == 0:
             return {}
-        if len(set.intersection(*(set(t.params) for t in trials))) < 2:
+        if len(set.intersection(*(set(trial.params) for trial in trials))) < 2:
             return {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna's, about what is experimental
@@ -420,9 +346,75 @@ class SearchResult:
     @cached_property
     def checks(self) -> Checks:
         """Checks of the assumptions; see `shiftune.checks.run_checks`."""
-        from shiftune.checks import run_checks  # a convenience that looks down the layers
+        from shiftune.checks import run_checks
 
         return run_checks(self)
+
+
+def cv_results(result: SearchResult) -> dict[str, Any]:
+    """Return the finished trials as a dict of arrays; scores are negated risks.
+
+    `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
+    error. Every site is a split: `split0_test_score` is the negated estimate of the first source.
+    `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
+    """
+    trials = result.trials
+    by_number = {trial.number: trial for trial in finished_trials(result.study)}
+    found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
+    params = [name for name in trials if str(name).startswith("param_")]
+    for name in params:
+        values = trials[name]
+        found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
+    found["params"] = [
+        family_of(result.families, by_number[number]).plain_params(by_number[number])
+        for number in trials.index
+    ]
+    for place, name in enumerate(result.choice.risk.names):
+        found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
+    found["mean_test_score"] = -trials["risk"].to_numpy(float)
+    found["std_test_score"] = trials["stderr"].to_numpy(float)
+    compared: pd.Series = trials.get("compared_by", trials["risk"])
+    ranks = compared.rank(method="min", na_option="bottom")
+    found["rank_test_score"] = ranks.to_numpy(np.int32)
+    return found
+
+
+def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
+    """Return the scores of the validation rows of all sources.
+
+    With `labels` of the target that have updated the predictor, every source is updated by as many
+    of its own, and its other rows have scores.
+    """
+    answers, data, updater = result.choice.answers, result.context.data, result.updater
+    classes = data.classes
+    if answers is None or not answers.unseen_share:
+        return SiteScores(
+            [],
+            "all its trials had models that were trained on all sites; search with risk='adjusted' "
+            "and its own plan of fits",
+        )
+    if classes is not None and result.loss.needs == "predict":
+        return SiteScores(
+            [],
+            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
+            "probabilities; search with loss='log_loss' or 'brier'",
+        )
+    if labels:
+        limits = updater.effects.limits
+
+        def of_scaled(y: NDArray[Any], scaled: Floats) -> Floats:
+            limited = scaled if limits is None else np.clip(scaled, *limits)
+            return row_scores(y, from_scale(limited), classes)
+
+        return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
+    rows = [data.validation_rows([name]) for name in updater.names]
+    labels_of = dict(zip(data.names, data.y_validation, strict=True))
+    return SiteScores.of(
+        [
+            row_scores(labels_of[name], answers.unseen[own], classes)
+            for name, own in zip(updater.names, rows, strict=True)
+        ]
+    )
 
 
 # ---------------------------------------------------------------- what else could be handed over
@@ -440,16 +432,9 @@ class Compared(StrEnum):
 class Rival:
     """Alternative to what is handed over, or to the best trial.
 
-    Attributes
-    ----------
-    risk : RiskEstimate
-        Estimated at the target, on the same rows.
-    mean_loss : float
-        Over the same rows, without correction; NaN where it was not recorded.
-    gap : Estimate
-        Its risk minus that of what it is compared with, paired row by row.
-    trial : int, optional
-        None for the model with its default parameters.
+    `risk` is estimated at the target, on the same rows; `mean_loss` over them, without correction
+    (NaN where it was not recorded); `gap` is its risk minus that of what it is compared with,
+    paired row by row; `trial` is None for the model with its default parameters.
     """
 
     risk: RiskEstimate

@@ -219,30 +219,18 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         _check_space(family, stored=given.storage is not None)
     classes = None if predicts_values(models, problem, loss) else problem.classes
     metrics_for(given.metrics, loss, classes)
-    return Settings(
-        families=families,
-        loss=loss,
-        risk=risk,
-        ratio=clone(ratio_named(given.ratio, given.random_state)),
-        plan=plan,
-        shares=shares,
-        training_weights=given.training_weights,
-        random_state=given.random_state,
-        final=final,
-        metrics=given.metrics,
-        sampler=given.sampler,
-        n_trials=given.n_trials,
-        timeout=given.timeout,
-        trial_timeout=given.trial_timeout,
-        n_jobs=given.n_jobs,
-        executor=given.executor,
-        storage=given.storage,
-        join=given.join,
-        answers=given.answers,
-        callbacks=given.callbacks or (),
-        catch=given.catch,
-        progress=given.progress,
-    )
+    made = {
+        "families": families,  # of estimator and space
+        "loss": loss,
+        "risk": risk,
+        "ratio": clone(ratio_named(given.ratio, given.random_state)),
+        "plan": plan,
+        "shares": shares,
+        "final": final,
+        "callbacks": given.callbacks or (),
+    }
+    as_given = {name: value for name, value in params.items() if name not in ("estimator", "space")}
+    return Settings(**as_given | made)
 
 
 def _check_running(given: SimpleNamespace) -> None:
