@@ -110,14 +110,7 @@ class Loop:
         ):
             end = None if settings.timeout is None else time.monotonic() + settings.timeout
             try:
-                while True:
-                    self._begin_trials(end)
-                    for others in self.driver.finished_by_others():
-                        progress.update(others)
-                    if not self.under_way:
-                        if self.stopped or self._is_over(end) or not self.driver.wait(n_trials):
-                            return
-                        continue
+                while self._has_trials(end, progress):
                     trial, _, rejected = self.under_way[0]
                     try:
                         outcome = rejected or self.workers.result(trial.number)
@@ -141,6 +134,17 @@ class Loop:
                     while self.under_way:
                         self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
                 raise
+
+    def _has_trials(self, end: float | None, progress: Progress) -> bool:
+        """Begin trials, or wait for those of other drivers; False when there are no more."""
+        while True:
+            self._begin_trials(end)
+            for others in self.driver.finished_by_others():
+                progress.update(others)
+            if self.under_way:
+                return True
+            if self.stopped or self._is_over(end) or not self.driver.wait(self.settings.n_trials):
+                return False
 
     def _begin_trials(self, end: float | None) -> None:
         """Keep the workers busy, as long as there is time and a place for another trial."""

@@ -425,9 +425,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Open the storage, which may have trials of the same search."""
         families, loss = settings.families, settings.loss
         same = identity(families, settings, problem, loss, settings.ratio, self.risk)
-        self.study_ = open_study(settings.storage, same, join=settings.join)
-        self.answers_ = open_answers(settings.storage, self.study_, settings.answers)
-        self.problem_, self.settings_, self.families_ = problem, settings, families
+        study = open_study(settings.storage, same, join=settings.join)
+        self.answers_ = open_answers(settings.storage, study, settings.answers)
+        self.problem_, self.settings_, self.study_ = problem, settings, study
+        self.families_ = families
         self.loss_: Loss = loss
 
     def _prepare(self) -> None:
