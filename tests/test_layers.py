@@ -72,6 +72,27 @@ def test_layers(layer):
         assert imported_layers(path) <= allowed | excused, name
 
 
+def test_nothing_below_knows_the_search():
+    """Not even its type: below it, settings are a value. `_job` and `demo` make a search."""
+    knowing = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            imported = isinstance(node, ast.Import | ast.ImportFrom) and any(
+                alias.name.split(".")[-1] in ("ShiftSearch", "_search") for alias in node.names
+            )
+            from_it = isinstance(node, ast.ImportFrom) and (node.module or "").endswith("._search")
+            named = isinstance(node, ast.Name) and node.id == "ShiftSearch"
+            if imported or from_it or named:
+                knowing.add(path.relative_to(ROOT).as_posix())
+    assert knowing == {
+        "__init__.py",
+        "search/__init__.py",
+        "search/_search.py",
+        "cli/_job.py",
+        "cli/demo.py",
+    }
+
+
 def module_name(path: Path) -> str:
     parts = ("shiftune", *path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -19,12 +19,11 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks._of_result import influence_check
-from shiftune.evaluate._losses import loss_named
 from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
 from shiftune.problem._columns import column_kinds
 from shiftune.risk import RegressionAdjusted
-from shiftune.search._settings import EvaluationSettings
+from shiftune.search._settings import check_settings
 from shiftune.stability import label_stability
 from shiftune.tables import Schema, TableSettings, read_file, site_table
 
@@ -161,12 +160,9 @@ def bytes_held(quick: bool) -> Figures:
     def prepared() -> Any:
         problem = ShiftProblem.from_arrays(**given)
         search = ShiftSearch(lightgbm.LGBMClassifier(), SPACE)
-        settings = EvaluationSettings.of(search)
+        settings = check_settings(search.get_params(deep=False), problem)
         split = settings.split(problem)
-        context = settings.context(
-            {"": search.estimator}, problem, loss_named("log_loss"), split, None
-        )
-        return problem, split, context
+        return problem, split, settings.context(problem, split, None)
 
     held, peak, _ = memory(prepared)
     return Figures(

@@ -16,7 +16,7 @@ from benchmarks.speed.search_rows import folds_of, model, search_of
 
 from shiftune import ShiftProblem
 from shiftune.risk import RegressionAdjusted
-from shiftune.search._settings import EvaluationSettings
+from shiftune.search._settings import check_settings
 
 
 def peers(quick: bool, python: Path | None = None) -> Figures:
@@ -37,7 +37,7 @@ def peers(quick: bool, python: Path | None = None) -> Figures:
     wall = time.perf_counter() - start
     best = model().set_params(**search.best_params_).fit(X, y)
     loss = script.log_loss(hidden, best.predict_proba(target)[:, 1])
-    stacked, labels, folds = folds_of(EvaluationSettings.of(search).split(problem))
+    stacked, labels, folds = folds_of(search.settings_.split(problem))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data.npz")
         parts = {f"train{i}": train for i, (train, _) in enumerate(folds)}
@@ -71,7 +71,8 @@ def peers(quick: bool, python: Path | None = None) -> Figures:
 
 def _in_order(problem: ShiftProblem) -> list:
     """Sites of the stacked rows: training rows of all sources, then their validation rows."""
-    split = EvaluationSettings.of(search_of(1)).split(problem)
+    settings = check_settings(search_of(1).get_params(deep=False), problem)
+    split = settings.split(problem)
     return [*split.train, *split.validation]
 
 

@@ -22,7 +22,6 @@ from shiftune.evaluate import LeaveSourcesOut
 from shiftune.problem import Split, pooled
 from shiftune.ratio import ULSIF
 from shiftune.search import GPLCBSampler
-from shiftune.search._settings import EvaluationSettings
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
@@ -63,7 +62,7 @@ def overhead(quick: bool) -> Figures:
     search = search_of(trials)
     clone(search).set_params(n_trials=2).fit(problem)  # imports and first touches of memory
     whole = cpu(lambda: search.fit(problem))
-    X, y, folds = folds_of(EvaluationSettings.of(search).split(problem))
+    X, y, folds = folds_of(search.settings_.split(problem))
     tried = [trial.params for trial in search.study_.trials]
 
     def bare() -> None:

@@ -58,7 +58,7 @@ MOMENTS = [
     ("typer", 1),
     ("shiftune.tables._files:read_one", 1),
     ("shiftune.search._loop:Loop._tell:2", 1),
-    pytest.param("shiftune.search._loop:Loop._outcome:2", 2, marks=pytest.mark.slow),
+    pytest.param("shiftune.search._loop:TrialWorkers.result:2", 2, marks=pytest.mark.slow),
     pytest.param("shiftune.report._page:page", 1, marks=pytest.mark.slow),
 ]
 
@@ -103,7 +103,7 @@ def test_compiled_code_does_not_hold_it_up(table, monkeypatch, how):
         "--out",
         "run",
     ]
-    printed = interrupted("shiftune.search._loop:Loop._outcome:2", *arguments, how=how)
+    printed = interrupted("shiftune.search._loop:TrialWorkers.result:2", *arguments, how=how)
     assert GO_ON in printed
     assert list(temporary.glob("shiftune-*")) == []
     assert (table / "run" / "study.journal").exists()

@@ -18,7 +18,7 @@ from shiftune.evaluate import (
     loss_named,
     weighted_mean,
 )
-from shiftune.search._settings import EvaluationSettings
+from shiftune.search._settings import check_settings
 from shiftune.search._trial import Candidate, run_trial
 
 PLANS = [PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(2, 0.3)]
@@ -176,10 +176,11 @@ def problem_of(rng, few, task):
 def test_outcome_of_a_trial(rng, few, task):
     problem = problem_of(rng, few, task)
     model = Ridge() if task == "regression" else LogisticRegression()
-    search = ShiftSearch(model, {})
-    settings = EvaluationSettings.of(search)
-    loss = loss_named("squared" if task == "regression" else "log_loss")
-    context = settings.context({"": model}, problem, loss, settings.split(problem), None)
+    settings = check_settings(
+        ShiftSearch(model, {"fit_intercept": [True]}).get_params(deep=False), problem
+    )
+    loss, context = settings.loss, settings.context(problem, settings.split(problem), None)
+    assert loss.name == ("squared" if task == "regression" else "log_loss")
     outcome = run_trial(context, Candidate({}))
     y = np.concatenate(context.data.y_validation)
     assert (context.data.classes is None) == (task == "regression")
@@ -193,9 +194,9 @@ def test_outcome_of_a_trial(rng, few, task):
 
 def test_a_regressor_on_classes_gives_values(rng):
     problem = problem_of(rng, 0, "classification")
-    settings = EvaluationSettings.of(ShiftSearch(Ridge(), {}))
-    loss = loss_named("squared")
-    context = settings.context({"": Ridge()}, problem, loss, settings.split(problem), None)
+    search = ShiftSearch(Ridge(), {"fit_intercept": [True]}, loss="squared")
+    settings = check_settings(search.get_params(deep=False), problem)
+    context = settings.context(problem, settings.split(problem), None)
     assert context.data.classes is None
     assert run_trial(context, Candidate({})).answers.known.shape == (60,)
 

@@ -18,10 +18,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.evaluate import _plan
-from shiftune.evaluate._losses import loss_named
 from shiftune.evaluate._plan import PreparedRows
 from shiftune.search import _trial
-from shiftune.search._settings import EvaluationSettings
 
 ALPHA = {"ridge__alpha": FloatDistribution(0.01, 100, log=True)}
 FITS = 5  # of LeaveSourcesOut with four sources
@@ -137,12 +135,7 @@ def test_other_rows_are_never_taken_for_the_same(sites):
     X, y, site = sites
     search = ShiftSearch(of(StandardScaler(), Ridge()), ALPHA, progress=False, n_trials=1)
     search.fit(X, y, groups=site, X_target=X[:40])
-    settings = EvaluationSettings.of(search)
-    context = settings.context(
-        {"": search.estimator}, search.problem_, loss_named("squared"),
-        settings.split(search.problem_), None,
-    )  # fmt: skip
-    data, loss = context.data.sharing(PreparedRows()), loss_named("squared")
+    data, loss = search.context_.data.sharing(PreparedRows()), search.loss_
     PooledFit().losses(clone(search.estimator), data, loss)
     fewer = replace(data, X_train=data.X_train[:50], y_train=data.y_train[:50])
     found = PooledFit().losses(clone(search.estimator), fewer, loss)

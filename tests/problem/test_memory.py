@@ -10,9 +10,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate._losses import loss_named
 from shiftune.problem import pooled
-from shiftune.search._settings import EvaluationSettings
+from shiftune.search._settings import check_settings
 from shiftune.workers import _in_worker
 
 
@@ -24,9 +23,9 @@ def given(rng):
 
 
 def context_of(problem, split):
-    search = ShiftSearch(LogisticRegression(), {})
-    settings = EvaluationSettings.of(search)
-    return settings.context({"": search.estimator}, problem, loss_named("log_loss"), split, None)
+    search = ShiftSearch(LogisticRegression(), {"C": [1.0]})
+    settings = check_settings(search.get_params(deep=False), problem)
+    return settings.context(problem, split, None)
 
 
 def test_a_study_takes_two_and_a_half_times_what_was_given(given):

@@ -16,7 +16,7 @@ from shiftune.errors import ProblemError
 from shiftune.metrics._new_site import MetricTables
 from shiftune.report._model_card import model_card
 from shiftune.report._words import brief
-from shiftune.search._trial import naive_rival
+from shiftune.search._result import naive_rival
 
 FINE = Check("overlap", Level.OK, "Fine.", "Nothing to do.", {})
 CAREFUL = Check("few", Level.CAUTION, "Few | sites. So it is.", "Add <b>.", {})
@@ -58,7 +58,8 @@ class TestBrief:
         end = {"estimate": 0.7, "low": 0.6, "high": 0.8, "better": "higher", "note": ""}
         end |= {"lowest": 0.6, "lowest_site": "B", "highest": 0.8, "highest_site": "C"}
         table = pd.DataFrame([end], index=pd.Index(["auc"], name="metric"))
-        asked = replace(result, given_metrics=["auc"], loss=replace(result.loss, name="auc"))
+        loss = replace(result.loss, name="auc")
+        asked = replace(result, settings=replace(result.settings, metrics=["auc"], loss=loss))
         vars(asked)["metrics"] = MetricTables(table, table)
         vars(asked)["default"] = result.default
         loss, auc = brief(asked, [FINE]).figures
@@ -82,7 +83,7 @@ class TestBrief:
         end = {"estimate": 2.0, "low": 1.0, "high": np.inf, "better": "lower", "note": ""}
         end |= {"lowest": 1.0, "lowest_site": "B", "highest": 3.0, "highest_site": "C"}
         table = pd.DataFrame([row, end], index=pd.Index(["mae", "rmse"], name="metric"))
-        asked = replace(result, given_metrics=["mae", "rmse"])
+        asked = replace(result, settings=replace(result.settings, metrics=["mae", "rmse"]))
         vars(asked)["metrics"] = MetricTables(table, table)
         _, unknown, open_end = brief(asked, [FINE]).figures
         assert (unknown.value, unknown.meaning) == ("?", "one site")

@@ -12,7 +12,6 @@ from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
 from shiftune.risk import ESTIMATORS, RegressionAdjusted, RiskEstimator, estimate, risk_named
-from shiftune.search._settings import EvaluationSettings
 
 SPACE = {"alpha": FloatDistribution(0.01, 100, log=True)}
 
@@ -41,11 +40,10 @@ class Doubled(RiskEstimator):
 def test_a_search_asks_the_estimator_only():
     toy = toy_problem(1.0, n=100).problem
     search = ShiftSearch(Ridge(), SPACE, risk=Doubled(), n_trials=3, progress=False)
-    settings = EvaluationSettings.of(search)
+    settings = search.fit(toy).settings_
     assert not settings.needs_ratio
     assert settings.shares[0] == 0
     assert repr(settings.plan) == repr(LeaveSourcesOut(2))
-    search.fit(toy)
     assert search.ratio_ is None
     stored = [trial.value for trial in search.study_.trials]
     np.testing.assert_allclose(search.trials_["risk"], 2 * np.array(stored))

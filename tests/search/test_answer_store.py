@@ -49,11 +49,15 @@ def files(journal):
 
 def by_hand(search, number):
     """Losses of a trial, computed anew."""
-    context = search._context()
+    context = search.context_
     model = Ridge(alpha=search.trials_["param_alpha"][number])
     return context, np.concatenate(
         search.settings_.plan.losses(model, context.data, search.loss_).by_source
     )
+
+
+def answers_of(search, numbers):
+    return trial_answers(search.settings_, search.context_, search.study_, search.answers_, numbers)
 
 
 def same(one, other):
@@ -255,12 +259,12 @@ def derived(trial):
 )
 def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
     search = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
-    before, risk = trial_answers(search, range(4)), search.trials_["risk"]
+    before, risk = answers_of(search, range(4)), search.trials_["risk"]
     folder = journal.with_name("study.journal.answers")
     (folder / "1.npz").unlink()
     (folder / "2.npz").write_bytes(b"damaged")
     Counted.fits = 0
-    after = trial_answers(search, range(4))
+    after = answers_of(search, range(4))
     if n_jobs == 1:
         assert Counted.fits == 2 * 3  # one with both sources, one without each
     plain = make(space=space).fit(problem)
@@ -269,7 +273,7 @@ def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
         same(before[number], after[number])
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     Counted.fits = 0
-    assert list(trial_answers(search, [2])) == [2]
+    assert list(answers_of(search, [2])) == [2]
     assert Counted.fits == 0
     resumed = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
     np.testing.assert_array_equal(resumed.trials_["risk"], risk)

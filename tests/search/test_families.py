@@ -156,7 +156,7 @@ class TestNames:
 
     def test_names_share_their_prepared_rows(self, problem):
         search = make(NAMES, n_trials=2).fit(problem)
-        assert len(set(search._context().preparations.values())) == 1
+        assert len(set(search.context_.preparations.values())) == 1
 
     @pytest.mark.parametrize(
         ("model", "space", "words"),
@@ -368,12 +368,12 @@ class TestTrials:
         """A resumed search divides it alike."""
         costs = {"ridge": 1.0, "near": workers * 4e5}
 
-        outcome = Loop._outcome
+        tell = Loop._tell
 
-        def as_recorded(loop, proposed):
-            return replace(outcome(loop, proposed), seconds=costs[proposed.candidate.family])
+        def as_recorded(loop, trial, outcome):
+            tell(loop, trial, replace(outcome, seconds=costs[trial.user_attrs["model"]]))
 
-        monkeypatch.setattr(Loop, "_outcome", as_recorded)
+        monkeypatch.setattr(Loop, "_tell", as_recorded)
         monkeypatch.setattr(FamilyWeights, "__call__", lambda self: {"ridge": 1.0, "near": 0.0})
         journal = tmp_path / "journal"
         options = {"timeout": 1e6, "n_trials": 9, "sampler": "random"}

@@ -592,6 +592,7 @@ def test_cube_and_values_are_inverse(distribution: BaseDistribution, seed: int) 
 
 def test_every_value_of_a_grid_has_the_same_chance() -> None:
     cube = UnitCube({"p": IntDistribution(1, 4)})
+    np.testing.assert_array_equal(cube.encode([{"p": 1}, {"p": 4}]), [[0.125], [0.875]])
     rows = cube.sample(np.random.default_rng(0), 4000)
     counts = np.unique([cube.decode(row)["p"] for row in rows], return_counts=True)[1]
     # sd of a count is 27.
@@ -737,6 +738,11 @@ def test_of_many_trials_half_are_the_best_and_the_others_cover_the_space() -> No
 
     assert hole(few.rows) < 0.9 * hole(random)
     assert _bowl(20).thinned(20).rows.shape == (20, 2)
+
+
+def test_the_farthest_trial_is_added() -> None:
+    rows = np.array([[0.0], [0.1], [1.0], [0.9]])
+    assert spread_rows(rows, np.array([0]), 2).tolist() == [0, 2]
 
 
 def test_equal_trials_are_not_added_to_spread_the_others() -> None:

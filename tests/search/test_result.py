@@ -7,14 +7,23 @@ from collections import Counter
 import pytest
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import shiftune.checks._of_result
 import shiftune.search._result
+import shiftune.search._search
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.evaluate import PooledFit
 from shiftune.risk._result import Estimate, RiskEstimate
-from shiftune.search._settings import EvaluationSettings
-from shiftune.search._trial import Compared, Rival, default_rival, naive_rival, tied_rivals
+from shiftune.search._result import (
+    Compared,
+    Rival,
+    default_rival,
+    model_name,
+    naive_rival,
+    tied_rivals,
+)
 
 SPACE = {"alpha": FloatDistribution(0.01, 1e4, log=True)}
 
@@ -48,7 +57,7 @@ def calls(monkeypatch):
         bound = isinstance(vars(owner).get(name), classmethod)
         monkeypatch.setattr(owner, name, classmethod(counting) if bound else counting)
 
-    count(EvaluationSettings, "of")
+    count(shiftune.search._search, "check_settings")
     count(RiskEstimate, "from_record")
     count(shiftune.search._result, "overlap")
     count(shiftune.search._result, "column_shifts")
@@ -68,7 +77,13 @@ def test_everything_is_computed_once(problem, calls, tmp_path, risk):
     search._repr_html_()
     search.default_risk()
     assert calls.pop("from_record") == (search.trials_["state"] == "COMPLETE").sum()
-    assert set(calls) >= {"of", "overlap", "overlap_check", "labels_check", "influence_check"}
+    assert set(calls) >= {
+        "check_settings",
+        "overlap",
+        "overlap_check",
+        "labels_check",
+        "influence_check",
+    }
     assert set(calls.values()) == {1}
 
 
@@ -83,6 +98,10 @@ def test_later_parameters_do_not_change_a_result(problem, risk):
     assert other.result_.options["random_state"] == "0"
     if risk == "adjusted":
         assert other.label_worth().equals(search.label_worth())
+
+
+def test_a_pipeline_has_the_name_of_its_last_step():
+    assert model_name(make_pipeline(StandardScaler(), Ridge())) == "Ridge"
 
 
 class TestComparison:

@@ -15,7 +15,7 @@ from shiftune.errors import SettingsError
 from shiftune.models import expand_auto, ready_model, space_entries, space_from_entries
 from shiftune.search import ShiftSearch
 from shiftune.search._families import table_size
-from shiftune.search._settings import check_search, final_for
+from shiftune.search._settings import check_settings
 from shiftune.tables import SiteFiles, SiteTable
 
 
@@ -81,15 +81,15 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         join=options.join,
         random_state=options.seed,
     )
-    loss = check_search(search, table.problem).loss
+    settings = check_settings(search.get_params(deep=False), table.problem)
     settled = replace(
         options,
         target=table.problem.target.name,
         task=task,
         model=list(models),
         space=None if space is None else space_entries(space),
-        loss=loss.name,
-        final=final_for(search),
+        loss=settings.loss.name,
+        final=settings.final,
     )
     return TuneJob(settled, table, _identifiers(options.files, table), search)
 

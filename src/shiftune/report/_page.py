@@ -54,8 +54,7 @@ from shiftune.report._words import (
     update_in_words,
 )
 from shiftune.report.figures import MOST_CURVES, MOST_SITES
-from shiftune.search._result import SearchResult
-from shiftune.search._trial import model_name, tied_rivals
+from shiftune.search._result import SearchResult, model_name, tied_rivals
 
 _SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
 _MOST_TIED = 10

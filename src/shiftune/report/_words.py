@@ -37,8 +37,8 @@ from shiftune._wording import (
 from shiftune.checks import Check, judgement
 from shiftune.checks._of_result import SKILL
 from shiftune.evaluate._plan import LeaveSourcesOut
-from shiftune.search._result import SearchResult
-from shiftune.search._trial import default_rival, finished_trials, naive_rival, plain_promise
+from shiftune.search._result import SearchResult, default_rival, naive_rival, plain_promise
+from shiftune.search._trial import finished_trials
 
 if TYPE_CHECKING:
     from shiftune.search._updating import Updated
@@ -175,7 +175,7 @@ def _metrics(result: SearchResult, checks: Sequence[Check]) -> list[KeyFigure]:
     table = result.metrics.table
     own = result.loss.name
     names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
-    if result.given_metrics is None:
+    if result.settings.metrics is None:
         known = table[table["estimate"].notna()]
         names = [name for name in _TELLING if name in known.index]
     rows: dict[Any, Any] = table.to_dict("index")
@@ -344,7 +344,7 @@ def assumptions(result: SearchResult) -> str:
             "everywhere. If they do not, no weighting repairs it, and only labels from "
             f"{target} can show it."
         )
-    if result.weights is not None:
+    if result.context.data.weights is not None:
         text += (
             " The intervals take the weights as given and do not include errors of the density "
             "ratios."

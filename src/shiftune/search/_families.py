@@ -1,11 +1,11 @@
-"""Model families of a search: by name, or as given, each with its space."""
+"""Model families of a search: by name, or as given, each with its space; whose trial is next."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
@@ -26,7 +26,7 @@ from shiftune.models._space import Space, as_space
 from shiftune.predictor._selection import Candidates
 from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
 from shiftune.problem._columns import column_kinds
-from shiftune.search._storage import candidates
+from shiftune.search._storage import AnswerStore, candidates
 from shiftune.search._trial import (
     DEFAULTS,
     FAILURE,
@@ -35,16 +35,13 @@ from shiftune.search._trial import (
     REJECTED,
     SECONDS,
     Candidate,
+    TrialContext,
     finished_trials,
     risk_of,
     was_interrupted,
 )
 from shiftune.search.gp import GPLCBSampler
 from shiftune.tables import Schema
-
-if TYPE_CHECKING:
-    from shiftune.search._storage import AnswerStore
-    from shiftune.search._trial import TrialContext
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,10 @@ class Family:
     def suggest(self, trial: Any) -> dict[str, Any]:
         """Ask an Optuna trial for all parameters; return them in the estimator's names."""
         if callable(self.space):
-            found = dict(self.space(_ScopedTrial(trial, self.scope) if self.scope else trial))
+            params = dict(self.space(_ScopedTrial(trial, self.scope) if self.scope else trial))
         else:
-            suggested = self.space.items()
-            found = {name: trial._suggest(self.scope + name, each) for name, each in suggested}
-        return {self.prefix + name: value for name, value in found.items()}
+            params = {name: trial._suggest(self.scope + name, d) for name, d in self.space.items()}
+        return {self.prefix + name: value for name, value in params.items()}
 
     def plain_params(self, trial: FrozenTrial) -> dict[str, Any]:
         """Return the parameters of a trial in the bare model's names."""
@@ -179,7 +175,14 @@ def check_given(given: Any, space: Any) -> None:
         )
     if isinstance(given, Mapping) and given:
         for name, entry in given.items():
-            _check_entry(name, entry)
+            if not isinstance(name, str) or not name or "." in name:
+                raise SettingsError(f"models are named by text without dots, got {name!r}")
+            pair = isinstance(entry, tuple | list) and len(entry) == 2 and is_model(entry[0])
+            if not pair and not isinstance(entry, ReadyModel):
+                raise SettingsError(
+                    f"the model {name!r} must be a pair (estimator, space), or what "
+                    f"shiftune.models.ready_model returns; got {entry!r}"
+                )
         return
     if isinstance(given, list | tuple) and given and all(isinstance(n, str) for n in given):
         check_different(given, "model")
@@ -189,17 +192,6 @@ def check_given(given: Any, space: Any) -> None:
         "one or several names of shiftune.models.MODELS, or a mapping from names to (estimator, "
         f"space); got {given!r}"
     )
-
-
-def _check_entry(name: Any, entry: Any) -> None:
-    if not isinstance(name, str) or not name or "." in name:
-        raise SettingsError(f"models are named by text without dots, got {name!r}")
-    pair = isinstance(entry, tuple | list) and len(entry) == 2 and is_model(entry[0])
-    if not pair and not isinstance(entry, ReadyModel):
-        raise SettingsError(
-            f"the model {name!r} must be a pair (estimator, space), or what "
-            f"shiftune.models.ready_model returns; got {entry!r}"
-        )
 
 
 def given_models(given: Any) -> list[Any]:
@@ -288,6 +280,9 @@ def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
     return TableSize(sum(rows) - left_out, int(Z.shape[1]), float(outside.mean()))
 
 
+# ---------------------------------------------------------------- whose trial is next
+
+
 # Trials that every family has before its weight counts, its defaults among them.
 FIRST_TRIALS = 8
 # Added to every weight, so that a family of little weight is not left with its first trials.
@@ -301,17 +296,10 @@ def first_trials(
 
     These are `FIRST_TRIALS`. Where the time is limited, the first trial of every family comes
     first, and the rest of the time is divided equally: a family has as many more as its mean trial
-    fits into its share.
+    fits into its share. `seconds` has the times of the finished trials by family, in their order
+    (a family without any is expected to cost nothing), `time` the seconds of the search, times the
+    number of workers.
 
-    Parameters
-    ----------
-    seconds : mapping from names to the times of the finished trials, in their order
-        A family without any is expected to cost nothing.
-    time : float, optional
-        Seconds of the search, times the number of workers.
-
-    Examples
-    --------
     >>> first_trials({"linear": [1.0], "trees": [30.0, 50.0]}, 131.0)  # 100 s are left
     {'linear': 8, 'trees': 2}
     """
@@ -338,17 +326,10 @@ def next_family(
     ``(weight + FLOOR) / (proposed + 1)``, so that the numbers of trials tend to the weights. A
     family of weight 0 gets no more.
 
-    Parameters
-    ----------
-    proposed : mapping from names to numbers of trials, in the order of the families
-    weights : function
-        Returns a mapping from names to weights >= 0, such as the shares of the families in the
-        ensemble so far; all 0 counts as all equal. Not called before they count.
-    first : mapping from names to numbers of trials, optional
-        First trials of every family; default: `FIRST_TRIALS`.
+    `proposed` counts the trials by name, in the order of the families, and `first` the first ones.
+    `weights` returns weights >= 0 by name, such as the shares of the families in the ensemble so
+    far; all 0 counts as all equal. It is not called before they count.
 
-    Examples
-    --------
     >>> next_family({"linear": 1, "trees": 0}, dict)
     'trees'
     >>> next_family({"linear": 8, "trees": 9}, lambda: {"linear": 0.2, "trees": 0.8})
@@ -374,61 +355,40 @@ class Turn(NamedTuple):
     defaults: bool
 
 
-class Turns:
-    """Order in which families get trials, decided by the trials so far.
+def next_turn(
+    study: optuna.Study,
+    families: Families,
+    weights: Callable[[], Mapping[str, float]],
+    seconds: float | None,
+) -> Turn:
+    """Return the turn of a new trial; `seconds` of all workers limit the first trials."""
+    proposed = dict.fromkeys(families, 0)
+    taken: dict[str, list[float]] = {name: [] for name in families}
+    for trial in study.get_trials(deepcopy=False):
+        name = trial.user_attrs.get(MODEL, "")
+        if name in proposed and not was_interrupted(trial):
+            proposed[name] += 1
+            if trial.state.is_finished():
+                taken[name].append(trial.user_attrs.get(SECONDS, 0.0))
+    name = next(iter(families))
+    if len(families) > 1:
+        name = next_family(proposed, weights, first_trials(taken, seconds))
+    return Turn(families[name], proposed[name] == 0)
 
-    Parameters
-    ----------
-    study : optuna.Study
-        With the sampler of the search.
-    families : mapping from names to Family
-    weights : function
-        Returns weights of the families, from the trials recorded so far; see `next_family`.
-    """
 
-    def __init__(
-        self, study: optuna.Study, families: Families, weights: Callable[[], Mapping[str, float]]
-    ) -> None:
-        self.study = study
-        self.families = families
-        self.weights = weights
-        self._sampler = study.sampler
-
-    def next(self, seconds: float | None) -> Turn:
-        """Return the turn of a new trial; `seconds` of all workers limit the first trials."""
-        proposed = dict.fromkeys(self.families, 0)
-        taken: dict[str, list[float]] = {name: [] for name in self.families}
-        for trial in self.study.get_trials(deepcopy=False):
-            name = trial.user_attrs.get(MODEL, "")
-            if name in proposed and not was_interrupted(trial):
-                proposed[name] += 1
-                if trial.state.is_finished():
-                    taken[name].append(trial.user_attrs.get(SECONDS, 0.0))
-        if len(proposed) > 1:
-            name = next_family(proposed, self.weights, first_trials(taken, seconds))
-        else:
-            name = next(iter(proposed))
-        return Turn(self.families[name], proposed[name] == 0)
-
-    def of(self, trial: FrozenTrial) -> Turn | None:
-        """Return the turn of a trial that was begun earlier; None if it names no family."""
-        if MODEL not in trial.user_attrs:
-            return None
-        return Turn(family_of(self.families, trial), DEFAULTS in trial.user_attrs)
-
-    def sampler(self, turn: Turn) -> BaseSampler:
-        """Return a sampler that models the family's own parameters."""
-        family, sampler = turn.family, self._sampler
-        if not isinstance(sampler, GPLCBSampler):
-            return sampler
-        if turn.defaults:
-            return sampler.for_space({})
-        own = [
-            trial
-            for trial in self.study.get_trials(deepcopy=False)
-            if trial.user_attrs.get(MODEL, "") == family.name and DEFAULTS not in trial.user_attrs
-        ]
-        return sampler.for_space(family.distributions or intersection_search_space(own))
+def sampler_for(turn: Turn, sampler: BaseSampler, study: optuna.Study) -> BaseSampler:
+    """Return a sampler that models the family's own parameters."""
+    family = turn.family
+    if not isinstance(sampler, GPLCBSampler):
+        return sampler
+    if turn.defaults:
+        return sampler.for_space({})
+    own = [
+        trial
+        for trial in study.get_trials(deepcopy=False)
+        if trial.user_attrs.get(MODEL, "") == family.name and DEFAULTS not in trial.user_attrs
+    ]
+    return sampler.for_space(family.distributions or intersection_search_space(own))
 
 
 # The shares are computed anew after so many trials.
@@ -442,12 +402,6 @@ class FamilyWeights:
 
     They depend on the recorded trials alone, and change after every fourth, so that a search with
     several workers, or one that is continued, shares its budget alike.
-
-    Parameters
-    ----------
-    study : optuna.Study
-    context : TrialContext
-    answers : AnswerStore
     """
 
     def __init__(self, study: optuna.Study, context: TrialContext, answers: AnswerStore) -> None:
@@ -489,22 +443,17 @@ class FamilyWeights:
 
 
 def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
-    """Return a note on every family of whose trials half or all failed, and on those without any.
-
-    Parameters
-    ----------
-    families : mapping from names to Family
-    trials : list of FrozenTrial
-        Finished ones.
-    """
+    """Note every family of whose finished trials half or all failed, and those without any."""
     own = {name: [t for t in trials if t.user_attrs.get(MODEL, "") == name] for name in families}
     notes = []
     for name, tried in own.items():
         failed = [t for t in tried if FAILURE in t.user_attrs]
         if tried and len(failed) == len(tried):
+            how = "its only trial" if len(tried) == 1 else f"all its {len(tried)} trials"
+            first = "" if len(tried) == 1 else "the first: "
             notes.append(
-                f"the model {name!r} is not used: {_failed(tried)}; {_remedy(failed)}, or leave it "
-                "out"
+                f"the model {name!r} is not used: {how} failed ({first}"
+                f"{failed[0].user_attrs[FAILURE]}); {_remedy(failed)}, or leave it out"
             )
             continue
         reasons = [t.user_attrs[FAILURE] for t in failed]
@@ -528,10 +477,3 @@ def _remedy(failed: Sequence[FrozenTrial]) -> str:
     if all(trial.user_attrs[FAILURE].startswith(OUT_OF_TIME) for trial in failed):
         return "give trials more time (trial_timeout)"
     return "correct the model or its space"
-
-
-def _failed(trials: Sequence[FrozenTrial]) -> str:
-    first = trials[0].user_attrs[FAILURE]
-    if len(trials) == 1:
-        return f"its only trial failed ({first})"
-    return f"all its {len(trials)} trials failed (the first: {first})"

@@ -10,23 +10,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 from tqdm.auto import tqdm
 
 from shiftune import _interrupts
 from shiftune.errors import NoWorkersError, ProblemError, StorageError
-from shiftune.evaluate._plan import PreparedRows, independent_fits
+from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._plan import Fit, PreparedRows, independent_fits
 from shiftune.models._space import check_names
-from shiftune.search._families import Families, Family, FamilyWeights, Turn, Turns, family_of
-from shiftune.search._settings import sampler_named
-from shiftune.search._storage import candidates, complete_answers, open_driver
+from shiftune.risk._result import RiskEstimate
+from shiftune.search._families import Family, FamilyWeights, Turn, family_of, next_turn, sampler_for
+from shiftune.search._settings import Settings, sampler_named
+from shiftune.search._storage import AnswerStore, candidates, complete_answers, open_driver
 from shiftune.search._trial import (
     ANSWERS_BYTES,
-    CATCH,
     DEFAULTS,
     FAILURE,
     MEAN_LOSS,
@@ -36,7 +37,6 @@ from shiftune.search._trial import (
     RISK,
     SECONDS,
     Candidate,
-    Fitted,
     Outcome,
     Piece,
     TrialContext,
@@ -50,27 +50,15 @@ from shiftune.search._trial import (
 from shiftune.search.gp import VARIANCE_KEY
 from shiftune.workers import OutOfTime, WorkerDied, Workers, number_of_workers
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from shiftune.evaluate._answers import Answers
-    from shiftune.evaluate._plan import Fit
-    from shiftune.risk._result import RiskEstimate
-    from shiftune.search._driver import Driver
-    from shiftune.search._search import ShiftSearch
-    from shiftune.search._storage import AnswerStore
-
-Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
-
 logger = logging.getLogger("shiftune")
 
 
 class Proposed(NamedTuple):
-    """A trial under way."""
+    """A trial under way, with its outcome if the space rejects it."""
 
     trial: Trial
     candidate: Candidate
-    rejected: str = ""
+    rejected: Outcome | None = None
 
 
 class Loop:
@@ -83,85 +71,91 @@ class Loop:
     A driver that was stopped or killed leaves trials without a result. They are evaluated first,
     with the parameters they had. Where several drivers share the study, the history that a proposal
     sees depends on their speed.
-
-    Parameters
-    ----------
-    study : optuna.Study
-        With the sampler of the search; families that have names get one each.
-    families : mapping from names to Family
-    workers : TrialWorkers
-    weights : function
-        Returns weights of the families, from the trials recorded so far; see `next_family`.
-    answers : AnswerStore
-        It receives the answers of every trial.
-    driver : Driver
-        Decides which trials this process begins.
-    timeout : float, optional
-        Seconds after which `run` begins no trial; they limit the families' first trials, by the
-        times of the recorded ones.
-    callbacks : functions of the study and a finished trial
-        Called after every trial, in the order of the trials.
-    catch : exception class or tuple of them
-        Errors of a trial that make it fail; others are raised, once the trial has failed.
     """
 
     def __init__(
-        self,
-        study: optuna.Study,
-        families: Families,
-        workers: TrialWorkers,
-        weights: Callable[[], Mapping[str, float]],
-        answers: AnswerStore,
-        driver: Driver,
-        timeout: float | None = None,
-        *,
-        callbacks: Sequence[Callback] = (),
-        catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH,
+        self, settings: Settings, context: TrialContext, study: optuna.Study, answers: AnswerStore
     ) -> None:
+        self.settings = settings
         self.study = study
-        self.families = families
-        self.workers = workers
         self.answers = answers
-        self.driver = driver
-        self.timeout = timeout
-        self.callbacks = callbacks
-        self.catch = catch
-        self.turns = Turns(study, families, weights)
+        self.driver = open_driver(settings.storage, study, join=settings.join)
+        self.context = context
         self.stopped = False
         self.under_way: deque[Proposed] = deque()
 
-    def run(self, n_trials: int, progress: Progress) -> None:
-        """Run until the study has `n_trials` finished trials or the time is over.
+    def run(self) -> None:
+        """Run until the study has enough finished trials or the time is over.
 
         The first trial of a study is begun in any case.
 
         An interrupt is raised before a trial is proposed and while one is waited for, never
         while one is recorded.
         """
-        end = None if self.timeout is None else time.monotonic() + self.timeout
+        settings, study, n_trials = self.settings, self.study, self.settings.n_trials
+        earlier = finished_trials(study)
+        study.sampler = self.sampler = sampler_named(
+            settings.sampler, settings.random_state, len(earlier), self.driver.number
+        )
+        if len(settings.families) > 1 and not settings.join:
+            # The families' shares in the budget depend on them.
+            trial_answers(settings, self.context, study, self.answers, candidates(earlier))
+        prepared = PreparedRows(number_of_workers(settings.n_jobs))
+        context = replace(self.context, prepared=prepared, catch=settings.catch)
+        self.weights = FamilyWeights(study, context, self.answers)
+        with (
+            self.driver.at_work(),
+            TrialWorkers.of(settings, context, n_trials - len(earlier)) as self.workers,
+            Progress(n_trials, list(map(outcome_of, earlier)), settings.progress) as progress,
+        ):
+            end = None if settings.timeout is None else time.monotonic() + settings.timeout
+            try:
+                while self._has_trials(end, progress):
+                    trial, _, rejected = self.under_way[0]
+                    try:
+                        outcome = rejected or self.workers.result(trial.number)
+                    except (StorageError, NoWorkersError):
+                        raise  # no fault of the trial, which runs again with the next call
+                    except Exception as error:
+                        # Of the model, or about an outcome that could not be read.
+                        outcome = Outcome(None, reason(error), 0.0)
+                        if not isinstance(error, settings.catch):
+                            self.under_way.popleft()
+                            self._tell(trial, outcome)
+                            raise
+                    self.under_way.popleft()
+                    if self._recorded(trial, outcome):
+                        progress.update(outcome)
+                        self._call_back(trial)
+            except BaseException:
+                if settings.storage is None:
+                    # Nobody can continue the study: the trials under way end. They have failed
+                    # without a reason, so they do not count as finished.
+                    while self.under_way:
+                        self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
+                raise
+
+    def _has_trials(self, end: float | None, progress: Progress) -> bool:
+        """Begin trials, or wait for those of other drivers; False when there are no more."""
         while True:
-            self._begin_trials(n_trials, end)
+            self._begin_trials(end)
             for others in self.driver.finished_by_others():
                 progress.update(others)
-            if not self.under_way:
-                if self.stopped or self._is_over(end) or not self.driver.wait(n_trials):
-                    return
-                continue
-            outcome = self._outcome(self.under_way[0])
-            trial = self.under_way.popleft().trial
-            if self._recorded(trial, outcome):
-                progress.update(outcome)
-                self._call_back(trial)
+            if self.under_way:
+                return True
+            if self.stopped or self._is_over(end) or not self.driver.wait(self.settings.n_trials):
+                return False
 
-    def _begin_trials(self, n_trials: int, end: float | None) -> None:
+    def _begin_trials(self, end: float | None) -> None:
         """Keep the workers busy, as long as there is time and a place for another trial."""
+        n_trials = self.settings.n_trials
         while len(self.under_way) < self.workers.look_ahead and self.driver.has_place(n_trials):
             if self.stopped or self._is_over(end):
                 return
             _interrupts.check()
             orphan = self.driver.orphan(n_trials)
             if orphan is None:
-                proposed = self._ask(n_trials)
+                proposed = self._ask()
             else:
                 if self.workers.n_workers > 1 or self.driver.suspects(orphan):
                     self.workers.start()
@@ -169,11 +163,59 @@ class Loop:
             if proposed is None:
                 return
             self.under_way.append(proposed)
-            if not proposed.rejected:
+            if proposed.rejected is None:
                 self.workers.submit(proposed.trial.number, proposed.candidate)
 
     def _is_over(self, end: float | None) -> bool:
         return end is not None and time.monotonic() >= end and self.driver.has_begun()
+
+    def _ask(self) -> Proposed | None:
+        turn = self._next_turn()
+        marks: dict[str, Any] = {MODEL: turn.family.name} if turn.family.name else {}
+        params = turn.family.first_params() if turn.defaults else None
+        if turn.defaults:
+            marks[DEFAULTS] = True
+        self.study.sampler = sampler_for(turn, self.sampler, self.study)
+        trial = self.driver.ask(self.settings.n_trials, params, marks)
+        return None if trial is None else self._proposed(trial, turn.family)
+
+    def _adopt(self, orphan: FrozenTrial) -> Proposed:
+        if MODEL in orphan.user_attrs:
+            family = family_of(self.settings.families, orphan)
+            turn = Turn(family, DEFAULTS in orphan.user_attrs)
+        else:
+            turn = self._next_turn()
+        self.study.sampler = sampler_for(turn, self.sampler, self.study)
+        return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
+
+    def _next_turn(self) -> Turn:
+        timeout, families = self.settings.timeout, self.settings.families
+        seconds = None if timeout is None else timeout * self.workers.n_workers
+        return next_turn(self.study, families, self.weights, seconds)
+
+    def _proposed(self, trial: Trial, family: Family) -> Proposed:
+        """Get the parameters; a combination that a user's function rejects is a failed trial."""
+        marks = trial.user_attrs
+        family = self.settings.families[marks.get(MODEL, family.name)]
+        if family.name and MODEL not in marks:
+            trial.set_user_attr(MODEL, family.name)
+        if DEFAULTS in marks and not family.first_params():
+            return Proposed(trial, Candidate({}, family.name))
+        try:
+            params = family.suggest(trial)
+        except ProblemError:
+            raise
+        except Exception as error:
+            if not callable(family.space):
+                raise
+            rejected = Outcome(None, f"{REJECTED}: {reason(error)}", 0.0)
+            return Proposed(trial, Candidate({}, family.name), rejected)
+        try:
+            check_names(family.estimator, params)
+        except ProblemError as error:
+            self._tell(trial, Outcome(None, reason(error), 0.0))
+            raise
+        return Proposed(trial, Candidate(params, family.name))
 
     def _recorded(self, trial: Trial, outcome: Outcome) -> bool:
         """Record an outcome; False if another driver has taken the trial over and was faster."""
@@ -186,84 +228,6 @@ class Loop:
             return False
         self.driver.recorded(trial)
         return True
-
-    def abandon(self) -> None:
-        """End the trials under way, of a study that nobody can continue.
-
-        They have failed without a reason, so they do not count as finished.
-        """
-        while self.under_way:
-            self._tell_study(self.under_way.popleft().trial, state=TrialState.FAIL)
-
-    def _ask(self, n_trials: int) -> Proposed | None:
-        turn = self._next_turn()
-        marks = {MODEL: turn.family.name} if turn.family.name else {}
-        self.study.sampler = self.turns.sampler(turn)
-        if turn.defaults:
-            trial = self.driver.ask(n_trials, turn.family.first_params(), marks | {DEFAULTS: True})
-        else:
-            trial = self.driver.ask(n_trials, None, marks)
-        return None if trial is None else self._proposed(trial, turn.family)
-
-    def _adopt(self, orphan: optuna.trial.FrozenTrial) -> Proposed:
-        turn = self.turns.of(orphan) or self._next_turn()
-        self.study.sampler = self.turns.sampler(turn)
-        return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
-
-    def _next_turn(self) -> Turn:
-        return self.turns.next(
-            None if self.timeout is None else self.timeout * self.workers.n_workers
-        )
-
-    def _proposed(self, trial: Trial, family: Family) -> Proposed:
-        """Get the parameters; a combination that a user's function rejects is a failed trial."""
-        marks = trial.user_attrs
-        family = self.families[marks.get(MODEL, family.name)]
-        if family.name and MODEL not in marks:
-            trial.set_user_attr(MODEL, family.name)
-        if DEFAULTS in marks and not family.first_params():
-            return Proposed(trial, Candidate({}, family.name))
-        try:
-            params = family.suggest(trial)
-        except ProblemError:
-            raise
-        except Exception as error:
-            if not callable(family.space):
-                raise
-            return Proposed(trial, Candidate({}, family.name), reason(error))
-        try:
-            check_names(family.estimator, params)
-        except ProblemError as error:
-            self._tell(trial, Outcome(None, reason(error), 0.0))
-            raise
-        return Proposed(trial, Candidate(params, family.name))
-
-    def _outcome(self, proposed: Proposed) -> Outcome:
-        if proposed.rejected:
-            return Outcome(None, f"{REJECTED}: {proposed.rejected}", 0.0)
-        try:
-            return self.workers.result(proposed.trial.number)
-        except WorkerDied as error:
-            return Outcome(None, f"WorkerDied: {error.why}", 0.0)
-        except OutOfTime:
-            limit = self.workers.time_limit or 0.0
-            return Outcome(None, f"{OUT_OF_TIME}: it ran longer than trial_timeout", limit)
-        except (StorageError, NoWorkersError):
-            raise  # no fault of the trial, which runs again with the next call
-        except Exception as error:
-            # Of the model, or about an outcome that could not be read.
-            failed = Outcome(None, reason(error), 0.0)
-            if not isinstance(error, self.catch):
-                self._tell(self.under_way.popleft().trial, failed)
-                raise
-            return failed
-
-    def _call_back(self, trial: Trial) -> None:
-        if not self.callbacks:
-            return
-        (recorded,) = [t for t in self.study.get_trials() if t.number == trial.number]
-        for callback in self.callbacks:
-            self._unless_stopped(partial(callback, self.study, recorded))
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         if outcome.risk is None:
@@ -291,6 +255,13 @@ class Loop:
         # A sampler that has tried everything (a grid) stops the study. The trial is stored by then.
         self._unless_stopped(lambda: self.study.tell(trial, value, **options))
 
+    def _call_back(self, trial: Trial) -> None:
+        if not self.settings.callbacks:
+            return
+        (recorded,) = [t for t in self.study.get_trials() if t.number == trial.number]
+        for callback in self.settings.callbacks:
+            self._unless_stopped(partial(callback, self.study, recorded))
+
     def _unless_stopped(self, call: Callable[[], object]) -> None:
         """Call a function that may stop the study, which Optuna allows inside its own loop only."""
         try:
@@ -299,6 +270,19 @@ class Loop:
             if "`Study.stop`" not in str(error):
                 raise
             self.stopped = True
+
+
+def trial_answers(
+    settings: Settings,
+    context: TrialContext,
+    study: optuna.Study,
+    answers: AnswerStore,
+    numbers: Iterable[int],
+) -> dict[int, Answers]:
+    """Return the answers of trials by their numbers; missing ones are computed again."""
+    trials = {trial.number: trial for trial in finished_trials(study)}
+    items = {n: family_of(settings.families, trials[n]).candidate(trials[n]) for n in numbers}
+    return complete_answers(answers, items, lambda: TrialWorkers.of(settings, context, len(items)))
 
 
 # Numbers in a table (rows times columns) from which a single fit may take seconds: workers then
@@ -319,20 +303,12 @@ def look_ahead(n_workers: int, n_fits: int) -> int:
 
 
 class TrialWorkers:
-    """Workers that evaluate trials by their numbers.
+    """Workers that evaluate trials by their numbers; `n_jobs` and `executor` as in `Workers`.
 
     Where the fits of the plan are independent, each of them is an item of the workers; otherwise a
     whole trial is. The first fit of a trial comes before its others, unless workers are idle: they
-    are dropped if it fails.
-
-    Parameters
-    ----------
-    context : TrialContext
-    n_jobs, executor : see `Workers`
-    time_limit : float, optional
-        Seconds that all fits of a trial may take, one after the other.
-    n_trials : int, optional
-        About how many trials there will be: cheap ones then run in this process.
+    are dropped if it fails. `time_limit` is for all fits of a trial, one after the other. If there
+    will be about `n_trials`, cheap ones run in this process.
     """
 
     def __init__(
@@ -361,6 +337,17 @@ class TrialWorkers:
         self.look_ahead = look_ahead(self.n_workers, len(self._fits))
         self.time_limit = time_limit
 
+    @classmethod
+    def of(cls, settings: Settings, context: TrialContext, n_trials: int) -> Self:
+        """Return the workers of a search."""
+        return cls(
+            context,
+            n_jobs=settings.n_jobs,
+            executor=settings.executor,
+            time_limit=settings.trial_timeout,
+            n_trials=n_trials,
+        )
+
     def start(self) -> None:
         """Start workers now: a trial that may have ended a driver does not run in this process."""
         self._workers.start()
@@ -373,27 +360,26 @@ class TrialWorkers:
             self._workers.submit((number, fit), Piece(candidate, fit), after=(number, first))
 
     def result(self, number: int) -> Outcome:
-        """Wait for a trial; raises what `Workers.result` raises."""
-        found: dict[Any, Any] = {}
+        """Wait for a trial; the death of its worker and the end of its time are its failure."""
+        pieces: dict[Fit | None, Any] = {}
         try:
             for fit in self._fits:
-                found[fit] = self._workers.result((number, fit))
-                self._check_time(found.values())
+                pieces[fit] = self._workers.result((number, fit))
+                seconds = sum(piece.seconds for piece in pieces.values())
+                if self.time_limit is not None and seconds > self.time_limit:
+                    raise OutOfTime
         except Exception as error:
             for fit in self._fits:
                 self._workers.drop((number, fit))
             if isinstance(error, TrialEnded):
                 return error.outcome
+            if isinstance(error, WorkerDied):
+                return Outcome(None, f"WorkerDied: {error.why}", 0.0)
+            if isinstance(error, OutOfTime):
+                failure = f"{OUT_OF_TIME}: it ran longer than trial_timeout"
+                return Outcome(None, failure, self.time_limit or 0.0)
             raise
-        if None in found:
-            whole: Outcome = found[None]
-            return whole
-        return combined(self._context, found)
-
-    def _check_time(self, found: Collection[Outcome | Fitted]) -> None:
-        seconds = sum(each.seconds for each in found)
-        if self.time_limit is not None and seconds > self.time_limit:
-            raise OutOfTime(f"{len(found)} of {len(self._fits)} fits took {seconds:.3g} s")
+        return combined(self._context, pieces)
 
     def __enter__(self) -> Self:
         self._workers.__enter__()
@@ -420,16 +406,8 @@ class Progress:
     """Bar with the number of trials, the best risk with its interval, and the failures.
 
     Narrow terminals show fewer parts, none of them cut: the rate is dropped first, then the bar,
-    the time and the interval.
-
-    Parameters
-    ----------
-    total : int
-        Number of trials in all.
-    earlier : list of Outcome
-        Of the trials of a run that is continued.
-    show : bool or None
-        None shows the bar on terminals and in notebooks only.
+    the time and the interval. `total` counts all trials, also the `earlier` ones of a run that is
+    continued; with None in `show`, the bar is shown on terminals and in notebooks only.
     """
 
     def __init__(self, total: int, earlier: Sequence[Outcome], show: bool | None) -> None:
@@ -484,62 +462,3 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         self._bar.close()
-
-
-def run_trials(search: ShiftSearch, context: TrialContext) -> None:
-    """Add trials to the study of a search until it has enough."""
-    study, families, answers = search.study_, search.families_, search.answers_
-    driver = open_driver(search.storage, study, join=search.join)
-    earlier = finished_trials(study)
-    study.sampler = sampler_named(search.sampler, search.random_state, len(earlier), driver.number)
-    prepared = PreparedRows(number_of_workers(search.n_jobs))
-    context = replace(context, prepared=prepared, catch=search.catch)
-    if len(families) > 1 and not search.join:  # the families' shares in the budget depend on them
-        trial_answers(search, candidates(earlier))
-    with (
-        driver.at_work(),
-        _workers(search, context, search.n_trials - len(earlier)) as workers,
-        Progress(search.n_trials, list(map(outcome_of, earlier)), search.progress) as progress,
-    ):
-        weights = FamilyWeights(study, context, answers)
-        loop = Loop(
-            study,
-            families,
-            workers,
-            weights,
-            answers,
-            driver,
-            search.timeout,
-            callbacks=search.callbacks or (),
-            catch=search.catch,
-        )
-        try:
-            loop.run(search.n_trials, progress)
-        except BaseException:
-            if search.storage is None:
-                loop.abandon()
-            raise
-
-
-def trial_answers(search: ShiftSearch, numbers: Iterable[int]) -> dict[int, Answers]:
-    """Return the answers of trials by their numbers; missing ones are computed again."""
-    trials = {trial.number: trial for trial in finished_trials(search.study_)}
-    items = {
-        number: family_of(search.families_, trials[number]).candidate(trials[number])
-        for number in numbers
-    }
-    return complete_answers(
-        search.answers_, items, lambda: _workers(search, search.context_, len(items))
-    )
-
-
-def _workers(
-    search: ShiftSearch, context: TrialContext, n_trials: int | None = None
-) -> TrialWorkers:
-    return TrialWorkers(
-        context,
-        n_jobs=search.n_jobs,
-        executor=search.executor,
-        time_limit=search.trial_timeout,
-        n_trials=n_trials,
-    )

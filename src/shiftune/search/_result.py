@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +19,22 @@ from optuna.trial import TrialState
 from shiftune._wording import number
 from shiftune.effects._site_effects import from_scale
 from shiftune.errors import ProblemError
+from shiftune.evaluate._answers import Answers
 from shiftune.evaluate._losses import Loss
 from shiftune.metrics import Metric, metrics_for
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
 from shiftune.predictor._conformal import SiteScores, row_scores
-from shiftune.predictor._selection import Choice, best_alone, choose
+from shiftune.predictor._selection import Choice
 from shiftune.problem import ShiftProblem
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._adjusted import shared_alike
-from shiftune.risk._result import RiskEstimate
+from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._families import Families, Family, family_of, notes_on_unused
-from shiftune.search._loop import trial_answers
-from shiftune.search._settings import EvaluationSettings, final_for, nothing_to_choose
-from shiftune.search._storage import candidates, open_study
+from shiftune.search._settings import Settings
+from shiftune.search._storage import open_study
 from shiftune.search._trial import (
     DEFAULTS,
     MEAN_LOSS,
@@ -45,105 +45,15 @@ from shiftune.search._trial import (
     TrialContext,
     best_trial,
     finished_trials,
-    model_name,
+    paired_difference,
     run_trial,
 )
 from shiftune.search._updating import COUNTS, Updated, Updater, label_worth
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
-    from shiftune.search._search import ShiftSearch
-
-
-def choose_among(search: ShiftSearch, risks: Mapping[int, RiskEstimate]) -> Choice:
-    """Choose what a search hands over, from the estimated risks of its trials."""
-    trials = finished_trials(search.study_)
-    best = best_trial(trials, risks)
-    if best is None:
-        raise ProblemError(nothing_to_choose(search.trials_, search.problem_))
-    answers, context = trial_answers(search, candidates(trials)), search.context_
-    data, loss, estimate = context.data, context.loss, context.estimate
-    choice = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
-    if final_for(search) == "ensemble" and len(answers) > 1:
-        choice = choose(choice, answers, data, loss, context.risk, estimate)
-    return choice
-
-
-def cv_results(result: SearchResult) -> dict[str, Any]:
-    """Return the finished trials as a dict of arrays; scores are negated risks.
-
-    `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
-    error. Every site is a split: `split0_test_score` is the negated estimate of the first source.
-    `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
-    """
-    trials = result.trials
-    by_number = {trial.number: trial for trial in finished_trials(result.study)}
-    found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
-    params = [name for name in trials if str(name).startswith("param_")]
-    for name in params:
-        values = trials[name]
-        found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
-    found["params"] = [
-        family_of(result.families, by_number[number]).plain_params(by_number[number])
-        for number in trials.index
-    ]
-    for place, name in enumerate(result.choice.risk.names):
-        found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
-    found["mean_test_score"] = -trials["risk"].to_numpy(float)
-    found["std_test_score"] = trials["stderr"].to_numpy(float)
-    compared: pd.Series = trials.get("compared_by", trials["risk"])
-    ranks = compared.rank(method="min", na_option="bottom")
-    found["rank_test_score"] = ranks.to_numpy(np.int32)
-    return found
-
 
 Floats = NDArray[np.float64]
-
-
-def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
-    """Return the scores of the validation rows of all sources.
-
-    Parameters
-    ----------
-    result : SearchResult
-    labels : int
-        Number of labels of the target that have updated the predictor: every source is then
-        updated by as many of its own, and its other rows have scores.
-    """
-    answers, data, updater = result.choice.answers, result.context.data, result.updater
-    classes = data.classes
-    if answers is None or not answers.unseen_share:
-        return SiteScores(
-            [],
-            "all its trials had models that were trained on all sites; search with risk='adjusted' "
-            "and its own plan of fits",
-        )
-    if classes is not None and result.loss.needs == "predict":
-        return SiteScores(
-            [],
-            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
-            "probabilities; search with loss='log_loss' or 'brier'",
-        )
-    if labels:
-        limits = updater.effects.limits
-
-        def of_scaled(y: NDArray[Any], scaled: Floats) -> Floats:
-            limited = scaled if limits is None else np.clip(scaled, *limits)
-            return row_scores(y, from_scale(limited), classes)
-
-        return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
-    rows = [data.validation_rows([name]) for name in updater.names]
-    labels_of = dict(zip(data.names, data.y_validation, strict=True))
-    return SiteScores.of(
-        [
-            row_scores(labels_of[name], answers.unseen[own], classes)
-            for name, own in zip(updater.names, rows, strict=True)
-        ]
-    )
-
-
-# With fewer trials the importances reflect the sampler's luck.
-FEWEST_TRIALS_FOR_IMPORTANCE = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +70,7 @@ class Overlap:
         Whether the risk was estimated with these weights; otherwise they only describe the sites.
     """
 
-    weights: dict[str, NDArray[np.float64]]
+    weights: dict[str, Floats]
     table: pd.DataFrame
     used: bool
 
@@ -176,17 +86,13 @@ class SearchResult:
     Attributes
     ----------
     problem : ShiftProblem
-    families : dict from names to Family
-        Models and spaces; of a search of one estimator under the empty name.
-    loss : Loss
-    settings : EvaluationSettings
+    settings : Settings
+        Parameters of the search, checked for the problem, with defaults filled in.
     context : TrialContext
         Rows, labels and estimator of every trial.
     options : dict
         Parameters of the search in words, for those who want to repeat it.
     ratio : DensityRatio or None
-    weights : list of arrays of shape (n_j,), or None
-        Density ratios at the validation rows, where the risk is estimated with them.
     study : optuna.Study
     trials : DataFrame
         `ShiftSearch.trials_`.
@@ -194,22 +100,27 @@ class SearchResult:
         Of every trial that was evaluated, in their order.
     choice : Choice
         Trials that are handed over, their weights and their risk together.
-    given_metrics : names, functions or Metrics, or None for the default set
     """
 
     problem: ShiftProblem
-    families: Families
-    loss: Loss
-    settings: EvaluationSettings
+    settings: Settings
     context: TrialContext
     options: dict[str, str]
     ratio: DensityRatio | None
-    weights: list[NDArray[np.float64]] | None
     study: optuna.Study
     trials: pd.DataFrame
     risks: dict[int, RiskEstimate]
     choice: Choice
-    given_metrics: Any
+
+    @property
+    def families(self) -> Families:
+        """Models and spaces by name; of a search of one estimator under the empty name."""
+        return self.settings.families
+
+    @property
+    def loss(self) -> Loss:
+        """Loss that was tuned."""
+        return self.settings.loss
 
     @property
     def target(self) -> str:
@@ -252,9 +163,24 @@ class SearchResult:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes on unused families, an interval without width, rows not drawn."""
-        unused = notes_on_unused(self.families, finished_trials(self.study))
-        rows = _about_rows(self.risk, self.stderr_of_all_rows)
-        return (*unused, *_about_width(self.risk), *rows)
+        notes = [*notes_on_unused(self.families, finished_trials(self.study))]
+        risk, stderr = self.risk, self.stderr_of_all_rows
+        low, high = risk.interval()
+        if high <= low:  # it does not mean that the risk is known
+            if risk.n.max() == 1:
+                why = "no source has more than one row that evaluates the trials"
+            else:
+                rows, value = risk.n.sum(), number(risk.value)
+                why = f"the losses of the {rows} rows that evaluate it are all {value}"
+            notes.append(
+                f"the interval has no width, although the risk is not known exactly: {why}"
+            )
+        if stderr is not None:
+            notes.append(
+                f"the standard error of {number(risk.stderr)} would be about {number(stderr)} with "
+                "all rows, of which a sample was drawn"
+            )
+        return tuple(notes)
 
     @property
     def stderr_of_all_rows(self) -> float | None:
@@ -337,15 +263,14 @@ class SearchResult:
     def overlap(self) -> Overlap:
         """Weights of the estimate, or those of `problem.diagnose()` where it has none."""
         problem, k = self.problem, len(self.problem.sources)
-        if self.weights is None:
+        own = self.context.data.weights
+        if own is None:
             weights, rows = weights_to_look_at(problem, random_state=self.settings.random_state)
         else:
-            weights = self.weights[:k]
+            weights = list(own[:k])
             rows = [site.X for site in self.settings.split(problem).validation[:k]]
         table = overlap(weights, problem.target.X, rows, problem.names)
-        return Overlap(
-            dict(zip(problem.names, weights, strict=True)), table, used=self.weights is not None
-        )
+        return Overlap(dict(zip(problem.names, weights, strict=True)), table, own is not None)
 
     @cached_property
     def shifts(self) -> pd.DataFrame:
@@ -366,9 +291,10 @@ class SearchResult:
             if trial.user_attrs.get(MODEL, "") == self.family.name
             and (trial.params or DEFAULTS not in trial.user_attrs)
         ]
-        if len(trials) < FEWEST_TRIALS_FOR_IMPORTANCE or np.ptp([t.value for t in trials]) == 0:
+        # With fewer trials the importances reflect the sampler's luck.
+        if len(trials) < 10 or np.ptp([trial.value for trial in trials]) == 0:
             return {}
-        if len(set.intersection(*(set(t.params) for t in trials))) < 2:
+        if len(set.intersection(*(set(trial.params) for trial in trials))) < 2:
             return {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna's, about what is experimental
@@ -410,7 +336,7 @@ class SearchResult:
     @property
     def asked_metrics(self) -> list[Metric]:
         """Metrics that were asked for, or those of the task."""
-        return metrics_for(self.given_metrics, self.loss, self.context.data.classes)
+        return metrics_for(self.settings.metrics, self.loss, self.context.data.classes)
 
     @cached_property
     def metrics(self) -> MetricTables:
@@ -420,30 +346,155 @@ class SearchResult:
     @cached_property
     def checks(self) -> Checks:
         """Checks of the assumptions; see `shiftune.checks.run_checks`."""
-        from shiftune.checks import (
-            run_checks,
-        )  # one of the convenience methods that import from a lower layer
+        from shiftune.checks import run_checks
 
         return run_checks(self)
 
 
-def _about_width(risk: RiskEstimate) -> tuple[str, ...]:
-    """Explain an interval without width: it does not mean that the risk is known."""
-    low, high = risk.interval()
-    if high > low:
-        return ()
-    if risk.n.max() == 1:
-        why = "no source has more than one row that evaluates the trials"
-    else:
-        why = f"the losses of the {risk.n.sum()} rows that evaluate it are all {number(risk.value)}"
-    return (f"the interval has no width, although the risk is not known exactly: {why}",)
+def cv_results(result: SearchResult) -> dict[str, Any]:
+    """Return the finished trials as a dict of arrays; scores are negated risks.
+
+    `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
+    error. Every site is a split: `split0_test_score` is the negated estimate of the first source.
+    `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
+    """
+    trials = result.trials
+    by_number = {trial.number: trial for trial in finished_trials(result.study)}
+    found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
+    params = [name for name in trials if str(name).startswith("param_")]
+    for name in params:
+        values = trials[name]
+        found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
+    found["params"] = [
+        family_of(result.families, by_number[number]).plain_params(by_number[number])
+        for number in trials.index
+    ]
+    for place, name in enumerate(result.choice.risk.names):
+        found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
+    found["mean_test_score"] = -trials["risk"].to_numpy(float)
+    found["std_test_score"] = trials["stderr"].to_numpy(float)
+    compared: pd.Series = trials.get("compared_by", trials["risk"])
+    ranks = compared.rank(method="min", na_option="bottom")
+    found["rank_test_score"] = ranks.to_numpy(np.int32)
+    return found
 
 
-def _about_rows(risk: RiskEstimate, stderr: float | None) -> tuple[str, ...]:
-    """Compare the standard error with that of all rows, if a sample of them was drawn."""
-    if stderr is None:
-        return ()
-    return (
-        f"the standard error of {number(risk.stderr)} would be about {number(stderr)} with all "
-        "rows, of which a sample was drawn",
+def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
+    """Return the scores of the validation rows of all sources.
+
+    With `labels` of the target that have updated the predictor, every source is updated by as many
+    of its own, and its other rows have scores.
+    """
+    answers, data, updater = result.choice.answers, result.context.data, result.updater
+    classes = data.classes
+    if answers is None or not answers.unseen_share:
+        return SiteScores(
+            [],
+            "all its trials had models that were trained on all sites; search with risk='adjusted' "
+            "and its own plan of fits",
+        )
+    if classes is not None and result.loss.needs == "predict":
+        return SiteScores(
+            [],
+            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
+            "probabilities; search with loss='log_loss' or 'brier'",
+        )
+    if labels:
+        limits = updater.effects.limits
+
+        def of_scaled(y: NDArray[Any], scaled: Floats) -> Floats:
+            limited = scaled if limits is None else np.clip(scaled, *limits)
+            return row_scores(y, from_scale(limited), classes)
+
+        return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
+    rows = [data.validation_rows([name]) for name in updater.names]
+    labels_of = dict(zip(data.names, data.y_validation, strict=True))
+    return SiteScores.of(
+        [
+            row_scores(labels_of[name], answers.unseen[own], classes)
+            for name, own in zip(updater.names, rows, strict=True)
+        ]
     )
+
+
+# ---------------------------------------------------------------- what else could be handed over
+
+
+class Compared(StrEnum):
+    """Result of comparing another choice with the chosen one."""
+
+    WORSE = "worse"
+    TIED = "tied"
+    BETTER = "better"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Alternative to what is handed over, or to the best trial.
+
+    `risk` is estimated at the target, on the same rows; `mean_loss` over them, without correction
+    (NaN where it was not recorded); `gap` is its risk minus that of what it is compared with,
+    paired row by row; `trial` is None for the model with its default parameters.
+    """
+
+    risk: RiskEstimate
+    mean_loss: float
+    gap: Estimate
+    trial: int | None = None
+
+    @property
+    def compared(self) -> Compared:
+        """Whether the 95 % interval of the difference lies above 0, below 0, or around it."""
+        low, high = self.gap.interval()
+        return Compared.WORSE if low > 0 else Compared.BETTER if high < 0 else Compared.TIED
+
+
+def default_rival(result: SearchResult) -> Rival | None:
+    """Return the model with its default parameters; None where it cannot be evaluated."""
+    risk = result.default.risk
+    if risk is None:
+        return None
+    return Rival(risk, result.default.mean_loss, paired_difference(risk, result.choice.risk))
+
+
+def naive_rival(result: SearchResult) -> Rival | None:
+    """Return the trial of lowest mean loss at the sources, without correction.
+
+    None where the search itself did not correct, or mean losses were not recorded.
+    """
+    trials = result.trials.loc[list(result.risks)]
+    if not result.settings.risk.corrects or trials["mean_loss"].isna().any():
+        return None
+    lowest = int(trials.index[int(np.argmin(trials["mean_loss"]))])
+    return _trial(result, lowest, result.choice.risk)
+
+
+def tied_rivals(result: SearchResult, most: int) -> list[Rival]:
+    """Return the trials that cannot be distinguished from the best one, itself first."""
+    best = result.risks[result.chosen]
+    return [_trial(result, number, best) for number in result.tied[:most]]
+
+
+def _trial(result: SearchResult, number: int, best: RiskEstimate) -> Rival:
+    risk = result.risks[number]
+    mean_loss = float(result.trials["mean_loss"].to_dict()[number])
+    return Rival(risk, mean_loss, paired_difference(risk, best), number)
+
+
+def plain_promise(result: SearchResult) -> float:
+    """Mean loss of what is handed over on rows of known sites, as plain cross-validation has it.
+
+    NaN where it is unknown.
+    """
+    answers, data = result.choice.answers, result.context.data
+    if answers is None:
+        alone = len(result.choice.weights) == 1
+        return float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
+    known = Answers(answers.known, answers.known)
+    return float(np.concatenate(data.losses(known, result.loss)).mean())
+
+
+def model_name(estimator: Any) -> str:
+    """Name a model, that of the last step for a pipeline."""
+    steps = getattr(estimator, "steps", None)
+    return type(steps[-1][1] if steps else estimator).__name__

@@ -1,4 +1,8 @@
-"""ShiftSearch: tune any scikit-learn model for a site without labels."""
+"""ShiftSearch: tune any scikit-learn model for a site without labels.
+
+From `fit` to the result: the parameters are checked once (`_settings`), the trials are run
+(`_loop`), one or several of them are chosen, and fitted on all rows.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,14 +20,14 @@ import optuna
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from optuna.samplers import BaseSampler
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from shiftune import _interrupts
 from shiftune._names import Task
-from shiftune._wording import count
+from shiftune._wording import count, listed
 from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._losses import Loss
@@ -37,34 +41,516 @@ from shiftune.metrics._curves import (
 )
 from shiftune.predictor._conformal import class_sets, interval_around
 from shiftune.predictor._ensemble import ensemble_of, prediction_of
+from shiftune.predictor._selection import Choice, best_alone, choose
 from shiftune.problem import ShiftProblem, Split, pooled
-from shiftune.problem._columns import as_pandas, rows_like
+from shiftune.problem._columns import as_pandas, column_kinds, rows_like
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
-from shiftune.ratio._auto import ratio_named
 from shiftune.risk import RiskEstimator
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search._families import check_given, family_of, given_models, is_model
-from shiftune.search._loop import Callback, run_trials
-from shiftune.search._result import SearchResult, choose_among, cv_results
-from shiftune.search._settings import OPTIONS, Checked, check_search, coerce_problem, refuse_others
-from shiftune.search._storage import identity, only_search_of, open_answers, open_study
-from shiftune.search._trial import CATCH, TrialContext, evaluated_risks, finished_trials, table
+from shiftune.search._loop import Loop, trial_answers
+from shiftune.search._result import SearchResult, cv_results
+from shiftune.search._settings import Callback, Settings, check_final, check_settings
+from shiftune.search._storage import candidates, identity, only_search_of, open_answers, open_study
+from shiftune.search._trial import (
+    CATCH,
+    OUT_OF_TIME,
+    TrialContext,
+    best_trial,
+    evaluated_risks,
+    finished_trials,
+    table,
+)
 from shiftune.search._updating import Updated, label_worth, labels_for, update, updated_by_own
 from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks, Judgement
 
+# Parameters that the report lists.
+OPTIONS = (
+    "estimator",
+    "loss",
+    "risk",
+    "ratio",
+    "plan",
+    "sampler",
+    "n_trials",
+    "shares",
+    "training_weights",
+    "random_state",
+)
+# Parameters that `refit` reads anew, besides `final`: they do not change what a trial is.
+OF_REFIT = ("metrics", "n_jobs", "executor", "trial_timeout")
 
-class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A search as scikit-learn's functions see it."""
 
-    estimator: Any
-    predictor_: Any
-    problem_: ShiftProblem
-    result_: SearchResult
+class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
+    """The search has not been fitted yet."""
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(search: ShiftSearch) -> bool:
+        model = getattr(search, "predictor_", search.estimator)
+        if is_model(model):  # models by name are known once the task is
+            getattr(model, method)  # raises an AttributeError where it is missing
+        return True
+
+    return check
+
+
+@dataclass(eq=False, repr=False)
+class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Search for hyperparameters of a target without labels, with an estimate of the risk there.
+
+    Every trial fits the model on the sources' training rows, takes its losses on their validation
+    rows and estimates the risk at the target from them. By default four more models per trial
+    leave some of the sources out, so that half of every loss comes from a model that has not seen
+    the site, and the losses are adjusted for how the sources' rows differ from the target's. With
+    ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
+    sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator or pipeline, name, list of names, mapping, or "auto"
+        Names are those of `shiftune.models.MODELS`; such models read columns of any kind. A
+        mapping has names of your choice, and pairs (estimator, space) or what
+        `shiftune.models.ready_model` returns. "auto" stands for boosted trees, a kernel machine
+        and a linear model. Several families share the trials of one study, in which parameters
+        have names such as "linear.alpha". The first trial of every model has the parameters that
+        it was given, so that no choice is estimated to be worse.
+    space : mapping from parameter names to distributions, or function
+        Distributions are Optuna's, or a list of choices, (low, high), (low, high, "log"), or
+        scipy's `uniform`, `loguniform`, `randint`; `shiftune.spaces` has ready ones. A function
+        takes an Optuna trial and returns the parameters (define-by-run). A model
+        by name has a space of its own.
+    loss : str, Loss or function
+        Default: "log_loss" for classification, "squared" for regression. "auc" and other metrics
+        of whole sites are tuned as 1 - metric. "mae" and other names of scikit-learn are known.
+    risk : str, RiskEstimator or function
+        "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
+        ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
+        (losses, weights, names) that returns a `RiskEstimate`.
+    ratio : str or DensityRatio
+        For the risk estimators and training weights that need density ratios; see
+        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
+        also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
+        30 sources.
+    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
+    n_trials : int
+        Number of trials in all, those of a continued study included.
+    timeout : float, optional
+        Seconds after which no new trial is begun, but for the first. Of several families, one
+        whose trials take long has fewer of its first eight.
+    trial_timeout : float, optional
+        Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
+        as failed. Trials then run in worker processes, which can be stopped, or on a Dask cluster
+        whose workers have nannies.
+    n_jobs : int
+        Worker processes, which share the fits of a trial; -1 is one per core. They are started
+        when that pays: the first fits of a small table run in this process.
+    executor : function, optional
+        Run trials on a Dask cluster instead of `n_jobs` processes: ``client.get_executor``, or a
+        function that calls it with options.
+    storage : path, Optuna URL or Optuna storage, optional
+        A path is a journal file. A run that was killed continues where it stopped; other data or
+        other settings are refused, and so is a second search at the same time, unless all `join`.
+        (With other storages, one search at a time is the user's promise.)
+    join : bool
+        Share the trials in the storage with other processes that run the same search. Together they
+        run `n_trials`, and take over those of a process that has died. `fit` returns in each of
+        them when all are finished. Proposals then depend on the processes' speed.
+    answers : path, optional
+        Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
+        every process computes those of the others again at the end.
+    shares : three numbers, or a function from the problem to a `Split`, optional
+        Of every source for density ratio, training and validation. Default: the paper's
+        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
+        together that belong together (such as all visits of a patient).
+    training_weights : None or "importance"
+        Whether the model is trained on rows weighted by their density ratios.
+    plan : FitPlan, optional
+        Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
+        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
+    final : "ensemble" or "best", optional
+        What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
+        the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
+        Default: "ensemble" for "adjusted", "best" otherwise.
+    metrics : names, functions or Metrics, optional
+        In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
+    callbacks : list of functions, optional
+        Called with the study and the finished trial after every trial, as Optuna does;
+        ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are
+        risks.)
+    catch : exception class or tuple of them
+        Errors of a model that make a trial fail; others end the search. Default: all. With
+        ``catch=()`` the first error is raised.
+    progress : bool, optional
+        Show a progress bar; default: on terminals.
+    random_state : int
+        The same number gives the same trials, also with several workers (as many as before), and
+        also when a study is continued (except with "tpe", which then goes on differently). It
+        seeds the split, the density ratio, the sampler, and every `random_state` of the model
+        that is None. (An Optuna sampler that is passed in keeps its own seed.)
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Of the winning trial; with a define-by-run function, the values that the trial suggested,
+        none where the model is best as it was given.
+    best_model_ : str
+        Name of the winning trial's family; empty in a search of one estimator.
+    families_ : dict from names to Family
+        Estimators and spaces, made for the problem.
+    predictor_ : estimator
+        What `predict` uses, fitted on all rows of all sources: an `EnsembleRegressor`, an
+        `EnsembleClassifier`, or one model.
+    best_score_ : float
+        Negated value of `risk_`; `score` has the same scale.
+    cv_results_ : dict of arrays
+        `trials_` with scikit-learn's names; every source is a split.
+    members_ : DataFrame
+        Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
+    gain_ : Estimate or None
+        Risk of the best single trial less that of the ensemble, paired.
+    risk_ : RiskEstimate
+        Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
+        members, and the best trial alone (``final="best"``) likewise: each site judges the trial
+        that the other sites would choose.
+    metrics_, site_metrics_ : DataFrames
+        Metrics of `predictor_` at the target, and at every source; computed when read.
+    verdict_ : Judgement
+        "trust", "with care" or "do not use", with the reason, from `checks`; computed when read.
+    best_estimator_ : estimator
+        Of the winning trial, refitted on all rows of all sources, when it is asked for.
+    trials_ : DataFrame
+        One row per trial: state, model (where there are names), value, standard error, interval,
+        mean loss without correction (the naive estimate), the value by which trials of several
+        families are compared (`compared_by`), parameters, seconds, ties with the best, the risk at
+        every source, the reason of a failure.
+    result_ : SearchResult
+        All of the above, and what report, checks and figures are made of.
+    study_ : optuna.Study
+    problem_ : ShiftProblem
+    settings_ : Settings
+        The parameters, checked for the problem, with defaults filled in.
+    weights_ : list of arrays or None
+        Density ratios at the validation rows, where the risk is estimated with them.
+    ratio_ : DensityRatio or None
+        Fitted, where it is needed.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from shiftune.datasets import toy_problem
+    >>> toy = toy_problem(1.0, n=300)
+    >>> search = ShiftSearch(Ridge(), {"alpha": optuna.distributions.FloatDistribution(
+    ...     0.01, 100, log=True)}, n_trials=8, ratio="ulsif")
+    >>> search.fit(toy.problem).trials_["state"].value_counts().to_dict()
+    {'COMPLETE': 8}
+    """
+
+    estimator: Any = "auto"
+    space: Any = None
+    _: KW_ONLY
+    loss: str | Loss | Callable[..., Any] | None = None
+    risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted"
+    ratio: str | DensityRatio = "logistic"
+    sampler: str | BaseSampler = "gp_lcb"
+    n_trials: int = 50
+    timeout: float | None = None
+    trial_timeout: float | None = None
+    n_jobs: int = 1
+    executor: Callable[[], Any] | None = None
+    storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
+    join: bool = False
+    answers: str | os.PathLike[str] | None = None
+    shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
+    training_weights: str | None = None
+    plan: FitPlan | None = None
+    final: str | None = None
+    metrics: Any = None
+    callbacks: Sequence[Callback] | None = None
+    catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
+    progress: bool | None = None
+    random_state: int = 0
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        X_target: Any = None,
+        sample_weight: ArrayLike | None = None,
+        **others: Any,
+    ) -> Self:
+        """Search, then fit what is handed over on all rows of all sources.
+
+        Parameters
+        ----------
+        X : ShiftProblem, or array or DataFrame of shape (n, d)
+            The problem; or the rows of all sources, with
+        y, groups : arrays of shape (n,)
+            their labels and sites, and
+        X_target : array or DataFrame of shape (n_T, d)
+            the rows of the target.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows in X; see `ShiftProblem.from_frame`.
+        others
+            None: arguments for the model's `fit` are refused.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, as soon as no trial is half recorded; a second Ctrl-C does not wait.
+            `trials_`, `study_` and `problem_` have what was finished, `refit` turns it into a
+            model, and with a `storage` the same call continues where it stopped.
+        """
+        if others:
+            raise SettingsError(
+                f"fit takes X, y, groups, X_target and sample_weight, not {next(iter(others))!r}; "
+                "give options of the model to its constructor"
+            )
+        with _interrupts.deferred():
+            self._forget()
+            check_given(self.estimator, self.space)
+            self.add_trials(self._problem(X, y, groups, X_target, sample_weight))
+            self.refit()
+        for note in self.result_.notes:
+            warnings.warn(note, SearchWarning, stacklevel=2)
+        return self
+
+    def _problem(
+        self, X: Any, y: Any, groups: Any, X_target: Any, sample_weight: Any
+    ) -> ShiftProblem:
+        """Return the problem as given, or one made from arrays, for the models given."""
+        if isinstance(X, ShiftProblem):
+            if any(each is not None for each in (y, groups, X_target, sample_weight)):
+                raise SettingsError(
+                    "with a ShiftProblem, y, groups, X_target and sample_weight are part of it"
+                )
+            return X
+        if y is None or groups is None or X_target is None:
+            raise SettingsError(
+                "fit needs a ShiftProblem, or X and y with groups= (the site of every row) and "
+                "X_target= (the target's rows)"
+            )
+        # Whole-number labels may be classes or quantities; the model knows which it was made for.
+        of_values = any(map(is_regressor, given_models(self.estimator)))
+        task: Task | None = "regression" if of_values else None
+        return ShiftProblem.from_arrays(
+            X, y, groups, X_target, sample_weight=sample_weight, task=task
+        )
+
+    def add_trials(self, problem: ShiftProblem) -> Self:
+        """Run trials until there are enough; `refit` then chooses among them.
+
+        `fit` does both. Of several processes that `join`, only one may need the choice.
+        """
+        with _interrupts.deferred():
+            self._forget()
+            settings = check_settings(self.get_params(deep=False), problem)
+            with only_search_of(settings.storage, join=settings.join):
+                self._open(problem, settings)
+                try:
+                    self._prepare()
+                    Loop(settings, self.context_, self.study_, self.answers_).run()
+                except KeyboardInterrupt:
+                    self._read_trials()
+                    raise
+        return self
+
+    def refit(self) -> Self:
+        """Choose among the trials so far, and fit the choice on all rows of all sources.
+
+        `fit` does this at its end. Call it after `fit` was interrupted, for the model and the
+        risk that the finished trials give:
+
+        >>> search = ShiftSearch(...)                         # doctest: +SKIP
+        >>> search.fit(problem)                               # doctest: +SKIP
+        ^C KeyboardInterrupt
+        >>> search.refit().best_params_                       # doctest: +SKIP
+        """
+        if not hasattr(self, "study_"):
+            raise NotFitted("this ShiftSearch has no trials; call fit first")
+        with _interrupts.deferred():
+            self.settings_: Settings = replace(
+                self.settings_,
+                final=check_final(self.final, self.settings_.risk),
+                **{name: getattr(self, name) for name in OF_REFIT},
+            )
+            if not hasattr(self, "context_"):  # the interrupt came before the first trial
+                self._prepare()
+            self.__dict__.pop("best_estimator_", None)  # of an earlier choice
+            self._read_results()
+            _interrupts.check()
+            # Regressors can be trained on classes that are numbers; their predictions are values.
+            values = self.context_.data.classes is None
+            weights = self.result_.choice.weights
+            predictor = ensemble_of(
+                {f"trial {number}": self._model(number) for number in weights},
+                list(weights.values()),
+                "regression" if values else "classification",
+                vote=self.loss_.needs == "predict",
+            )
+            self.predictor_ = updated_by_own(self.result_, self._fitted(predictor))
+            if hasattr(self.predictor_, "classes_"):
+                self.classes_ = self.predictor_.classes_
+        return self
+
+    def reopen(self, problem: ShiftProblem) -> Self:
+        """Read the trials in the storage and choose among them; no trial is added, nothing fitted.
+
+        `result_`, `risk_` and `trials_` are then as after `fit`; `refit` adds `predictor_`.
+        """
+        with _interrupts.deferred():
+            self._forget()
+            self._open(problem, check_settings(self.get_params(deep=False), problem))
+            self._prepare()
+            self._read_results()
+        return self
+
+    # ---------------------------------------------------------------- steps of a fit
+
+    def _forget(self) -> None:
+        """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
+    def _open(self, problem: ShiftProblem, settings: Settings) -> None:
+        """Open the storage, which may have trials of the same search."""
+        families, loss = settings.families, settings.loss
+        same = identity(families, settings, problem, loss, settings.ratio, self.risk)
+        study = open_study(settings.storage, same, join=settings.join)
+        self.answers_ = open_answers(settings.storage, study, settings.answers)
+        self.problem_, self.settings_, self.study_ = problem, settings, study
+        self.families_ = families
+        self.loss_: Loss = loss
+
+    def _prepare(self) -> None:
+        """Split the sources, fit the density ratio where one is needed, gather what trials need."""
+        settings, target = self.settings_, self.problem_.target
+        split = settings.split(self.problem_)
+        ratio: DensityRatio | None = None
+        if settings.needs_ratio:
+            _interrupts.check()
+            ratio = clone(settings.ratio).fit(target.X, [site.X for site in split.density])
+        _interrupts.check()
+        self.context_: TrialContext = settings.context(self.problem_, split, ratio)
+        weights = self.context_.data.weights
+        self.ratio_, self.weights_ = ratio, None if weights is None else list(weights)
+
+    def _read_trials(self) -> dict[int, RiskEstimate]:
+        """Make the table of the trials; return the estimated risks by trial."""
+        risks = evaluated_risks(self.study_, self.settings_.risk)
+        self.trials_ = table(finished_trials(self.study_), risks)
+        return risks
+
+    def _read_results(self) -> None:
+        risks = self._read_trials()
+        self.result_: SearchResult = SearchResult(
+            problem=self.problem_,
+            settings=self.settings_,
+            context=self.context_,
+            options={name: repr(getattr(self, name)) for name in OPTIONS},
+            ratio=self.ratio_,
+            study=self.study_,
+            trials=self.trials_,
+            risks=risks,
+            choice=self._choose(risks),
+        )
+        self.risk_ = self.result_.risk
+        self.members_, self.gain_ = self.result_.members, self.result_.choice.gain
+        self.best_index_ = self.result_.chosen
+        self.best_model_ = self.result_.family.name
+        self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
+
+    def _choose(self, risks: Mapping[int, RiskEstimate]) -> Choice:
+        """Choose what is handed over, from the estimated risks of the trials."""
+        trials, context = finished_trials(self.study_), self.context_
+        best = best_trial(trials, risks)
+        if best is None:
+            raise ProblemError(_nothing_to_choose(self.trials_, self.problem_))
+        answers = trial_answers(
+            self.settings_, context, self.study_, self.answers_, candidates(trials)
+        )
+        data, loss, estimate = context.data, context.loss, context.estimate
+        choice = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
+        if self.settings_.final == "ensemble" and len(answers) > 1:
+            choice = choose(choice, answers, data, loss, context.risk, estimate)
+        return choice
+
+    def _model(self, number: int) -> Any:
+        """Return the model of a trial, not fitted yet."""
+        (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
+        family = family_of(self.result_.families, trial)
+        model = seeded(family.estimator, self.result_.settings.random_state)
+        return model.set_params(**family.candidate(trial).params)
+
+    def _fitted(self, model: Any) -> Any:
+        """Fit a model on all labelled rows."""
+        result, sites = self.result_, self.result_.problem.labelled_sites
+        X, y = pooled(sites)
+        return fit(model, X, y, result.settings.weights_for_training(result.ratio, sites))
+
+    # ---------------------------------------------------------------- as an estimator
+
+    def _check_fitted(self) -> None:
+        known = vars(self)
+        if "predictor_" in known:
+            return
+        name = type(self).__name__
+        if finished := len(known.get("trials_", ())):
+            raise NotFitted(
+                f"the fit of this {name} was stopped after {count(finished, 'trial')}; "
+                "refit() turns them into a model"
+            )
+        raise NotFitted(f"this {name} has not been fitted; call fit first")
+
+    def _result(self) -> SearchResult:
+        self._check_fitted()
+        return self.result_
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain that what `fit` learns is not there yet."""
+            if name.endswith("_") and not name.startswith("_"):
+                self._check_fitted()
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with what the search hands over; columns of a table are found by name."""
+        self._check_fitted()
+        return prediction_of(self.predictor_, rows_like(X, self.problem_.target.X), "predict")
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with what the search hands over."""
+        self._check_fitted()
+        rows = rows_like(X, self.problem_.target.X)
+        return prediction_of(self.predictor_, rows, "predict_proba")
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
+        labels = as_labels(as_pandas(y), "X")
+        rows = rows_like(X, self.problem_.target.X)
+        losses = losses_of(self.predictor_, rows, labels, self.result_.loss)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        return -float(np.average(losses, weights=weights))
+
+    @cached_property
+    def best_estimator_(self) -> Any:
+        """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
+        chosen = self._result().chosen
+        if list(self.result_.choice.weights) == [chosen]:
+            return without_effect(self.predictor_)
+        return self._fitted(self._model(chosen))
 
     @property
     def best_score_(self) -> float:
@@ -88,19 +574,6 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(X, pd.DataFrame) or not all(isinstance(n, str) for n in X.columns):
             raise AttributeError("the rows have no names of columns")
         return np.asarray(X.columns, dtype=object)
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
-        labels = as_labels(as_pandas(y), "X")
-        rows = rows_like(X, self.problem_.target.X)
-        losses = losses_of(self.predictor_, rows, labels, self.result_.loss)
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        return -float(np.average(losses, weights=weights))
-
-    def _forget(self) -> None:
-        """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
 
     def __sklearn_tags__(self) -> Any:
         """A search for a classifier is a classifier; with names the task is known after `fit`."""
@@ -128,104 +601,6 @@ class SearchEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> Any:
         # A fitted search that is loaded elsewhere does not need what its trials ran with.
         return super().__getstate__() | {"executor": None, "callbacks": None}
-
-
-class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
-    """The search has not been fitted yet."""
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    def check(search: FittedSearch) -> bool:
-        model = getattr(search, "predictor_", search.estimator)
-        if is_model(model):  # models by name are known once the task is
-            getattr(model, method)  # raises an AttributeError where it is missing
-        return True
-
-    return check
-
-
-class FittedSearch:
-    """Methods of `ShiftSearch` that read what `fit` has learned and change nothing.
-
-    Reports and figures belong to lower layers, so they are imported when they are called. The
-    figures need Plotly (the extra ``report``).
-    """
-
-    estimator: Any
-    predictor_: Any
-    problem_: ShiftProblem
-    trials_: pd.DataFrame
-    result_: SearchResult
-
-    def _check_fitted(self) -> None:
-        known = vars(self)
-        if "predictor_" in known:
-            return
-        name = type(self).__name__
-        if finished := len(known.get("trials_", ())):
-            raise NotFitted(
-                f"the fit of this {name} was stopped after {count(finished, 'trial')}; "
-                "refit() turns them into a model"
-            )
-        raise NotFitted(f"this {name} has not been fitted; call fit first")
-
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Explain that what `fit` learns is not there yet."""
-            if name.endswith("_") and not name.startswith("_"):
-                self._check_fitted()
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with what the search hands over; columns of a table are found by name."""
-        self._check_fitted()
-        return prediction_of(self.predictor_, rows_like(X, self.problem_.target.X), "predict")
-
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with what the search hands over."""
-        self._check_fitted()
-        rows = rows_like(X, self.problem_.target.X)
-        return prediction_of(self.predictor_, rows, "predict_proba")
-
-    def _result(self) -> SearchResult:
-        self._check_fitted()
-        return self.result_
-
-    def _predictor(self) -> Any:
-        """What is handed over, not fitted yet."""
-        weights = self.result_.choice.weights
-        models = {f"trial {number}": self._model(number) for number in weights}
-        # Regressors can be trained on classes that are numbers; their predictions are values.
-        values = self.result_.context.data.classes is None
-        task: Task = "regression" if values else "classification"
-        vote = self.result_.loss.needs == "predict"
-        return ensemble_of(models, list(weights.values()), task, vote=vote)
-
-    def _model(self, number: int) -> Any:
-        """Return the model of a trial, not fitted yet."""
-        (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
-        family = family_of(self.result_.families, trial)
-        model = seeded(family.estimator, self.result_.settings.random_state)
-        return model.set_params(**family.candidate(trial).params)
-
-    def _fitted(self, model: Any) -> Any:
-        """Fit a model on all labelled rows."""
-        sites = self.result_.problem.labelled_sites
-        X, y = pooled(sites)
-        return fit(
-            model, X, y, self.result_.settings.weights_for_training(self.result_.ratio, sites)
-        )
-
-    @cached_property
-    def best_estimator_(self) -> Any:
-        """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
-        chosen = self._result().chosen
-        if list(self.result_.choice.weights) == [chosen]:
-            return without_effect(self.predictor_)
-        return self._fitted(self._model(chosen))
 
     # ---------------------------------------------------------------- figures as data
 
@@ -379,6 +754,8 @@ class FittedSearch:
         return judgement(self._result().checks)
 
     # ---------------------------------------------------------------- pictures
+    # Reports and figures belong to lower layers, so they are imported when they are called. The
+    # figures need Plotly (the extra `report`).
 
     def plot_history(self) -> Any:
         """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
@@ -454,7 +831,7 @@ class FittedSearch:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle and hasattr(self, "predictor_"):
             from shiftune.report._page import summary
 
@@ -466,337 +843,32 @@ class FittedSearch:
         return self._repr_mimebundle_().get("text/html")
 
 
-@dataclass(eq=False, repr=False)
-class ShiftSearch(FittedSearch, SearchEstimator):
-    """Search for hyperparameters of a target without labels, with an estimate of the risk there.
+def _nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
+    """Return why a search without any evaluated trial has no result."""
+    failures = trials["failure"]
+    if failures.empty:
+        return "no trial was finished, so there is nothing to choose from"
+    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
+    if failures.str.startswith(OUT_OF_TIME).all():
+        hint = "\nGive trials more time (trial_timeout)"
+    else:
+        hint = _hint_about_columns(problem)
+    return (
+        f"all {len(failures)} trials failed, so there is nothing to choose from; "
+        f"the first reasons:{shown}{hint}"
+    )
 
-    Every trial fits the model on the sources' training rows, takes its losses on their validation
-    rows and estimates the risk at the target from them. By default four more models per trial
-    leave some of the sources out, so that half of every loss comes from a model that has not seen
-    the site, and the losses are adjusted for how the sources' rows differ from the target's. With
-    ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
-    sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
 
-    Parameters
-    ----------
-    estimator : scikit-learn estimator or pipeline, name, list of names, mapping, or "auto"
-        Names are those of `shiftune.models.MODELS`; such models read columns of any kind. A
-        mapping has names of your choice, and pairs (estimator, space) or what
-        `shiftune.models.ready_model` returns. "auto" stands for boosted trees, a kernel machine
-        and a linear model. Several families share the trials of one study, in which parameters
-        have names such as "linear.alpha". The first trial of every model has the parameters that
-        it was given, so that no choice is estimated to be worse.
-    space : mapping from parameter names to distributions, or function
-        Distributions are Optuna's, or a list of choices, (low, high), (low, high, "log"), or
-        scipy's `uniform`, `loguniform`, `randint`; `shiftune.spaces` has ready ones. A function
-        takes an Optuna trial and returns the parameters (define-by-run). A model
-        by name has a space of its own.
-    loss : str, Loss or function
-        Default: "log_loss" for classification, "squared" for regression. "auc" and other metrics
-        of whole sites are tuned as 1 - metric. "mae" and other names of scikit-learn are known.
-    risk : str, RiskEstimator or function
-        "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
-        ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
-        (losses, weights, names) that returns a `RiskEstimate`.
-    ratio : str or DensityRatio
-        For the risk estimators and training weights that need density ratios; see
-        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
-        also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
-        30 sources.
-    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
-    n_trials : int
-        Number of trials in all, those of a continued study included.
-    timeout : float, optional
-        Seconds after which no new trial is begun, but for the first. Of several families, one
-        whose trials take long has fewer of its first eight.
-    trial_timeout : float, optional
-        Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
-        as failed. Trials then run in worker processes, which can be stopped, or on a Dask cluster
-        whose workers have nannies.
-    n_jobs : int
-        Worker processes, which share the fits of a trial; -1 is one per core. They are started
-        when that pays: the first fits of a small table run in this process.
-    executor : function, optional
-        Run trials on a Dask cluster instead of `n_jobs` processes: ``client.get_executor``, or a
-        function that calls it with options.
-    storage : path, Optuna URL or Optuna storage, optional
-        A path is a journal file. A run that was killed continues where it stopped; other data or
-        other settings are refused, and so is a second search at the same time, unless all `join`.
-        (With other storages, one search at a time is the user's promise.)
-    join : bool
-        Share the trials in the storage with other processes that run the same search. Together they
-        run `n_trials`, and take over those of a process that has died. `fit` returns in each of
-        them when all are finished. Proposals then depend on the processes' speed.
-    answers : path, optional
-        Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
-        every process computes those of the others again at the end.
-    shares : three numbers, or a function from the problem to a `Split`, optional
-        Of every source for density ratio, training and validation. Default: the paper's
-        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
-        together that belong together (such as all visits of a patient).
-    training_weights : None or "importance"
-        Whether the model is trained on rows weighted by their density ratios.
-    plan : FitPlan, optional
-        Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
-        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
-    final : "ensemble" or "best", optional
-        What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
-        the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
-        Default: "ensemble" for "adjusted", "best" otherwise.
-    metrics : names, functions or Metrics, optional
-        In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
-    callbacks : list of functions, optional
-        Called with the study and the finished trial after every trial, as Optuna does;
-        ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are
-        risks.)
-    catch : exception class or tuple of them
-        Errors of a model that make a trial fail; others end the search. Default: all. With
-        ``catch=()`` the first error is raised.
-    progress : bool, optional
-        Show a progress bar; default: on terminals.
-    random_state : int
-        The same number gives the same trials, also with several workers (as many as before), and
-        also when a study is continued (except with "tpe", which then goes on differently). It
-        seeds the split, the density ratio, the sampler, and every `random_state` of the model
-        that is None. (An Optuna sampler that is passed in keeps its own seed.)
-
-    Attributes
-    ----------
-    best_params_ : dict
-        Of the winning trial; with a define-by-run function, the values that the trial suggested,
-        none where the model is best as it was given.
-    best_model_ : str
-        Name of the winning trial's family; empty in a search of one estimator.
-    families_ : dict from names to Family
-        Estimators and spaces, made for the problem.
-    predictor_ : estimator
-        What `predict` uses, fitted on all rows of all sources: an `EnsembleRegressor`, an
-        `EnsembleClassifier`, or one model.
-    best_score_ : float
-        Negated value of `risk_`; `score` has the same scale.
-    cv_results_ : dict of arrays
-        `trials_` with scikit-learn's names; every source is a split.
-    members_ : DataFrame
-        Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
-    gain_ : Estimate or None
-        Risk of the best single trial less that of the ensemble, paired.
-    risk_ : RiskEstimate
-        Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
-        members, and the best trial alone (``final="best"``) likewise: each site judges the trial
-        that the other sites would choose.
-    metrics_, site_metrics_ : DataFrames
-        Metrics of `predictor_` at the target, and at every source; computed when read.
-    verdict_ : Judgement
-        "trust", "with care" or "do not use", with the reason, from `checks`; computed when read.
-    best_estimator_ : estimator
-        Of the winning trial, refitted on all rows of all sources, when it is asked for.
-    trials_ : DataFrame
-        One row per trial: state, model (where there are names), value, standard error, interval,
-        mean loss without correction (the naive estimate), the value by which trials of several
-        families are compared (`compared_by`), parameters, seconds, ties with the best, the risk at
-        every source, the reason of a failure.
-    result_ : SearchResult
-        All of the above, and what report, checks and figures are made of.
-    study_ : optuna.Study
-    problem_ : ShiftProblem
-    settings_ : EvaluationSettings
-        Split, plan and estimator, with defaults filled in.
-    weights_ : list of arrays or None
-        Density ratios at the validation rows, where the risk is estimated with them.
-    ratio_ : DensityRatio or None
-        Fitted, where it is needed.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from shiftune.datasets import toy_problem
-    >>> toy = toy_problem(1.0, n=300)
-    >>> search = ShiftSearch(Ridge(), {"alpha": optuna.distributions.FloatDistribution(
-    ...     0.01, 100, log=True)}, n_trials=8, ratio="ulsif")
-    >>> search.fit(toy.problem).trials_["state"].value_counts().to_dict()
-    {'COMPLETE': 8}
-    """
-
-    estimator: Any = "auto"
-    space: Any = None
-    _: KW_ONLY
-    loss: str | Loss | Callable[..., Any] | None = None
-    risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted"
-    ratio: str | DensityRatio = "logistic"
-    sampler: str | BaseSampler = "gp_lcb"
-    n_trials: int = 50
-    timeout: float | None = None
-    trial_timeout: float | None = None
-    n_jobs: int = 1
-    executor: Callable[[], Any] | None = None
-    storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
-    join: bool = False
-    answers: str | os.PathLike[str] | None = None
-    shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
-    training_weights: str | None = None
-    plan: FitPlan | None = None
-    final: str | None = None
-    metrics: Any = None
-    callbacks: Sequence[Callback] | None = None
-    catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
-    progress: bool | None = None
-    random_state: int = 0
-
-    # ---------------------------------------------------------------- fitting
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-        X_target: Any = None,
-        sample_weight: ArrayLike | None = None,
-        **others: Any,
-    ) -> Self:
-        """Search, then fit what is handed over on all rows of all sources.
-
-        Parameters
-        ----------
-        X : ShiftProblem, or array or DataFrame of shape (n, d)
-            The problem; or the rows of all sources, with
-        y, groups : arrays of shape (n,)
-            their labels and sites, and
-        X_target : array or DataFrame of shape (n_T, d)
-            the rows of the target.
-        sample_weight : array of shape (n,), optional
-            Weights of the rows in X; see `ShiftProblem.from_frame`.
-        others
-            None: arguments for the model's `fit` are refused.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C, as soon as no trial is half recorded; a second Ctrl-C does not wait.
-            `trials_`, `study_` and `problem_` have what was finished, `refit` turns it into a
-            model, and with a `storage` the same call continues where it stopped.
-        """
-        refuse_others(others)
-        with _interrupts.deferred():
-            self._forget()
-            check_given(self.estimator, self.space)
-            models = given_models(self.estimator)
-            problem = coerce_problem(X, y, groups, X_target, models, sample_weight)
-            self.add_trials(problem)
-            self.refit()
-        for note in self.result_.notes:
-            warnings.warn(note, SearchWarning, stacklevel=2)
-        return self
-
-    def add_trials(self, problem: ShiftProblem) -> Self:
-        """Run trials until there are enough; `refit` then chooses among them.
-
-        `fit` does both. Of several processes that `join`, only one may need the choice.
-        """
-        with _interrupts.deferred():
-            self._forget()
-            checked = check_search(self, problem)
-            with only_search_of(self.storage, join=self.join):
-                self._open(problem, checked)
-                try:
-                    run_trials(self, self._context())
-                except KeyboardInterrupt:
-                    self._read_trials()
-                    raise
-        return self
-
-    def refit(self) -> Self:
-        """Choose among the trials so far, and fit the choice on all rows of all sources.
-
-        `fit` does this at its end. Call it after `fit` was interrupted, for the model and the
-        risk that the finished trials give:
-
-        >>> search = ShiftSearch(...)                         # doctest: +SKIP
-        >>> search.fit(problem)                               # doctest: +SKIP
-        ^C KeyboardInterrupt
-        >>> search.refit().best_params_                       # doctest: +SKIP
-        """
-        if not hasattr(self, "study_"):
-            raise NotFitted("this ShiftSearch has no trials; call fit first")
-        with _interrupts.deferred():
-            if not hasattr(self, "context_"):  # the interrupt came before the first trial
-                self._context()
-            self.__dict__.pop("best_estimator_", None)  # of an earlier choice
-            self._read_results()
-            _interrupts.check()
-            self.predictor_ = updated_by_own(self.result_, self._fitted(self._predictor()))
-            if hasattr(self.predictor_, "classes_"):
-                self.classes_ = self.predictor_.classes_
-        return self
-
-    def reopen(self, problem: ShiftProblem) -> Self:
-        """Read the trials in the storage and choose among them; no trial is added, nothing fitted.
-
-        `result_`, `risk_` and `trials_` are then as after `fit`; `refit` adds `predictor_`.
-        """
-        with _interrupts.deferred():
-            self._forget()
-            self._open(problem, check_search(self, problem))
-            self._context()
-            self._read_results()
-        return self
-
-    def _open(self, problem: ShiftProblem, checked: Checked) -> None:
-        families, loss, settings = checked
-        known = identity(families, settings, problem, loss, self._new_ratio(), self.risk)
-        study = open_study(self.storage, known, join=self.join)
-        self.problem_, self.families_, self.study_ = problem, families, study
-        self.loss_, self.settings_ = loss, settings
-        self.answers_ = open_answers(self.storage, study, self.answers)
-
-    def _new_ratio(self) -> DensityRatio:
-        ratio: DensityRatio = clone(ratio_named(self.ratio, self.random_state))
-        return ratio
-
-    def _context(self) -> TrialContext:
-        """Split the sources, fit the density ratio where one is needed, gather what trials need."""
-        settings = self.settings_
-        split = settings.split(self.problem_)
-        ratio = None
-        if settings.needs_ratio:
-            _interrupts.check()
-            sources = [site.X for site in split.density]
-            ratio = self._new_ratio().fit(self.problem_.target.X, sources)
-        _interrupts.check()
-        models = {name: family.estimator for name, family in self.families_.items()}
-        context = settings.context(models, self.problem_, self.loss_, split, ratio)
-        found = context.data.weights
-        self.ratio_, self.weights_ = ratio, None if found is None else list(found)
-        self.context_ = context
-        return context
-
-    # ---------------------------------------------------------------- results
-
-    def _read_trials(self) -> dict[int, RiskEstimate]:
-        """Make the table of the trials; return the estimated risks by trial."""
-        risks = evaluated_risks(self.study_, self.settings_.risk)
-        self.trials_ = table(finished_trials(self.study_), risks)
-        return risks
-
-    def _read_results(self) -> None:
-        risks = self._read_trials()
-        self.result_ = SearchResult(
-            problem=self.problem_,
-            families=self.families_,
-            loss=self.loss_,
-            settings=self.settings_,
-            context=self.context_,
-            options={name: repr(getattr(self, name)) for name in OPTIONS},
-            ratio=self.ratio_,
-            weights=self.weights_,
-            study=self.study_,
-            trials=self.trials_,
-            risks=risks,
-            choice=choose_among(self, risks),
-            given_metrics=self.metrics,
-        )
-        self.risk_ = self.result_.risk
-        self.members_, self.gain_ = self.result_.members, self.result_.choice.gain
-        self.best_index_ = self.result_.chosen
-        self.best_model_ = self.result_.family.name
-        self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
+def _hint_about_columns(problem: ShiftProblem) -> str:
+    """Return a hint about columns without numbers, a common reason for trials that fail."""
+    X = problem.target.X
+    if not isinstance(X, pd.DataFrame):
+        return ""
+    kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
+    text = [str(n) for n, kind in kinds.items() if kind != "number" and X[n].dtype != bool]
+    if not text:
+        return ""
+    return (
+        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
+        "pipeline (shiftune.models.ready_model makes one), or leave them out"
+    )

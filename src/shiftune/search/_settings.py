@@ -1,16 +1,18 @@
-"""Checks of a search's settings, before any model is trained."""
+"""Settings of a search: checked once, before any model is trained, and handed down as a value."""
 
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
-import pandas as pd
+import optuna
 from numpy.typing import NDArray
 from optuna.distributions import CategoricalDistribution
 from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, TPESampler
@@ -18,60 +20,69 @@ from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 
 from shiftune import _names
-from shiftune._names import Task
-from shiftune._wording import ROOTS, check_choice, listed
+from shiftune._wording import ROOTS, check_choice
 from shiftune.errors import DataError, DataWarning, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
 from shiftune.evaluate._plan import FitPlan, StudyData, relative, seeded, weight_argument
 from shiftune.metrics import metrics_for
 from shiftune.metrics._as_loss import judging_sites, tuned_loss
-from shiftune.models._space import check_names as check_parameters
+from shiftune.models._space import check_names
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
-from shiftune.problem._columns import column_kinds
 from shiftune.problem._site import groups_of, weights_of
 from shiftune.ratio import DensityRatio
+from shiftune.ratio._auto import ratio_named
 from shiftune.ratio._base import site_weights
 from shiftune.risk import RiskEstimator, risk_named
-from shiftune.search._families import Family, resolve
-from shiftune.search._storage import open_study, stable_repr
-from shiftune.search._trial import OUT_OF_TIME, TrialContext
+from shiftune.search._families import Families, Family, resolve
+from shiftune.search._storage import Storage, open_study, stable_repr
+from shiftune.search._trial import TrialContext
 from shiftune.search.gp import GPLCBSampler
 
-if TYPE_CHECKING:
-    from shiftune.search._search import ShiftSearch
-
 Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
+Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
 
 NO_DENSITY_ROWS = (0.0, 0.7, 0.3)
+SAMPLERS = ("gp_lcb", "random", "tpe")
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationSettings:
-    """The settings of a search that decide what a trial's risk is, with defaults filled in.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """Parameters of a search that suit its problem and each other, with defaults filled in.
 
-    Attributes
-    ----------
-    risk : RiskEstimator
-    plan : FitPlan
-    shares : three numbers or a function
-    training_weights : None or "importance"
-    random_state : int
+    `check_settings` makes them; nothing below the search knows more of it. `families` are models
+    and spaces by name, `ratio` is not fitted yet, `answers` is a folder, and None in `metrics`
+    stands for the default set.
     """
 
+    # What a trial is, and its risk.
+    families: Families
+    loss: Loss
     risk: RiskEstimator
+    ratio: DensityRatio
     plan: FitPlan
     shares: Shares
     training_weights: str | None
     random_state: int
+    # What is made of the trials.
+    final: str
+    metrics: Any
+    # How trials are proposed, run and kept.
+    sampler: str | BaseSampler
+    n_trials: int
+    timeout: float | None
+    trial_timeout: float | None
+    n_jobs: int
+    executor: Callable[[], Any] | None
+    storage: Storage
+    join: bool
+    answers: str | os.PathLike[str] | None
+    callbacks: Sequence[Callback]
+    catch: type[BaseException] | tuple[type[BaseException], ...]
+    progress: bool | None
 
-    @classmethod
-    def of(cls, search: ShiftSearch) -> Self:
-        """Read the settings of a search."""
-        risk = risk_named(search.risk)
-        plan = search.plan or risk.default_plan()
-        found = cls(risk, plan, NO_DENSITY_ROWS, search.training_weights, search.random_state)
-        default = PAPER_SHARES if found.needs_ratio else NO_DENSITY_ROWS
-        return replace(found, shares=search.shares or default)
+    def __getstate__(self) -> dict[str, Any]:
+        # A fitted search that is loaded elsewhere does not need what its trials ran with.
+        return vars(self) | {"executor": None, "callbacks": ()}
 
     @property
     def needs_ratio(self) -> bool:
@@ -92,18 +103,9 @@ class EvaluationSettings:
         return split
 
     def context(
-        self,
-        models: Mapping[str, Any],
-        problem: ShiftProblem,
-        loss: Loss,
-        split: Split,
-        ratio: DensityRatio | None,
+        self, problem: ShiftProblem, split: Split, ratio: DensityRatio | None
     ) -> TrialContext:
-        """Gather what every trial needs.
-
-        `models` has the estimator of every family by name; `ratio` is fitted, or None where none
-        is needed.
-        """
+        """Gather what every trial needs; `ratio` is fitted, or None where none is needed."""
         evaluated = split.validation
         if self.risk.uses_target_labels:
             if problem.oracle is None:
@@ -111,31 +113,39 @@ class EvaluationSettings:
                     "risk='oracle' needs a problem whose target labels are kept aside"
                 )
             evaluated = (problem.oracle,)
-        evaluated = judging_sites(evaluated, loss)
-        weighted = ratio if self.risk.needs_ratio else None
-        weights = None if weighted is None else site_weights(weighted, evaluated)
+        evaluated = judging_sites(evaluated, self.loss)
+        names = tuple(site.name for site in evaluated)
         few = problem.labelled_target
         sources = [site for site in evaluated if few is None or site.name != few.name]
-        risk = self._fitted_risk(problem.target, sources)
-        if weights is not None:
+        row_weights = weights_of([problem.target, *sources])
+        risk: RiskEstimator = clone(self.risk).fit(
+            problem.target.X,
+            [site.X for site in sources],
+            **{} if row_weights is None else {"sample_weight": row_weights},
+        )
+        weights = None
+        if ratio is not None and self.risk.needs_ratio:
+            weights = tuple(site_weights(ratio, evaluated))
             # Its warnings depend on the weights alone: they are raised here, once, and not in
             # every trial.
-            risk.estimate(
-                [np.ones(len(site)) for site in evaluated], weights, names=_site_names(evaluated)
-            )
+            risk.estimate([np.ones(len(site)) for site in evaluated], weights, names=names)
         X_train, y_train = pooled(split.train)
-        X_validation, _ = pooled(evaluated)
+        X_validation, y_validation = pooled(evaluated)
+        models = {name: family.estimator for name, family in self.families.items()}
+        values = predicts_values(models.values(), problem, self.loss)
         data = StudyData(
             X_train=X_train,
             y_train=y_train,
-            train_sites=np.repeat(_site_names(split.train), [len(site) for site in split.train]),
+            train_sites=np.repeat(
+                [site.name for site in split.train], [len(site) for site in split.train]
+            ),
             training_weights=self.weights_for_training(ratio, split.train),
             X_validation=X_validation,
             y_validation=tuple(site.labels for site in evaluated),
-            weights=None if weights is None else tuple(weights),
-            names=_site_names(evaluated),
+            weights=weights,
+            names=names,
             labelled_target="" if few is None else few.name,
-            classes=_classes(models, problem, loss, [y_train, *(s.labels for s in evaluated)]),
+            classes=None if values else np.unique(np.concatenate([y_train, y_validation])),
             groups=groups_of(evaluated),
             sample_weight=weights_of(evaluated),
         )
@@ -145,13 +155,7 @@ class EvaluationSettings:
             for name, model in estimators.items()
             if isinstance(model, Pipeline) and len(models) > 1
         }
-        return TrialContext(estimators, data, loss, risk, self.plan, preparations=preparations)
-
-    def _fitted_risk(self, target: Site, sources: Sequence[Site]) -> RiskEstimator:
-        given = weights_of([target, *sources])
-        weights = {} if given is None else {"sample_weight": given}
-        risk: RiskEstimator = clone(self.risk)
-        return risk.fit(target.X, [site.X for site in sources], **weights)
+        return TrialContext(estimators, data, self.loss, risk, self.plan, preparations=preparations)
 
     def weights_for_training(
         self, ratio: DensityRatio | None, sites: Sequence[Site]
@@ -172,166 +176,34 @@ class EvaluationSettings:
         return weights
 
 
-def _classes(
-    models: Mapping[str, Any], problem: ShiftProblem, loss: Loss, labels: Sequence[NDArray[Any]]
-) -> NDArray[Any] | None:
-    """Return the classes that predictions can have; None where predictions are values."""
-    values = predicts_values(models.values(), problem, loss)
-    return None if values else np.unique(np.concatenate(labels))
-
-
-def predicts_values(models: Iterable[Any], problem: ShiftProblem, loss: Loss) -> bool:
-    """Return whether predictions are values: regressors can be trained on numbered classes."""
-    regressors = all(map(is_regressor, models))
-    return problem.task == "regression" or (loss.needs == "predict" and regressors)
-
-
-def _site_names(sites: Sequence[Site]) -> tuple[str, ...]:
-    return tuple(site.name for site in sites)
-
-
-NAMES = ("gp_lcb", "random", "tpe")
-
-
-def sampler_named(
-    sampler: str | BaseSampler, random_state: int, finished: int = 0, driver: int | None = None
-) -> BaseSampler:
-    """Return a sampler from its name, or a copy of the user's own, which is left as it is.
-
-    Parameters
-    ----------
-    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
-    random_state : int
-        Seeds the samplers known by name.
-    finished : int
-        Trials of the study that is continued.
-    driver : int, optional
-        Number of the driver, where several share the study: each needs proposals of its own.
-
-    Examples
-    --------
-    >>> type(sampler_named("gp_lcb", 0)).__name__
-    'GPLCBSampler'
-    """
-    if isinstance(sampler, NSGAIISampler | NSGAIIISampler):
-        raise SettingsError(
-            f"{type(sampler).__name__} is for several objectives, and the target risk is one; "
-            "use 'gp_lcb', 'tpe' or 'random'"
-        )
-    if isinstance(sampler, BaseSampler):
-        own = copy.deepcopy(sampler)
-        if driver is not None and not isinstance(own, GPLCBSampler):
-            own.reseed_rng()
-        return own
-    check_choice(sampler, NAMES, "sampler")
-    if sampler == "gp_lcb":
-        return GPLCBSampler(seed=random_state)
-    if sampler == "random":
-        # Draws by seed and trial number, so that a continued study does not repeat itself.
-        return GPLCBSampler(seed=random_state, n_startup_trials=sys.maxsize)
-    # TPE's stream begins anew with every object: with the same seed a continued study would repeat
-    # its first trials.
-    entropy = [random_state, finished] if driver is None else [random_state, finished, driver]
-    seed = np.random.SeedSequence(entropy).generate_state(1)
-    return TPESampler(seed=int(seed[0]))
-
-
-# Parameters that the report lists.
-OPTIONS = (
-    "estimator",
-    "loss",
-    "risk",
-    "ratio",
-    "plan",
-    "sampler",
-    "n_trials",
-    "shares",
-    "training_weights",
-    "random_state",
-)
-
-
-def coerce_problem(
-    X: Any, y: Any, groups: Any, X_target: Any, models: Sequence[Any], sample_weight: Any
-) -> ShiftProblem:
-    """Return the problem as given, or one made from arrays, for the models given."""
-    if isinstance(X, ShiftProblem):
-        if any(each is not None for each in (y, groups, X_target, sample_weight)):
-            raise SettingsError(
-                "with a ShiftProblem, y, groups, X_target and sample_weight are part of it"
-            )
-        return X
-    if y is None or groups is None or X_target is None:
-        raise SettingsError(
-            "fit needs a ShiftProblem, or X and y with groups= (the site of every row) and "
-            "X_target= (the target's rows)"
-        )
-    # Whole-number labels may be classes or quantities; the model knows which it was made for.
-    task: Task | None = "regression" if any(map(is_regressor, models)) else None
-    return ShiftProblem.from_arrays(X, y, groups, X_target, sample_weight=sample_weight, task=task)
-
-
-def refuse_others(given: Mapping[str, Any]) -> None:
-    """Refuse arguments for the model's `fit`, in words."""
-    for name in given:
-        raise SettingsError(
-            f"fit takes X, y, groups, X_target and sample_weight, not {name!r}; give options of "
-            "the model to its constructor"
-        )
-
-
-def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
-    """Return why a search without any evaluated trial has no result."""
-    failures = trials["failure"]
-    if failures.empty:
-        return "no trial was finished, so there is nothing to choose from"
-    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
-    if failures.str.startswith(OUT_OF_TIME).all():
-        hint = "\nGive trials more time (trial_timeout)"
-    else:
-        hint = hint_about_columns(problem)
-    return (
-        f"all {len(failures)} trials failed, so there is nothing to choose from; "
-        f"the first reasons:{shown}{hint}"
-    )
-
-
-def hint_about_columns(problem: ShiftProblem) -> str:
-    """Return a hint about columns without numbers, a common reason for trials that fail."""
-    X = problem.target.X
-    if not isinstance(X, pd.DataFrame):
-        return ""
-    kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
-    text = [str(n) for n, kind in kinds.items() if kind != "number" and X[n].dtype != bool]
-    if not text:
-        return ""
-    return (
-        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
-        "pipeline (shiftune.models.ready_model makes one), or leave them out"
-    )
-
-
-class Checked(NamedTuple):
-    """Settings of a search, with defaults filled in for a problem."""
-
-    families: dict[str, Family]
-    loss: Loss
-    settings: EvaluationSettings
-
-
-def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
-    """Return the settings with defaults filled in, or raise a SettingsError."""
-    families = resolve(search.estimator, search.space, problem)
+def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings:
+    """Return the settings from all parameters of a search by name, or raise a SettingsError."""
+    given = SimpleNamespace(**params)
+    families = resolve(given.estimator, given.space, problem)
     models = [family.estimator for family in families.values()]
-    loss = loss_for(models, search.loss, problem)
-    settings = EvaluationSettings.of(search)
-    _check_numbers(search)
-    _check_times(search)
-    _check_like_optuna(search)
-    _check_choices(search, settings)
-    sampler_named(search.sampler, search.random_state)
+    loss = loss_for(models, given.loss, problem)
+    risk = risk_named(given.risk)
+    _check_running(given)
+    final = check_final(given.final, risk)
+    if given.training_weights not in (None, "importance"):
+        raise SettingsError(
+            f"training_weights must be None or 'importance', got {given.training_weights!r}"
+        )
+    plan = risk.default_plan() if given.plan is None else given.plan
+    if isinstance(plan, type) or not hasattr(plan, "losses"):
+        raise SettingsError(
+            f"plan must be a plan such as LeaveSourcesOut(4) or PooledFit(), got {plan!r}"
+        )
+    needs_ratio = risk.needs_ratio or given.training_weights is not None
+    shares = given.shares or (PAPER_SHARES if needs_ratio else NO_DENSITY_ROWS)
+    if isinstance(shares, Sequence) and needs_ratio and not shares[0] > 0:
+        raise SettingsError(
+            f"risk={given.risk!r} needs a density ratio, and shares={shares!r} leaves no "
+            "rows to estimate it from"
+        )
+    sampler_named(given.sampler, given.random_state)
     weighted = weights_of(problem.sources) is not None
-    if weighted and settings.needs_ratio:
+    if weighted and needs_ratio:
         raise SettingsError(
             "density ratios count every row once, so rows with sample_weight need "
             "risk='adjusted' or 'naive', and training_weights=None"
@@ -342,22 +214,73 @@ def check_search(search: ShiftSearch, problem: ShiftProblem) -> Checked:
             "take the loss 'log_loss'"
         )
     for family in families.values():
-        if search.training_weights or weighted:
+        if given.training_weights or weighted:
             weight_argument(family.estimator)
-        if callable(family.space):
-            _check_function(family)
-        elif search.storage is not None:
-            _check_plain(family.distributions or {})
+        _check_space(family, stored=given.storage is not None)
     classes = None if predicts_values(models, problem, loss) else problem.classes
-    metrics_for(search.metrics, loss, classes)
-    return Checked(families, loss, settings)
+    metrics_for(given.metrics, loss, classes)
+    made = {
+        "families": families,  # of estimator and space
+        "loss": loss,
+        "risk": risk,
+        "ratio": clone(ratio_named(given.ratio, given.random_state)),
+        "plan": plan,
+        "shares": shares,
+        "final": final,
+        "callbacks": given.callbacks or (),
+    }
+    as_given = {name: value for name, value in params.items() if name not in ("estimator", "space")}
+    return Settings(**as_given | made)
 
 
-def final_for(search: ShiftSearch) -> str:
+def _check_running(given: SimpleNamespace) -> None:
+    """Check what says how many trials run, where, and what their errors and ends mean."""
+    if not isinstance(given.n_trials, int | np.integer) or given.n_trials <= 0:
+        raise SettingsError(f"n_trials must be a whole number > 0, got {given.n_trials!r}")
+    if not isinstance(given.n_jobs, int | np.integer) or given.n_jobs == 0:
+        raise SettingsError(
+            f"n_jobs must be the number of processes, or -1 for one per core, got {given.n_jobs!r}"
+        )
+    if not isinstance(given.random_state, int | np.integer) or given.random_state < 0:
+        raise SettingsError(f"random_state must be a whole number >= 0, got {given.random_state!r}")
+    for name in ("timeout", "trial_timeout"):
+        value = getattr(given, name)
+        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise SettingsError(f"{name} must be > 0 seconds or None, got {value!r}")
+    called = given.callbacks
+    if called is not None and not (isinstance(called, Sequence) and all(map(callable, called))):
+        raise SettingsError(
+            f"callbacks must be a list of functions of (study, trial) or None, got {called!r}"
+        )
+    kinds = given.catch if isinstance(given.catch, tuple) else (given.catch,)
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        raise SettingsError(
+            f"catch must be an exception class, such as ValueError, or a tuple of them, got "
+            f"{given.catch!r}"
+        )
+    if given.executor is not None and (not callable(given.executor) or given.n_jobs != 1):
+        raise SettingsError(
+            "executor must be the method get_executor of a Dask client, given instead of n_jobs; "
+            f"got executor={given.executor!r}, n_jobs={given.n_jobs!r}"
+        )
+    if given.join and given.storage is None:
+        raise SettingsError(
+            "join=True is for processes that share a storage; give the path of a journal or the "
+            "URL of a database as storage"
+        )
+
+
+def check_final(final: str | None, risk: RiskEstimator) -> str:
     """Return what a search hands over, "ensemble" or "best"."""
-    if search.final is None:
-        return risk_named(search.risk).default_final
-    return check_choice(search.final, _names.FINALS, "final model")
+    return (
+        risk.default_final if final is None else check_choice(final, _names.FINALS, "final model")
+    )
+
+
+def predicts_values(models: Iterable[Any], problem: ShiftProblem, loss: Loss) -> bool:
+    """Return whether predictions are values: regressors can be trained on numbered classes."""
+    regressors = all(map(is_regressor, models))
+    return problem.task == "regression" or (loss.needs == "predict" and regressors)
 
 
 def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
@@ -411,87 +334,54 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
     )
 
 
-def _check_numbers(search: ShiftSearch) -> None:
-    """Check the numbers of trials and processes, and the seed."""
-    if not isinstance(search.n_trials, int | np.integer) or search.n_trials <= 0:
-        raise SettingsError(f"n_trials must be a whole number > 0, got {search.n_trials!r}")
-    if not isinstance(search.n_jobs, int | np.integer) or search.n_jobs == 0:
-        raise SettingsError(
-            f"n_jobs must be the number of processes, or -1 for one per core, got {search.n_jobs!r}"
-        )
-    if not isinstance(search.random_state, int | np.integer) or search.random_state < 0:
-        raise SettingsError(
-            f"random_state must be a whole number >= 0, got {search.random_state!r}"
-        )
-
-
-def _check_times(search: ShiftSearch) -> None:
-    for name in ("timeout", "trial_timeout"):
-        value = getattr(search, name)
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise SettingsError(f"{name} must be > 0 seconds or None, got {value!r}")
-
-
-def _check_like_optuna(search: ShiftSearch) -> None:
-    given = search.callbacks
-    if given is not None and not (isinstance(given, Sequence) and all(map(callable, given))):
-        raise SettingsError(
-            f"callbacks must be a list of functions of (study, trial) or None, got {given!r}"
-        )
-    kinds = search.catch if isinstance(search.catch, tuple) else (search.catch,)
-    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        raise SettingsError(
-            f"catch must be an exception class, such as ValueError, or a tuple of them, got "
-            f"{search.catch!r}"
-        )
-
-
-def _check_choices(search: ShiftSearch, settings: EvaluationSettings) -> None:
-    if search.executor is not None and (not callable(search.executor) or search.n_jobs != 1):
-        raise SettingsError(
-            "executor must be the method get_executor of a Dask client, given instead of n_jobs; "
-            f"got executor={search.executor!r}, n_jobs={search.n_jobs!r}"
-        )
-    if search.training_weights not in (None, "importance"):
-        raise SettingsError(
-            f"training_weights must be None or 'importance', got {search.training_weights!r}"
-        )
-    if search.join and search.storage is None:
-        raise SettingsError(
-            "join=True is for processes that share a storage; give the path of a journal or the "
-            "URL of a database as storage"
-        )
-    final_for(search)
-    plan = search.plan
-    if plan is not None and (isinstance(plan, type) or not hasattr(plan, "losses")):
-        raise SettingsError(
-            f"plan must be a plan such as LeaveSourcesOut(4) or PooledFit(), got {plan!r}"
-        )
-    shares = search.shares
-    if isinstance(shares, Sequence) and settings.needs_ratio and not shares[0] > 0:
-        raise SettingsError(
-            f"risk={search.risk!r} needs a density ratio, and shares={shares!r} leaves no "
-            "rows to estimate it from"
-        )
-
-
-def _check_function(family: Family) -> None:
-    """Refuse a function as space whose names are not those of the model's parameters."""
-    try:
-        params = family.suggest(open_study(None, {}).ask())
-    except Exception:  # it may reject combinations; those of trials are recorded with the reason
+def _check_space(family: Family, *, stored: bool) -> None:
+    """Refuse names that are no parameters, and choices that a storage returns as another type."""
+    if callable(family.space):
+        try:
+            params = family.suggest(open_study(None, {}).ask())
+        except Exception:  # it may reject combinations; those of trials are recorded as failed
+            return
+        check_names(family.estimator, params)
         return
-    check_parameters(family.estimator, params)
+    for name, distribution in (family.distributions or {}).items():
+        if not stored or not isinstance(distribution, CategoricalDistribution):
+            continue
+        for choice in distribution.choices:
+            if choice is not None and not isinstance(choice, bool | int | float | str):
+                raise SettingsError(
+                    f"the choices of {name!r} are of type {type(choice).__name__}, which no "
+                    "storage can keep; use names for them in a function as space, for example "
+                    "lambda trial: {...[trial.suggest_categorical(...)]}"
+                )
 
 
-def _check_plain(space: Mapping[str, Any]) -> None:
-    """Refuse choices that a storage returns as another type, such as tuples as lists."""
-    for name, distribution in space.items():
-        if isinstance(distribution, CategoricalDistribution):
-            for choice in distribution.choices:
-                if choice is not None and not isinstance(choice, bool | int | float | str):
-                    raise SettingsError(
-                        f"the choices of {name!r} are of type {type(choice).__name__}, which no "
-                        "storage can keep; use names for them in a function as space, for example "
-                        "lambda trial: {...[trial.suggest_categorical(...)]}"
-                    )
+def sampler_named(
+    sampler: str | BaseSampler, random_state: int, finished: int = 0, driver: int | None = None
+) -> BaseSampler:
+    """Return a sampler from its name, or a copy of the user's own, which is left as it is.
+
+    `random_state` seeds the samplers known by name; `finished` trials has the study that is
+    continued. Of several drivers that share the study, each needs proposals of its own, by its
+    number.
+    """
+    if isinstance(sampler, NSGAIISampler | NSGAIIISampler):
+        raise SettingsError(
+            f"{type(sampler).__name__} is for several objectives, and the target risk is one; "
+            "use 'gp_lcb', 'tpe' or 'random'"
+        )
+    if isinstance(sampler, BaseSampler):
+        own = copy.deepcopy(sampler)
+        if driver is not None and not isinstance(own, GPLCBSampler):
+            own.reseed_rng()
+        return own
+    check_choice(sampler, SAMPLERS, "sampler")
+    if sampler == "gp_lcb":
+        return GPLCBSampler(seed=random_state)
+    if sampler == "random":
+        # Draws by seed and trial number, so that a continued study does not repeat itself.
+        return GPLCBSampler(seed=random_state, n_startup_trials=sys.maxsize)
+    # TPE's stream begins anew with every object: with the same seed a continued study would repeat
+    # its first trials.
+    entropy = [random_state, finished] if driver is None else [random_state, finished, driver]
+    seed = np.random.SeedSequence(entropy).generate_state(1)
+    return TPESampler(seed=int(seed[0]))

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from shiftune.ratio import DensityRatio
     from shiftune.search._families import Families
     from shiftune.search._loop import TrialWorkers
-    from shiftune.search._settings import EvaluationSettings
+    from shiftune.search._settings import Settings
 
 logger = logging.getLogger("shiftune")
 
@@ -240,7 +240,7 @@ def open_driver(storage: Storage, study: optuna.Study, *, join: bool) -> Driver:
 
 def identity(
     families: Families,
-    settings: EvaluationSettings,
+    settings: Settings,
     problem: ShiftProblem,
     loss: Loss,
     ratio: DensityRatio,

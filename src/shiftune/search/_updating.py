@@ -110,12 +110,7 @@ class Updated:
 
 
 class Updater:
-    """What a result shows about differences between sites.
-
-    Parameters
-    ----------
-    result : SearchResult
-    """
+    """What a result shows about differences between sites."""
 
     def __init__(self, result: SearchResult) -> None:
         self.result = result
@@ -217,7 +212,7 @@ class Updater:
         result = self.result
         plain = SitePredictions.of(self.answers, result.context.data, result.loss)
         return Updated(
-            with_effect(predictor, effects, update),
+            _with_effect(predictor, effects, update),
             after,
             shared_alike(before, after),
             _table(effects, update),
@@ -242,7 +237,6 @@ def update(
     few = _read(result.problem, X, y)
     few = Site(few.name, few.X, few.labels, few.rows, groups)
     _warn_of_odd_labels(result.problem, few)
-    _warn_of_few_groups(few)
     if result.problem.labelled_target is not None:
         few = _together(result.problem.labelled_target, few)
     return _updated(result, without_effect(predictor), few)
@@ -268,12 +262,10 @@ def _updated(result: SearchResult, predictor: Any, few: Site) -> Updated:
 
 def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
     """Check labelled rows as `ShiftProblem` checks them."""
-    if (
-        isinstance(X, pd.DataFrame)
-        and isinstance(y, pd.Series)
-        and _in_another_order(X.index, y.index)
-    ):
-        raise DataError("X and y have the same index in another order; give y.loc[X.index]")
+    if isinstance(X, pd.DataFrame) and isinstance(y, pd.Series):
+        one, other = X.index, y.index
+        if not one.equals(other) and Counter(one) == Counter(other):
+            raise DataError("X and y have the same index in another order; give y.loc[X.index]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # about the sources, raised before
         read = ShiftProblem.from_sites(
@@ -287,23 +279,8 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
     return read.labelled_target
 
 
-def _warn_of_few_groups(few: Site) -> None:
-    if few.groups is not None and len(np.unique(few.groups)) < len(few) / 2:
-        warnings.warn(
-            f"the {count(len(few), 'label')} of {few.name!r} are of "
-            f"{count(len(np.unique(few.groups)), 'group')}, and show little of the others; label "
-            "rows of more groups",
-            DataWarning,
-            stacklevel=4,
-        )
-
-
-def _in_another_order(one: pd.Index, other: pd.Index) -> bool:
-    return not one.equals(other) and Counter(one) == Counter(other)
-
-
 def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
-    """Warn of labels beyond those of all sources, and of classes of one kind."""
+    """Warn of labels beyond those of all sources, of classes of one kind, and of few groups."""
     labels = np.concatenate([site.labels for site in problem.sources])
     words = ""
     if problem.task == "regression":
@@ -324,6 +301,14 @@ def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
         )
     if words:
         warnings.warn(words, DataWarning, stacklevel=4)
+    if few.groups is not None and len(np.unique(few.groups)) < len(few) / 2:
+        warnings.warn(
+            f"the {count(len(few), 'label')} of {few.name!r} are of "
+            f"{count(len(np.unique(few.groups)), 'group')}, and show little of the others; label "
+            "rows of more groups",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _together(earlier: Site, later: Site) -> Site:
@@ -341,7 +326,7 @@ def _hashes(site: Site) -> list[int]:
     return [hash((int(row), label)) for row, label in zip(rows, site.labels.tolist(), strict=True)]
 
 
-def with_effect(predictor: Any, effects: SiteEffects, update: Update) -> Any:
+def _with_effect(predictor: Any, effects: SiteEffects, update: Update) -> Any:
     """Return an estimator that adds the effect; fitted if the predictor is."""
     kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
     model = kind(predictor, effects.terms, update.effect, update.limits)

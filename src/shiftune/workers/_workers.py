@@ -142,7 +142,17 @@ class Workers:
         if self._here is not None and self._here.is_slower():
             self.start()
         if self._pool is None:
-            return self._run_here(item)
+            del self._items[key]
+            succeeded = False
+            try:
+                if self._here is None:
+                    value = self._task(self._context, item.payload)
+                else:
+                    value = self._here.run(self._task, self._context, item.payload)
+                succeeded = True
+            finally:
+                self._items.settle(item, succeeded)
+            return value
         self._hand_over(self._pool)  # an earlier call may have been interrupted before it did
         while item.outcome is None:
             if item.dropped:
@@ -198,19 +208,6 @@ class Workers:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(kill=kind is not None)
-
-    def _run_here(self, item: Item) -> Any:
-        del self._items[item.key]
-        succeeded = False
-        try:
-            if self._here is None:
-                value = self._task(self._context, item.payload)
-            else:
-                value = self._here.run(self._task, self._context, item.payload)
-            succeeded = True
-        finally:
-            self._items.settle(item, succeeded)
-        return value
 
     def _hand_over(self, pool: Pool) -> None:
         """Give the pool what may run now."""

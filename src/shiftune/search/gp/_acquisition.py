@@ -68,14 +68,8 @@ def minimise_lower_bound(
     single values in the others, so the bound is evaluated only where a trial is possible. If every
     candidate was visited already, the best of them is returned.
 
-    Parameters
-    ----------
-    posterior
-        Posterior of the values to be minimised, in the columns of ``cube``.
-    beta
-        Number of standard deviations.
-    observed : (n, C)
-        Rows with a value; the best of them are the anchors of the local candidates.
+    ``observed``, (n, C), are the rows with a value; the best of them are the anchors of the local
+    candidates.
     """
     if cube.n_values <= LARGEST_GRID:
         rows = cube.grid()
@@ -181,17 +175,6 @@ class NumericAxis:
 
     width = 1
 
-    @classmethod
-    def of(cls, distribution: FloatDistribution | IntDistribution) -> NumericAxis:
-        """Return the axis of a float or int distribution."""
-        return cls(
-            low=distribution.low,
-            high=distribution.high,
-            step=distribution.step,
-            log=distribution.log,
-            integer=isinstance(distribution, IntDistribution),
-        )
-
     @property
     def n_values(self) -> float:
         """Number of values that can be suggested; infinite for a continuous range."""
@@ -235,7 +218,7 @@ class NumericAxis:
         return columns if self.step is None else self.encode(self.values(columns))
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
-        """Draw uniformly, (n, width)."""
+        """Draw uniformly, (n, 1)."""
         return self.snap(rng.random((n, 1)))
 
     def perturb(self, rng: np.random.Generator, columns: Array, scale: float) -> Array:
@@ -262,62 +245,57 @@ class NumericAxis:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAxis:
-    """One column per choice of a categorical parameter (one-hot, times `ONE_HOT`)."""
+    """One column per choice of a categorical parameter (one-hot, times `ONE_HOT`).
+
+    Methods as of `NumericAxis`, with columns (n, width).
+    """
 
     distribution: CategoricalDistribution
 
     @property
     def width(self) -> int:
-        """Number of columns."""
         return len(self.distribution.choices)
 
     @property
     def n_values(self) -> float:
-        """Number of values that can be suggested."""
         return self.width
 
     def _one_hot(self, indices: Sequence[int] | NDArray[np.intp]) -> Array:
         return ONE_HOT * np.eye(self.width)[np.asarray(indices, dtype=np.intp)]
 
     def encode(self, values: Sequence[Any]) -> Array:
-        """Convert values (n,) to columns (n, width)."""
         to_index = self.distribution.to_internal_repr
         return self._one_hot([int(to_index(value)) for value in values])
 
     def decode(self, column: Array) -> Any:
-        """Convert a column to its value."""
         return self.distribution.choices[int(np.argmax(column))]
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
-        """Draw uniformly, (n, width)."""
         return self._one_hot(rng.integers(self.width, size=n))
 
     def perturb(self, rng: np.random.Generator, columns: Array, scale: float) -> Array:
-        """Move columns at random by about `scale`."""
         redraw = rng.random(len(columns)) < scale
         return np.where(redraw[:, None], self.sample(rng, len(columns)), columns)
 
     def neighbours(self, column: Array) -> Array:
-        """Columns of the nearest other values."""
         others = np.arange(self.width) != np.argmax(column)
         return self._one_hot(np.flatnonzero(others))
 
     def grid(self) -> Array:
-        """Columns of all values."""
         return self._one_hot(np.arange(self.width))
 
 
 def axis_of(distribution: BaseDistribution) -> NumericAxis | ChoiceAxis:
-    """Return the axis for an Optuna distribution.
-
-    >>> from optuna.distributions import IntDistribution
-    >>> axis_of(IntDistribution(1, 4)).encode([1, 4]).ravel().tolist()
-    [0.125, 0.875]
-    """
     if isinstance(distribution, CategoricalDistribution):
         return ChoiceAxis(distribution)
     if isinstance(distribution, FloatDistribution | IntDistribution):
-        return NumericAxis.of(distribution)
+        return NumericAxis(
+            low=distribution.low,
+            high=distribution.high,
+            step=distribution.step,
+            log=distribution.log,
+            integer=isinstance(distribution, IntDistribution),
+        )
     raise TypeError(
         f"cannot place a {type(distribution).__name__} in the unit cube; expected a "
         "FloatDistribution, an IntDistribution or a CategoricalDistribution"
