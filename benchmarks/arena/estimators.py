@@ -246,32 +246,32 @@ ESTIMATORS = [
         "adjusted, sources by rows",
         "adjusted",
         4,
-        adjusted(constants={"evaluate.site_shares.ROWS_FOR_HALF_SHARE": 1e6}),
+        adjusted(constants={"risk._adjusted.ROWS_FOR_HALF_SHARE": 1e6}),
     ),
     Estimator(
         "adjusted, sources alike",
         "adjusted",
         4,
-        adjusted(constants={"evaluate.site_shares.ROWS_FOR_HALF_SHARE": 0.0}),
+        adjusted(constants={"risk._adjusted.ROWS_FOR_HALF_SHARE": 0.0}),
     ),
     Estimator(
         "adjusted, values to 10 sd",
         "adjusted",
         4,
-        adjusted(constants={"rows.moments.MOST_SDS_FROM_SOURCES": 10.0}),
+        adjusted(constants={"rows._moments.MOST_SDS_FROM_SOURCES": 10.0}),
     ),
     Estimator(
         "adjusted, no products",
         "adjusted",
         4,
-        adjusted(constants={"rows.moments.MOST_MULTIPLIED": 0}),
+        adjusted(constants={"rows._moments.MOST_MULTIPLIED": 0}),
     ),
     *(  # these bear on the interval alone
         Estimator(
             f"adjusted, {what} to {value:g}",
             "adjusted",
             4,
-            adjusted(constants={f"risk.adjusted.{name}": value}),
+            adjusted(constants={f"risk._adjusted.{name}": value}),
         )
         for what, name, values in (
             ("leverage", "MOST_LEVERAGE", (0.5, 0.99)),

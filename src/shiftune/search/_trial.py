@@ -148,8 +148,10 @@ def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
 def _run_fit(context: TrialContext, candidate: Candidate, fit: Fit) -> Fitted:
     start = time.perf_counter()
     try:
-        model, data = _model_and_data(context, candidate)
-        predicted = fit.fit_predict(model, data, context.loss.needs)
+        model = clone(context.estimators[candidate.family]).set_params(**candidate.params)
+        prepared = context.prepared if tunes_last_step(model, candidate.params) else None
+        transformers = context.preparations.get(candidate.family)
+        predicted = fit.fit_predict(model, context.data, context.loss.needs, prepared, transformers)
     except context.catch as error:
         failed = Outcome(None, reason(error), time.perf_counter() - start)
         raise TrialEnded(failed) from None
@@ -159,8 +161,8 @@ def _run_fit(context: TrialContext, candidate: Candidate, fit: Fit) -> Fitted:
 def _run_whole(context: TrialContext, candidate: Candidate) -> Outcome:
     start = time.perf_counter()
     try:
-        model, data = _model_and_data(context, candidate)
-        return _judged(context, context.plan.losses(model, data, context.loss), start)
+        model = clone(context.estimators[candidate.family]).set_params(**candidate.params)
+        return _judged(context, context.plan.losses(model, context.data, context.loss), start)
     except context.catch as error:
         return Outcome(None, reason(error), time.perf_counter() - start)
 
@@ -174,14 +176,6 @@ def combined(context: TrialContext, fitted: Mapping[Fit, Fitted]) -> Outcome:
         return _judged(context, context.plan.combined(predicted, context.data, context.loss), start)
     except context.catch as error:
         return Outcome(None, reason(error), time.perf_counter() - start)
-
-
-def _model_and_data(context: TrialContext, candidate: Candidate) -> tuple[Any, StudyData]:
-    family, params, data = candidate.family, candidate.params, context.data
-    model = clone(context.estimators[family]).set_params(**params)
-    if tunes_last_step(model, params):
-        data = data.sharing(context.prepared.of(context.preparations.get(family)))
-    return model, data
 
 
 def _judged(context: TrialContext, losses: TrialLosses, start: float) -> Outcome:
