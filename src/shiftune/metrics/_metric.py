@@ -1,4 +1,7 @@
-"""Metric: a number of (labels, predictions, weights), with its influence values and its scale."""
+"""Metric: a number of (labels, predictions, weights), with its influence values and its scale.
+
+`SitePredictions` holds what metrics of a search are computed from.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,7 @@ class Scale:
     bounds: tuple[float, float] = (-np.inf, np.inf)
 
     def inside(self, values: Floats, resolution: Floats) -> Floats:
-        """Keep values away from the bounds, by a part of their size; shapes (k,).
-
-        >>> SCALES["logit"].inside(np.array([0.2, 1.0]), np.array([0.1, 0.1]))
-        array([0.2, 0.9])
-        """
+        """Keep values away from the bounds, by a part of their size; shapes (k,)."""
         if np.isinf(self.bounds).all():
             return values
         low, high = self.bounds
@@ -49,11 +48,7 @@ class Scale:
         return np.asarray(np.clip(values, low + unit * resolution, high - unit * resolution))
 
     def interval(self, low: float, high: float) -> tuple[float, float]:
-        """Return the ends of an interval as values of the metric, which may be infinite.
-
-        >>> SCALES["log"].interval(0.0, 1000.0)
-        (1.0, inf)
-        """
+        """Return the ends of an interval as values of the metric, which may be infinite."""
         with np.errstate(over="ignore"):
             ends = sorted((float(self.back(low)), float(self.back(high))))
         return ends[0], ends[1]
@@ -72,7 +67,7 @@ SCALES: dict[ScaleName, Scale] = {
 Needs = Literal["probabilities", "classes", "values"]
 
 # Groups of rows that are left out in turn, where a metric has no influence values of its own.
-GROUPS = 20
+_GROUPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,8 @@ class Metric:
         Whether it is defined for two classes only.
     influence : callable, optional
         ``influence(y, prediction)`` returns :math:`\psi_i`, n times the derivative of the metric by
-        the weight of row i, shape (n,). Without it, groups of rows are left out in turn.
+        the weight of row i, shape (n,). Without it, and `by_site` or `rows`, groups of rows are
+        left out in turn.
     by_site : callable, optional
         ``by_site(y, prediction, sites)`` returns :math:`\theta_j + \psi_{ij}`, the metric of every
         row's site and its influence on it, shape (n,), for sites with numbers 0, 1, ...; instead of
@@ -151,18 +147,18 @@ class Metric:
         self, y: NDArray[Any], prediction: Floats, weights: Floats | None = None
     ) -> Floats:
         """Return the influence of every row, shape (n,)."""
-        if weights is not None and self.rows is not None:
-            each = linearised(self.rows(y, prediction), weights)
-            mean = each.mean()
-            return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
-        if weights is not None or (self.by_site is None and self.influence is None):
-            return _by_leaving_out(self, y, prediction, weights)  # formulas are without weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            if self.influence is not None:
+            if self.rows is not None:
+                each = linearised(self.rows(y, prediction), weights)
+                mean = each.mean()
+                return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
+            # The other formulas are without weights.
+            if weights is None and self.influence is not None:
                 return self.influence(y, prediction)
-            assert self.by_site is not None
-            values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
-            return np.asarray(values - values.mean())
+            if weights is None and self.by_site is not None:
+                values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
+                return np.asarray(values - values.mean())
+        return _by_leaving_out(self, y, prediction, weights)
 
 
 def _by_leaving_out(
@@ -173,7 +169,7 @@ def _by_leaving_out(
     Rows of a group share its influence, scaled so that the mean square has the size that it would
     have if every row were left out in turn.
     """
-    n, groups = len(y), min(GROUPS, len(y))
+    n, groups = len(y), min(_GROUPS, len(y))
     if groups < 2:
         return np.full(n, np.nan)
     group = np.random.default_rng(0).permutation(n) % groups
@@ -200,12 +196,7 @@ def of_rows(
     def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
         return float(np.average(rows(y, p), weights=w) ** power)
 
-    def influence(y: NDArray[Any], p: Floats) -> Floats:
-        each = rows(y, p)
-        mean = each.mean()
-        return np.asarray(power * mean ** (power - 1) * (each - mean))
-
-    return Metric(name, value, needs, scale, better, two_classes, influence, rows=rows, power=power)
+    return Metric(name, value, needs, scale, better, two_classes, rows=rows, power=power)
 
 
 def of_ratio(
