@@ -90,11 +90,7 @@ class SiteScores:
 
 
 def row_scores(y: NDArray[Any], answers: NDArray[Any], classes: NDArray[Any] | None) -> Floats:
-    """Return the score of every row: |y - value|, or 1 - probability of the true class.
-
-    >>> row_scores(np.array(["b"]), np.array([[0.2, 0.8]]), np.array(["a", "b"])).round(1)
-    array([0.2])
-    """
+    """Return the score of every row: |y - value|, or 1 - probability of the true class."""
     if classes is None:
         return np.asarray(np.abs(y - answers.reshape(len(y))), dtype=float)
     return np.asarray(1.0 - answers[np.arange(len(y)), np.searchsorted(classes, y)], dtype=float)
@@ -106,13 +102,7 @@ def interval_around(values: NDArray[Any], q: float) -> Floats:
 
 
 def class_sets(shares: Floats, q: float) -> NDArray[np.bool_]:
-    """Return which classes belong to every row's set, shape (n, C); the likeliest always does.
-
-    >>> class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), 0.4).tolist()
-    [[True, False], [True, False], [True, False]]
-    >>> class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), 0.6).tolist()
-    [[True, False], [True, True], [True, True]]
-    """
+    """Return which classes belong to every row's set, shape (n, C); the likeliest always does."""
     found = np.asarray(1 - shares <= q)
     found[np.arange(len(shares)), np.argmax(shares, axis=1)] = True
     return found

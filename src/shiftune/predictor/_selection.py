@@ -1,4 +1,4 @@
-"""Members and weights of an ensemble, chosen on the answers of trials."""
+"""What is handed over: the best trial, or an ensemble, chosen on the answers of trials."""
 
 from __future__ import annotations
 
@@ -250,21 +250,8 @@ def choose(
 
     One trial is handed over where it is all that is chosen, or where the ensemble is worse beyond
     doubt (95 % interval), both judged on sites that had no say in the choice. Where the
-    difference may be chance, the ensemble is kept (`benchmarks/arena/ensembles.py`).
-
-    Parameters
-    ----------
-    alone : Choice
-        Of the best trial (`best_alone`).
-    answers : answers of trials by their numbers
-        Members are chosen among the best of them.
-    data : StudyData
-        Labels of the rows that were answered.
-    loss : Loss
-    estimator : RiskEstimator
-        Fitted; its `row_shares` compare ensembles.
-    estimate : function
-        From the losses of every site, k arrays, to the risk.
+    difference may be chance, the ensemble is kept (`benchmarks/arena/ensembles.py`). `alone` is
+    the `best_alone`; the `row_shares` of the fitted estimator compare ensembles.
     """
     row_shares = estimator.row_shares(_better_half(alone.risk, answers, data, loss), alone.risk)
     shares = data.row_coefficients(row_shares)
@@ -283,10 +270,7 @@ def choose(
 
 
 def _better_half(
-    best: RiskEstimate,
-    answers: Mapping[int, Answers],
-    data: StudyData,
-    loss: Loss,
+    best: RiskEstimate, answers: Mapping[int, Answers], data: StudyData, loss: Loss
 ) -> Floats:
     """Losses of the better half of the trials by their mean over the sites, (at most 24, n)."""
     plain = np.repeat(best.lam, best.n)
@@ -314,21 +298,7 @@ def best_alone(
     the estimates that there are, and the site's rows have the losses of that choice: nothing is
     fitted again. The estimate stays as it is where it rests on one site, or is not for a new site:
     with density ratios every source stands for a part of the target, and cannot be spared.
-
-    Parameters
-    ----------
-    best : int
-        Number of the best trial.
-    risks : mapping from trial numbers to estimates
-    answers : mapping from trial numbers to answers
-        Of the trials that are compared.
-    data : StudyData
-        Labels of the rows that were answered.
-    loss : Loss
-    estimate : function
-        From the losses of every site, k arrays, to the risk.
-    compared_by : function
-        From the risk of a trial, and its losses of every site, to the value that is minimised.
+    `risks` and `answers` go by trial numbers, `compared_by` returns what the search minimises.
     """
     own, risk = answers.get(best), risks[best]
     unchanged = Choice({best: 1.0}, risk, answers=own)
