@@ -124,10 +124,6 @@ class StudyData:
         plain = [m + (z - m) / w * w.mean() for z, w, m in zip(losses, weights, means, strict=True)]
         return all(own.min() >= -1e-9 * np.abs(own).max() for own in plain)  # rounding
 
-    def mean_loss(self, losses: NDArray[np.float64]) -> float:
-        """Mean loss over the rows of all sites."""
-        return float(np.concatenate(self.by_site(losses)).mean())
-
 
 # ---------------------------------------------------------------- plans
 
@@ -264,8 +260,9 @@ class PooledFit(IndependentFits):
     ) -> TrialLosses:
         """Return the losses of the one model."""
         losses, own = _judge(predicted[Fit()], data, loss)
+        by_site = data.by_site(losses)
         answers = None if own is None else Answers(own, own)
-        return TrialLosses(data.by_site(losses), data.mean_loss(losses), answers)
+        return TrialLosses(by_site, float(np.concatenate(by_site).mean()), answers)
 
 
 class LeaveSourcesOut(IndependentFits):
@@ -354,7 +351,8 @@ class LeaveSourcesOut(IndependentFits):
         answers = None
         if known.answers is not None and unseen is not None:
             answers = Answers(known.answers, unseen, self.unseen)
-        return TrialLosses(data.by_site(losses), data.mean_loss(known.losses), answers)
+        naive = float(np.concatenate(data.by_site(known.losses)).mean())
+        return TrialLosses(data.by_site(losses), naive, answers)
 
 
 # ---------------------------------------------------------------- one fit

@@ -225,37 +225,20 @@ def of_ratio(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SitePredictions:
-    """Labels and predictions on the validation rows of every source, as metrics read them.
-
-    Attributes
-    ----------
-    names : k names
-    y : k arrays of shape (n_j,)
-        Values, or the numbers of the classes.
-    p : k arrays of shape (n_j,), or (n_j, C) for C > 2 classes
-    X : k arrays or data frames of shape (n_j, d)
-    classes : array of shape (C,), or None for values
-    votes : bool
-        Whether `p` are shares of votes instead of probabilities.
-    unseen : bool
-        Whether the models have not seen the sites that they predict.
-    groups : k arrays of shape (n_j,), or None where rows are independent
-        Codes of rows that belong together.
-    weights : k arrays of shape (n_j,), or None where every row counts once
-    draws : k arrays of shape (D, n_j) or (D, n_j, C), or None
-        Predictions that are updated by labels of the site: one for every draw of labels, with NaN
-        for the rows that it labels. `p` are then those of the first draw without the row's label.
-    """
+    """Labels and predictions on the validation rows of every source, as metrics read them."""
 
     names: tuple[str, ...]
-    y: list[NDArray[Any]]
-    p: list[Floats]
+    y: list[NDArray[Any]]  # k arrays of shape (n_j,): values, or the numbers of the classes
+    p: list[Floats]  # of shape (n_j,), or (n_j, C) for C > 2 classes
     X: list[Features]
-    classes: NDArray[Any] | None = None
-    votes: bool = False
-    unseen: bool = True
-    groups: Sequence[NDArray[np.intp]] | None = None
+    classes: NDArray[Any] | None = None  # of shape (C,); None for values
+    votes: bool = False  # `p` are shares of votes instead of probabilities
+    unseen: bool = True  # the models have not seen the sites that they predict
+    groups: Sequence[NDArray[np.intp]] | None = None  # codes of rows that belong together
     weights: Sequence[Floats] | None = None
+    # Predictions that are updated by labels of the site, k arrays of shape (D, n_j) or (D, n_j, C):
+    # one for every draw of labels, with NaN for the rows that it labels. `p` are then those of the
+    # first draw without the row's label.
     draws: Sequence[Floats] | None = None
 
     @classmethod
@@ -288,14 +271,9 @@ class SitePredictions:
         ]
         return replace(self, p=p, draws=draws)
 
-    @property
-    def task(self) -> Task:
-        """Kind of the labels."""
-        return "regression" if self.classes is None else "classification"
-
     def obstacle(self, metric: Metric) -> str:
         """Reason why a metric cannot be computed at any site; empty if it can."""
-        if metric.task != self.task:
+        if (metric.task == "regression") != (self.classes is None):
             return f"it is for {metric.task}"
         if metric.two_classes and self.classes is not None and len(self.classes) != 2:
             return f"it needs two classes, and there are {len(self.classes)}"

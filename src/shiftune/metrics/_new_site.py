@@ -42,25 +42,13 @@ _AT_THE_BOUND = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteMetric:
-    """Value of a metric at a site.
-
-    Attributes
-    ----------
-    site : str
-    n : int
-    value : float
-        NaN where it cannot be computed, for the reason in `note`.
-    influence : array of shape (n,)
-    resolution : float
-        Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
-    note : str
-    groups : array of shape (n,), or None where rows are independent
-    """
+    """Value of a metric at a site of n rows; NaN where it has none, for the reason in `note`."""
 
     site: str
     n: int
     value: float
     influence: Floats
+    # Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
     resolution: float = 0.0
     note: str = ""
     groups: NDArray[np.intp] | None = None
@@ -135,16 +123,9 @@ def too_few(metric: Metric, y: NDArray[Any], classes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewSiteMetric:
-    """Estimate of a metric at a new site.
+    """Estimate of a metric at a new site, and its interval; NaN where there is none.
 
-    Attributes
-    ----------
-    metric : Metric
-    value, low, high : float
-        NaN where it cannot be estimated.
-    sites : tuple of SiteMetric
-    note : str
-        What a reader must know: why there is no value, sites that have none.
+    `note` has what a reader must know: why there is no value, or which sites have none.
     """
 
     metric: Metric

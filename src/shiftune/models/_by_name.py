@@ -104,14 +104,6 @@ class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # ty
         return np.asarray(self.classifier_.predict_proba(X))
 
 
-_STEP = "model"
-# Squares and products of 20 columns are 230 features; of more columns they would be thousands.
-_MOST_SQUARED = 20
-# Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
-# products are wrong there first (`benchmarks/results/ensembles.md`).
-_MOST_OUTSIDE = 0.25
-
-
 @dataclass(frozen=True, slots=True)
 class KnownModel:
     """Recipe of a model that is available by name.
@@ -122,8 +114,8 @@ class KnownModel:
         Description in a few words.
     module : str
         Module of its classes.
-    regressor, classifier : str
-        Names of the classes; empty if the model has none for the task.
+    classes : dict from task to name
+        One for every task that the model is for.
     space : function
         Returns the ready search space.
     options : dict
@@ -136,8 +128,7 @@ class KnownModel:
 
     about: str
     module: str
-    regressor: str
-    classifier: str
+    classes: Mapping[Task, str]
     space: Callable[..., Space]
     options: Mapping[str, Any] = field(default_factory=dict)
     scaled_label: bool = False
@@ -146,8 +137,7 @@ class KnownModel:
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Tasks that the model has a class for."""
-        classes: dict[Task, str] = {"regression": self.regressor, "classification": self.classifier}
-        return tuple(task for task, name in classes.items() if name)
+        return tuple(self.classes)
 
 
 class TableSize(NamedTuple):
@@ -198,22 +188,25 @@ def _calibrated(classifier: Any) -> Any:
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
 
+
+def _both(stem: str) -> dict[Task, str]:
+    return {"regression": f"{stem}Regressor", "classification": f"{stem}Classifier"}
+
+
 MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
     {
         "lightgbm": KnownModel(
             "boosted trees, LightGBM",
             "lightgbm",
-            "LGBMRegressor",
-            "LGBMClassifier",
+            _both("LGBM"),
             spaces.lightgbm,
             {"verbosity": -1, **_ONE_THREAD},
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
             "xgboost",
-            "XGBRegressor",
-            "XGBClassifier",
+            _both("XGB"),
             spaces.xgboost,
             _ONE_THREAD,
             wrapper=(NumberedClasses, "classifier__"),
@@ -221,47 +214,41 @@ MODELS: dict[ModelName, KnownModel] = complete(
         "hist_gradient_boosting": KnownModel(
             "boosted trees, scikit-learn",
             "sklearn.ensemble",
-            "HistGradientBoostingRegressor",
-            "HistGradientBoostingClassifier",
+            _both("HistGradientBoosting"),
             spaces.hist_gradient_boosting,
         ),
         "random_forest": KnownModel(
-            "averaged trees",
-            "sklearn.ensemble",
-            "RandomForestRegressor",
-            "RandomForestClassifier",
-            spaces.random_forest,
+            "averaged trees", "sklearn.ensemble", _both("RandomForest"), spaces.random_forest
         ),
         "extra_trees": KnownModel(
             "averaged trees, split at random",
             "sklearn.ensemble",
-            "ExtraTreesRegressor",
-            "ExtraTreesClassifier",
+            _both("ExtraTrees"),
             spaces.extra_trees,
             {"min_samples_leaf": 5, "max_features": 0.5},
         ),
         "linear": KnownModel(
             "linear, with products of columns",
             "shiftune.models._penalised",
-            "ProductsRegressor",
-            "ProductsClassifier",
+            _both("Products"),
             spaces.linear,
         ),
         "kernel": KnownModel(
             "kernel machine, Nystroem features",
             "shiftune.models._penalised",
-            "KernelRegressor",
-            "KernelClassifier",
+            _both("Kernel"),
             spaces.kernel,
         ),
         "ridge": KnownModel(
-            "linear, squared penalty", "sklearn.linear_model", "Ridge", "", spaces.ridge
+            "linear, squared penalty",
+            "sklearn.linear_model",
+            {"regression": "Ridge"},
+            spaces.ridge,
         ),
         "elastic_net": KnownModel(
             "linear, sparse",
             "sklearn.linear_model",
-            "ElasticNet",
-            "",
+            {"regression": "ElasticNet"},
             spaces.elastic_net,
             {"max_iter": 5000},
             scaled_label=True,
@@ -269,33 +256,25 @@ MODELS: dict[ModelName, KnownModel] = complete(
         "logistic": KnownModel(
             "linear, for classes",
             "sklearn.linear_model",
-            "",
-            "LogisticRegression",
+            {"classification": "LogisticRegression"},
             spaces.logistic,
             {"max_iter": 1000},
         ),
         "svm": KnownModel(
             "support vectors, RBF kernel",
             "sklearn.svm",
-            "SVR",
-            "SVC",
+            {"regression": "SVR", "classification": "SVC"},
             spaces.svm,
-            {},
             scaled_label=True,
             wrapper=(_calibrated, "estimator__"),
         ),
         "knn": KnownModel(
-            "nearest neighbours",
-            "sklearn.neighbors",
-            "KNeighborsRegressor",
-            "KNeighborsClassifier",
-            spaces.knn,
+            "nearest neighbours", "sklearn.neighbors", _both("KNeighbors"), spaces.knn
         ),
         "mlp": KnownModel(
             "neural network, one hidden layer",
             "sklearn.neural_network",
-            "MLPRegressor",
-            "MLPClassifier",
+            _both("MLP"),
             spaces.mlp,
             {"max_iter": 2000},
             scaled_label=True,
@@ -303,11 +282,9 @@ MODELS: dict[ModelName, KnownModel] = complete(
     },
 )
 
-
 # The families of "auto": unlike each other, and in the order of their cost. With forests beside
 # them the ensemble was worse in the arena (`benchmarks/results/ensembles.md`).
 AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
-
 
 # Boosted trees of a model: rows times columns times trees stay below this, so that a fit, and a
 # prediction of 10,000 rows, take less than a second; but this many trees may always be grown.
@@ -316,6 +293,11 @@ _ENOUGH_TREES = 200
 # Rows times columns of a tree of "extra_trees": 100 trees of 5000 rows in 20 columns take a second.
 # Of more rows every tree draws its own.
 _CELLS_PER_TREE = 100_000
+# Squares and products of 20 columns are 230 features; of more columns they would be thousands.
+_MOST_SQUARED = 20
+# Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
+# products are wrong there first (`benchmarks/results/ensembles.md`).
+_MOST_OUTSIDE = 0.25
 
 
 def ready_model(
@@ -351,8 +333,13 @@ def ready_model(
             f"the model {name!r} is for {model.tasks[0]}, not for {task}; models for {task}: "
             f"{', '.join(others)}"
         )
-    bare = _class_of(name, model, task)(**model.options)
-    space = model.space()
+    try:
+        module = import_module(model.module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
+        ) from error
+    bare, space = getattr(module, model.classes[task])(**model.options), model.space()
     if size is not None:
         _limit(name, bare, space, size)
     inside, prefix = bare, ""
@@ -363,8 +350,8 @@ def ready_model(
         inside = TransformedTargetRegressor(bare, transformer=StandardScaler())
         prefix = "regressor__"
     schema = columns if columns is None or isinstance(columns, Schema) else Schema(columns)
-    pipeline = Pipeline([*preparation(schema).steps, (_STEP, inside)])
-    return ReadyModel(pipeline, bare, f"{_STEP}__{prefix}", space)
+    pipeline = Pipeline([*preparation(schema).steps, ("model", inside)])
+    return ReadyModel(pipeline, bare, f"model__{prefix}", space)
 
 
 def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
@@ -398,13 +385,3 @@ def expand_auto(wanted: Iterable[str]) -> list[str]:
     auto = [boosted if name == "lightgbm" else name for name in AUTO_FAMILIES]
     names = [each for name in wanted for each in (auto if name == AUTO else [name])]
     return list(dict.fromkeys(names))
-
-
-def _class_of(name: str, model: KnownModel, task: Task) -> Any:
-    try:
-        module = import_module(model.module)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
-        ) from error
-    return getattr(module, model.regressor if task == "regression" else model.classifier)

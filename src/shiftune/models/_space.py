@@ -39,24 +39,23 @@ def as_space(space: Mapping[str, Any], estimator: Any) -> Space:
     if not space:
         raise SettingsError("the search space is empty; there is nothing to tune")
     check_names(estimator, space)
-    return {name: _distribution(name, values) for name, values in space.items()}
+    distributions = {}
+    for name, values in space.items():
+        try:
+            distribution = _distribution(values)
+        except ValueError as error:  # Optuna's, such as low above high
+            raise SettingsError(f"the values of {name!r} are {values!r}: {error}") from error
+        if distribution is None:
+            raise SettingsError(
+                f"the values of {name!r} are {values!r}; give a list of choices, a range (low, "
+                "high) or (low, high, 'log'), uniform, loguniform or randint of scipy.stats, or a "
+                "distribution of optuna.distributions"
+            )
+        distributions[name] = distribution
+    return distributions
 
 
-def _distribution(name: str, values: Any) -> BaseDistribution:
-    try:
-        found = _from_numbers(values)
-    except ValueError as error:  # Optuna's, such as low above high
-        raise SettingsError(f"the values of {name!r} are {values!r}: {error}") from error
-    if found is None:
-        raise SettingsError(
-            f"the values of {name!r} are {values!r}; give a list of choices, a range (low, high) "
-            "or (low, high, 'log'), uniform, loguniform or randint of scipy.stats, or a "
-            "distribution of optuna.distributions"
-        )
-    return found
-
-
-def _from_numbers(values: Any) -> BaseDistribution | None:
+def _distribution(values: Any) -> BaseDistribution | None:
     """Return a distribution; None for what cannot be one."""
     if isinstance(values, BaseDistribution):
         return values

@@ -15,7 +15,7 @@ from shiftune.errors import SettingsError
 Floats = NDArray[np.float64]
 
 # Scores of a site that are kept; each stands for those below it, so that no interval gets shorter.
-MOST_SCORES = 200
+_MOST_SCORES = 200
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,13 @@ class SiteScores:
     @classmethod
     def of(cls, scores: Sequence[Floats]) -> Self:
         """Keep the scores of every site, or upper quantiles of them."""
-        return cls([_kept(own) for own in scores if len(own)])
+        kept = []
+        for ordered in map(np.sort, filter(len, scores)):
+            if len(ordered) > _MOST_SCORES:
+                ends = np.ceil(np.arange(1, _MOST_SCORES + 1) * len(ordered) / _MOST_SCORES)
+                ordered = ordered[ends.astype(np.intp) - 1]
+            kept.append(ordered)
+        return cls(kept)
 
     @property
     def highest_level(self) -> float:
@@ -106,11 +112,3 @@ def class_sets(shares: Floats, q: float) -> NDArray[np.bool_]:
     found = np.asarray(1 - shares <= q)
     found[np.arange(len(shares)), np.argmax(shares, axis=1)] = True
     return found
-
-
-def _kept(scores: Floats) -> Floats:
-    ordered = np.sort(scores)
-    if len(ordered) <= MOST_SCORES:
-        return ordered
-    ends = np.ceil(np.arange(1, MOST_SCORES + 1) * len(ordered) / MOST_SCORES)
-    return np.asarray(ordered[ends.astype(np.intp) - 1])
