@@ -483,10 +483,10 @@ _AT: dict[str, Callable[[float, str], Metric]] = {
     "coverage": coverage,
 }
 # What `ShiftSearch(metrics=)` and `metric_named` take.
-GivenMetric = str | Metric | Callable[..., Any]
+_GivenMetric = str | Metric | Callable[..., Any]
 
 
-def metric_named(metric: GivenMetric, task: Task = "classification") -> Metric:
+def metric_named(metric: _GivenMetric, task: Task = "classification") -> Metric:
     """Return a metric from a name, a scikit-learn scorer's name, or a function.
 
     Parameters
@@ -523,7 +523,7 @@ def metric_named(metric: GivenMetric, task: Task = "classification") -> Metric:
 
 
 def metrics_for(
-    given: Sequence[GivenMetric] | GivenMetric | None,
+    given: Sequence[_GivenMetric] | _GivenMetric | None,
     loss: Loss,
     classes: NDArray[Any] | None,
 ) -> list[Metric]:

@@ -21,18 +21,18 @@ from shiftune.problem._site import Features, rows_of
 from shiftune.rows._moments import linearised
 
 Floats = NDArray[np.float64]
-Curve = Callable[[Any], Any]
+_Curve = Callable[[Any], Any]
 
-ScaleName = Literal["identity", "logit", "log", "log_of_rest"]
+_ScaleName = Literal["identity", "logit", "log", "log_of_rest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class _Scale:
     """Increasing or decreasing function of a metric, its derivative and its inverse."""
 
-    to: Curve
-    slope: Curve
-    back: Curve
+    to: _Curve
+    slope: _Curve
+    back: _Curve
     # Values that the function takes to infinity.
     bounds: tuple[float, float] = (-np.inf, np.inf)
 
@@ -54,11 +54,11 @@ class Scale:
         return ends[0], ends[1]
 
 
-SCALES: dict[ScaleName, Scale] = {
-    "identity": Scale(lambda v: v, np.ones_like, lambda s: s),
-    "logit": Scale(logit, lambda v: 1 / (v * (1 - v)), expit, (0.0, 1.0)),
-    "log": Scale(np.log, lambda v: 1 / v, np.exp, (0.0, np.inf)),
-    "log_of_rest": Scale(
+SCALES: dict[_ScaleName, _Scale] = {
+    "identity": _Scale(lambda v: v, np.ones_like, lambda s: s),
+    "logit": _Scale(logit, lambda v: 1 / (v * (1 - v)), expit, (0.0, 1.0)),
+    "log": _Scale(np.log, lambda v: 1 / v, np.exp, (0.0, np.inf)),
+    "log_of_rest": _Scale(
         lambda v: np.log(1 - v), lambda v: -1 / (1 - v), lambda s: 1 - np.exp(s), (-np.inf, 1.0)
     ),
 }
@@ -120,7 +120,7 @@ class Metric:
     name: str
     function: Callable[[NDArray[Any], Floats, Floats], Any]
     needs: Needs
-    scale: ScaleName = "identity"
+    scale: _ScaleName = "identity"
     better: Literal["higher", "lower"] | float = "higher"
     two_classes: bool = False
     influence: Callable[[NDArray[Any], Floats], Floats] | None = None
@@ -187,7 +187,7 @@ def of_rows(
     needs: Needs,
     *,
     power: float = 1.0,
-    scale: ScaleName = "identity",
+    scale: _ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
     two_classes: bool = False,
 ) -> Metric:
@@ -204,7 +204,7 @@ def of_ratio(
     parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
     needs: Needs,
     *,
-    scale: ScaleName = "identity",
+    scale: _ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
 ) -> Metric:
     """Return the metric of two classes that is a sum over the rows, divided by another one."""
