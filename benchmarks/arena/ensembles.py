@@ -28,11 +28,11 @@ from problems import GENERATED, problem
 from regret import LEVEL, ratio_of_means
 from tqdm import tqdm
 
-from shiftune.evaluate._answers import Answers, site_shares
+from shiftune.evaluate._answers import Answers
 from shiftune.evaluate._losses import Loss, bounded
 from shiftune.predictor._selection import MOST_COMPARED, ROUNDS, Candidates
 from shiftune.risk import RegressionAdjusted
-from shiftune.risk._adjusted import SOURCE_PSEUDO_ROWS
+from shiftune.risk._adjusted import ROWS_FOR_HALF_SHARE, SOURCE_PSEUDO_ROWS
 from shiftune.search._families import EVERY, next_family
 
 # What `cells.losses_of` bounds losses to.
@@ -92,7 +92,8 @@ class Trials:
     def shares(self) -> np.ndarray:
         """Shares of the sites, as in the package's default estimator."""
         n = np.array([len(own) for own in self.y])
-        return site_shares(n)
+        shares = n / (n + ROWS_FOR_HALF_SHARE)
+        return shares / shares.sum()
 
     @cached_property
     def row_shares(self) -> np.ndarray:

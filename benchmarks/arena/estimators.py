@@ -246,13 +246,13 @@ ESTIMATORS = [
         "adjusted, sources by rows",
         "adjusted",
         4,
-        adjusted(constants={"evaluate._answers.ROWS_FOR_HALF_SHARE": 1e6}),
+        adjusted(constants={"risk._adjusted.ROWS_FOR_HALF_SHARE": 1e6}),
     ),
     Estimator(
         "adjusted, sources alike",
         "adjusted",
         4,
-        adjusted(constants={"evaluate._answers.ROWS_FOR_HALF_SHARE": 0.0}),
+        adjusted(constants={"risk._adjusted.ROWS_FOR_HALF_SHARE": 0.0}),
     ),
     Estimator(
         "adjusted, values to 10 sd",

@@ -16,8 +16,10 @@ from shiftune.evaluate import (
     PooledFit,
     StudyData,
     loss_named,
+    pinball,
     weighted_mean,
 )
+from shiftune.evaluate._plan import best_constant
 from shiftune.search._settings import check_settings
 from shiftune.search._trial import Candidate, run_trial
 
@@ -234,6 +236,14 @@ def test_answers_to_some_rows():
     some = answers.rows(np.array([True, False, False, True]))
     np.testing.assert_array_equal(some.known, [0, 3])
     np.testing.assert_array_equal(some.unseen, [0, -3])
+
+
+def test_the_best_constant():
+    assert best_constant(np.arange(101.0), pinball(0.9), None) == pytest.approx(90, abs=0.5)
+    y, classes = np.array(["a", "b", "b", "b"] * 10), np.array(["a", "b"])
+    shares = best_constant(y, loss_named("brier"), classes)
+    np.testing.assert_allclose(shares, [10.5 / 41, 30.5 / 41])
+    assert best_constant(y, loss_named("zero_one"), classes).tolist() == [0, 1]
 
 
 def test_answers_of_other_rows_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
 from shiftune.evaluate import _plan
-from shiftune.evaluate._plan import PreparedRows
+from shiftune.evaluate._plan import PreparedRows, tunes_last_step
 from shiftune.search import _trial
 
 ALPHA = {"ridge__alpha": FloatDistribution(0.01, 100, log=True)}
@@ -130,18 +131,36 @@ def test_a_search_divides_the_memory_by_its_workers(sites, monkeypatch, n_jobs, 
         searched(sites, of(StandardScaler(), Ridge()), n_jobs=n_jobs)
 
 
+class Fewer(PooledFit):
+    """A plan that fits twice: on all training rows, and on the first 50, which it judges."""
+
+    noted: ClassVar = []
+
+    def losses(self, model, data, loss):
+        super().losses(model, data, loss)
+        fewer = replace(data, X_train=data.X_train[:50], y_train=data.y_train[:50])
+        found = super().losses(model, fewer, loss)
+        by_hand = clone(model).fit(fewer.X_train, fewer.y_train)
+        wanted = (by_hand.predict(data.X_validation) - np.concatenate(data.y_validation)) ** 2
+        Fewer.noted.append((np.concatenate(found.by_source), wanted))
+        return found
+
+
 def test_other_rows_are_never_taken_for_the_same(sites):
     """A plan of one's own that changes the training rows gets them prepared anew."""
-    X, y, site = sites
-    search = ShiftSearch(of(StandardScaler(), Ridge()), ALPHA, progress=False, n_trials=1)
-    search.fit(X, y, groups=site, X_target=X[:40])
-    data, loss = search.context_.data.sharing(PreparedRows()), search.loss_
-    PooledFit().losses(clone(search.estimator), data, loss)
-    fewer = replace(data, X_train=data.X_train[:50], y_train=data.y_train[:50])
-    found = PooledFit().losses(clone(search.estimator), fewer, loss)
-    by_hand = clone(search.estimator).fit(fewer.X_train, fewer.y_train)
-    wanted = (by_hand.predict(data.X_validation) - np.concatenate(data.y_validation)) ** 2
-    np.testing.assert_array_equal(np.concatenate(found.by_source), wanted)
+    Fewer.noted.clear()
+    search = searched(sites, of(StandardScaler(), Ridge()), plan=Fewer())
+    assert (search.trials_["state"] == "COMPLETE").all()
+    assert len(Fewer.noted) >= 6
+    for found, wanted in Fewer.noted:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_which_parameters_leave_the_transformers_alone():
+    model = of(StandardScaler(), Ridge())
+    assert tunes_last_step(model, {"ridge__alpha": 1.0})
+    assert not tunes_last_step(model, {"ridge": Ridge()})  # a step as a whole
+    assert not tunes_last_step(Ridge(), {"alpha": 1.0})
 
 
 def test_kinds_of_rows():
@@ -180,13 +199,18 @@ class OfOneColumn(Ridge):
 class Wrapping(PooledFit):
     """A plan that fits the model inside another."""
 
+    calls = 0
+
     def losses(self, model, data, loss):
+        Wrapping.calls += 1
         return super().losses(TransformedTargetRegressor(model), data, loss)
 
 
 def test_plan_that_wraps_the_model(sites):
     model = of(StandardScaler(), Ridge())
+    Wrapping.calls = 0
     wrapped, plain = (searched(sites, model, plan=plan) for plan in (Wrapping(), PooledFit()))
+    assert Wrapping.calls >= 6
     assert wrapped.trials_["risk"].tolist() == plain.trials_["risk"].tolist()
 
 

@@ -12,8 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError
-from shiftune.evaluate import LeaveSourcesOut, PooledFit, StudyData
-from shiftune.evaluate._losses import loss_named
+from shiftune.evaluate import LeaveSourcesOut, PooledFit, StudyData, loss_named
 from shiftune.risk import RegressionAdjusted
 
 

@@ -9,10 +9,9 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._losses import bounded, loss_named
+from shiftune.evaluate import Answers, bounded, loss_named
 from shiftune.metrics._as_loss import tuned_loss
-from shiftune.predictor._selection import Candidates
+from shiftune.predictor import Candidates
 
 CLASSES = np.array(["no", "yes"])
 

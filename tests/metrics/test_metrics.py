@@ -9,7 +9,7 @@ from scipy.stats import norm
 from sklearn import metrics as sk
 
 from shiftune.errors import SettingsError
-from shiftune.evaluate._losses import loss_named, pinball
+from shiftune.evaluate import loss_named, pinball
 from shiftune.metrics import METRICS, Metric, metric_named, metrics_for
 
 rng = np.random.default_rng(0)

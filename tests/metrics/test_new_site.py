@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from shiftune.metrics import METRICS, Metric, metric_tables
-from shiftune.metrics._metric import SitePredictions
+from shiftune.metrics._metric import SCALES, SitePredictions
 from shiftune.metrics._new_site import NewSite
 from shiftune.risk import RegressionAdjusted
 
@@ -190,3 +190,10 @@ def test_draws_without_a_value_do_not_count(rng):
         assert np.isnan(site.value) == missing
         assert ("2 rows of one class only" in site.note) == missing
         assert (site.n, len(site.influence)) == (12, 12)
+
+
+def test_scales_keep_away_from_their_bounds_and_intervals_may_be_infinite():
+    values, resolution = np.array([0.2, 1.0]), np.array([0.1, 0.1])
+    np.testing.assert_array_equal(SCALES["logit"].inside(values, resolution), [0.2, 0.9])
+    np.testing.assert_array_equal(SCALES["identity"].inside(values, resolution), values)
+    assert SCALES["log"].interval(0.0, 1000.0) == (1.0, np.inf)

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune.errors import ProblemError, SettingsError
 from shiftune.models import _penalised, spaces
-from shiftune.models._space import as_space, check_names
+from shiftune.models._space import as_space, check_names, format_range
 
 READY = {
     make.__name__: make
@@ -286,6 +286,10 @@ class TestCheck:
         check_names(SVC(), ["C", "gamma"])
         with pytest.raises(ProblemError, match="'c' is not a parameter of SVC; did you mean 'C'"):
             check_names(SVC(), {"c": 1.0})
+
+    def test_ranges_in_words(self):
+        assert format_range(IntDistribution(1, 100, log=True)) == "1 to 100, whole, log"
+        assert format_range(CategoricalDistribution(["rbf", "poly"])) == "rbf or poly"
 
     def test_a_prefix_without_underscores(self):
         with pytest.raises(ProblemError, match="such as 'svc__'; got 'svc'"):

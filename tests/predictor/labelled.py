@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shiftune.evaluate._plan import StudyData
+from shiftune.evaluate import StudyData
 
 
 def labelled(y, **given) -> StudyData:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.predictor._conformal import SiteScores, row_scores
+from shiftune.predictor._conformal import SiteScores, class_sets, row_scores
 
 
 def coverage(k, level, rng, *, rows=8, new=400, between=1.0, repeats=800):
@@ -64,9 +64,18 @@ def test_what_is_kept_of_many_scores_is_never_shorter():
         assert kept.quantile(level) == pytest.approx(all_of_them.quantile(level), rel=0.02)
 
 
+@pytest.mark.parametrize(("q", "second"), [(0.4, [False] * 3), (0.6, [False, True, True])])
+def test_sets_of_classes_have_the_likeliest(q, second):
+    sets = class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), q)
+    assert sets[:, 0].all()
+    assert sets[:, 1].tolist() == second
+
+
 def test_scores():
     values = row_scores(np.array([1.0, 5.0]), np.array([2.0, 2.0]), None)
     assert values.tolist() == [1.0, 3.0]
+    of_classes = row_scores(np.array(["b"]), np.array([[0.2, 0.8]]), np.array(["a", "b"]))
+    assert of_classes == pytest.approx([0.2])
     with pytest.raises(ProblemError, match="because"):
         SiteScores([], "because").quantile(0.5)
     with pytest.raises(ProblemError, match="between 0 and 1"):

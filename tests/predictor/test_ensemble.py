@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from shiftune.models import load_model
-from shiftune.models._storing import save_model
+from shiftune.models import load_model, save_model
 from shiftune.predictor import EnsembleClassifier, EnsembleRegressor
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from tests.predictor.labelled import labelled
 
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._losses import loss_named
+from shiftune.evaluate import Answers, loss_named
 from shiftune.predictor._selection import CANDIDATES, MOST_MEMBERS, Candidates, Choice, choose
 from shiftune.risk import estimate, risk_named
 

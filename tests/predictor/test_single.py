@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._losses import loss_named
-from shiftune.evaluate._plan import StudyData
+from shiftune.evaluate import Answers, StudyData, loss_named
 from shiftune.predictor._selection import best_alone
 from shiftune.risk import RegressionAdjusted, estimate
 

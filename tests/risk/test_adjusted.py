@@ -34,6 +34,12 @@ def test_it_is_a_weighted_mean_whose_coefficients_do_not_depend_on_the_losses():
     assert adjusted.estimate(others).value == pytest.approx(c @ np.concatenate(others))
 
 
+def test_a_hundred_times_the_rows_do_not_have_a_hundred_times_the_share():
+    X = [np.random.default_rng(n).normal(size=(n, 1)) for n in (10, 990)]
+    shares = RegressionAdjusted().fit(X[1], X).shares_  # n / (n + 10), with sum 1
+    np.testing.assert_allclose(shares, np.array([0.5, 0.99]) / 1.49)
+
+
 def test_estimate_is_the_mean_of_what_the_sources_say():
     rng = np.random.default_rng(1)
     X, losses = sites(rng, (0.5, 1.0, -0.5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,19 +83,23 @@ class Answers:
         sites : array of shape (n,), optional
             Numbers of the rows' sites; without it the rows are of one site.
         """
-        u = self.unseen_share
-        known = _losses(self.known, y, loss, classes, sites)
+
+        def losses_of(answers: Predictions) -> NDArray[np.float64]:
+            if loss.needs == "predict" and classes is not None:  # shares of votes
+                if answers.ndim != 2:
+                    raise DataError(f"{loss.name}: votes have shape (n, C), got {answers.shape}")
+                answers = classes[answers.argmax(axis=1)]
+            return loss(y, answers, classes, sites)
+
+        known, u = losses_of(self.known), self.unseen_share
         if u == 0 or self.unseen is self.known:
             return known
-        return np.asarray((1 - u) * known + u * _losses(self.unseen, y, loss, classes, sites))
+        return np.asarray((1 - u) * known + u * losses_of(self.unseen))
 
     def rows(self, rows: NDArray[Any]) -> Answers:
         """Return the answers to some of the rows."""
-        return self._mapped(lambda each: each[rows])
-
-    def _mapped(self, change: Callable[[Predictions], Predictions]) -> Answers:
-        known = change(self.known)
-        unseen = known if self.unseen is self.known else change(self.unseen)
+        known = self.known[rows]
+        unseen = known if self.unseen is self.known else self.unseen[rows]
         return Answers(known, unseen, self.unseen_share)
 
 
@@ -117,12 +121,7 @@ def weighted_mean(answers: Sequence[Answers], weights: Sequence[float]) -> Answe
 
 
 def answers_of(predicted: Predictions, classes: NDArray[Any] | None) -> Predictions | None:
-    """Return predicted values, or predicted classes as votes; None where they are neither.
-
-    >>> answers_of(np.array(["c", "a"]), np.array(["a", "b", "c"]))
-    array([[0., 0., 1.],
-           [1., 0., 0.]], dtype=float32)
-    """
+    """Return predicted values, or predicted classes as votes; None where they are neither."""
     if predicted.ndim == 2:
         predicted = predicted[:, 0]
     if classes is None:
@@ -141,9 +140,6 @@ def in_all_classes(
     """Return probabilities of all classes, shape (n, C), from those of a model's own classes.
 
     Classes that the model has never seen have 0. None if the model has other classes.
-
-    >>> in_all_classes(np.array([[0.25, 0.75]]), np.array([0, 2]), np.array([0, 1, 2]))
-    array([[0.25, 0.  , 0.75]])
     """
     P = predicted.astype(float)
     if P.ndim == 1 and len(own) == 2:  # the probability of the second class
@@ -156,39 +152,8 @@ def in_all_classes(
     return spread
 
 
-def _losses(
-    answers: Predictions,
-    y: NDArray[Any],
-    loss: Loss,
-    classes: NDArray[Any] | None,
-    sites: NDArray[np.intp] | None,
-) -> NDArray[np.float64]:
-    if loss.needs == "predict_proba":
-        return loss(y, answers, classes, sites)
-    if classes is None:
-        return loss(y, answers, sites=sites)
-    if answers.ndim != 2:
-        raise DataError(f"{loss.name}: votes have shape (n, C), got {answers.shape}")
-    return loss(y, classes[answers.argmax(axis=1)], sites=sites)
-
-
 def _mean(arrays: Sequence[Predictions], weights: NDArray[np.float64]) -> Predictions:
     total = np.zeros(arrays[0].shape)
     for each, weight in zip(arrays, weights, strict=True):
         total += weight * each
     return total.astype(arrays[0].dtype)
-
-
-# A site with this many rows has half the share of a very large one. Losses differ between sites
-# by more than chance, so a hundred times the rows do not carry a hundred times the information.
-ROWS_FOR_HALF_SHARE = 10.0
-
-
-def site_shares(n: NDArray[np.intp]) -> NDArray[np.float64]:
-    r"""Return :math:`q_j \propto n_j / (n_j + 10)` of sites with so many rows, with sum 1.
-
-    >>> site_shares(np.array([10, 990])).round(3).tolist()
-    [0.336, 0.664]
-    """
-    shares = n / (n + ROWS_FOR_HALF_SHARE)
-    return np.asarray(shares / shares.sum())

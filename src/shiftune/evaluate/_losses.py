@@ -24,11 +24,6 @@ Floats = NDArray[np.float64]
 # double must hold.
 LARGEST_LOSS, SMALLEST_LOSS = 1e60, 1e-60
 
-Needs = Literal["predict", "predict_proba"]
-
-# Smallest probability whose logarithm is taken: the resolution of a double near 1.
-SMALLEST_PROBABILITY = float(np.finfo(float).eps)
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -60,7 +55,7 @@ class Loss:
 
     function: Callable[..., Any]
     name: str
-    needs: Needs = "predict"
+    needs: Literal["predict", "predict_proba"] = "predict"
     upper: float = np.inf
     within_site: bool = False
 
@@ -190,7 +185,8 @@ def _zero_one(y: NDArray[Any], p: NDArray[Any]) -> Floats:
 
 def _log_loss(y: NDArray[Any], P: Floats, classes: NDArray[Any]) -> Floats:
     own = P[np.arange(len(y)), _codes("log_loss", y, classes)]
-    return -np.log(np.maximum(own, SMALLEST_PROBABILITY))
+    # The smallest probability whose logarithm is taken is the resolution of a double near 1.
+    return -np.log(np.maximum(own, np.finfo(float).eps))
 
 
 def _brier(y: NDArray[Any], P: Floats, classes: NDArray[Any]) -> Floats:

@@ -1,4 +1,8 @@
-"""Plans of fits: the models of a trial, and the rows on which their losses are computed."""
+"""Plans of fits: the models of a trial, and the losses of every source's validation rows.
+
+The data of a study, plans, how a model is fitted, how its predictions are judged, rows that are
+prepared once for all trials, and the constants that a model must beat.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,89 +35,10 @@ from shiftune.rows._moments import coefficients, linearised
 # the rows of further fits are prepared anew in every trial. 100,000 rows in 115 columns, for five
 # fits, take 300 MB. A Dask cluster, whose workers may be on other machines, counts as one.
 MOST_BYTES = 512 * 2**20
-
-
-class PreparedRows:
-    """Prepared training and validation rows of every fit of a trial, kept for the next trial.
-
-    What the transformers of a pipeline learn depends on the training rows alone. Trials that tune
-    only the last step therefore train on the same prepared rows, to the last digit.
-
-    >>> rows = PreparedRows()
-    >>> for trial in range(3):
-    ...     Z, = rows.get("all sites", lambda: print("prepared") or (np.zeros((2, 1)),))
-    prepared
-
-    Parameters
-    ----------
-    sharers : int
-        Number of objects like this one, in all processes, among which `MOST_BYTES` is divided.
-    """
-
-    def __init__(self, sharers: int = 1) -> None:
-        self._sharers = sharers
-        self._kept: dict[Hashable, tuple[Any, ...]] = {}
-        self._bytes = 0.0
-
-    def get(self, key: Hashable, prepare: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return what `prepare` returned for this key, copied: a model may overwrite its input."""
-        if key not in self._kept:
-            found = prepare()
-            size = sum(map(_bytes_of, found))
-            if self._bytes + size > MOST_BYTES / self._sharers:
-                return found
-            self._kept[key] = found
-            self._bytes += size
-        return deepcopy(self._kept[key])
-
-    def of(self, transformers: Hashable) -> PreparedRows:
-        """Return the rows as prepared by some of several transformers, which share the memory."""
-        return _Part(self, transformers)
-
-    def __reduce__(self) -> tuple[type[PreparedRows], tuple[int]]:
-        # Every process prepares its own rows, which costs less than sending them.
-        return PreparedRows, (self._sharers,)
-
-
-class _Part(PreparedRows):
-    """Rows of one preparation among several."""
-
-    def __init__(self, whole: PreparedRows, transformers: Hashable) -> None:
-        self._whole, self._transformers = whole, transformers
-
-    def get(self, key: Hashable, prepare: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return the rows of a key, kept with those of all preparations."""
-        return self._whole.get((self._transformers, key), prepare)
-
-
-def tunes_last_step(model: Any, params: Mapping[str, Any]) -> bool:
-    """Whether a model is a pipeline with transformers, none of which has a parameter among these.
-
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> model = make_pipeline(StandardScaler(), Ridge())
-    >>> tunes_last_step(model, {"ridge__alpha": 1.0}), tunes_last_step(model, {"ridge": Ridge()})
-    (True, False)
-    """
-    # Subclasses may do more than transform rows: imbalanced-learn's resample them.
-    if type(model) is not Pipeline or len(model.steps) < 2:
-        return False
-    last = f"{model.steps[-1][0]}__"
-    return all(name.startswith(last) for name in params)
-
-
-def _bytes_of(rows: Any) -> float:
-    if isinstance(rows, pd.DataFrame):
-        return float(rows.memory_usage(deep=True).sum())
-    if isinstance(rows, np.ndarray):
-        return float(rows.nbytes)
-    if hasattr(rows, "nnz"):  # sparse
-        return 16.0 * int(rows.nnz)  # values and their places
-    return math.inf  # lists, tables of other libraries: nobody knows, so they are not kept
-
-
-ROUNDING = 1e-9
+# Constants that are tried for quantities: the mean, and these quantiles.
+_QUANTILES = np.linspace(0.025, 0.975, 39)
+# Training rows that a constant is learned from.
+_MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +64,6 @@ class StudyData:
         Codes of validation rows that belong together.
     sample_weight : k arrays of shape (n_j,), or None where every row counts once
         Weights that the validation rows were given; the training rows then have them, too.
-    prepared : PreparedRows or None
-        Rows after the transformers that all trials have in common; see `sharing`. None prepares
-        the rows in every fit.
-    left_out : tuple of names
-        Sources that `prepared` was learned without.
     """
 
     X_train: Features
@@ -158,20 +78,6 @@ class StudyData:
     classes: NDArray[Any] | None = None
     groups: tuple[NDArray[np.intp], ...] | None = None
     sample_weight: tuple[NDArray[np.float64], ...] | None = None
-    # Not set by the constructor, so that `dataclasses.replace` never carries them to other rows.
-    prepared: PreparedRows | None = field(default=None, init=False)
-    left_out: tuple[str, ...] = field(default=(), init=False)
-
-    def sharing(self, prepared: PreparedRows | None, left_out: tuple[str, ...] = ()) -> StudyData:
-        """Return the same data, whose fits take prepared rows from `prepared` and add to it.
-
-        Only for pipelines with the same transformers, and with the training rows of all sources
-        but those of `left_out`.
-        """
-        data = replace(self)
-        object.__setattr__(data, "prepared", prepared)
-        object.__setattr__(data, "left_out", left_out)
-        return data
 
     @property
     def source_rows(self) -> NDArray[np.str_]:
@@ -216,168 +122,10 @@ class StudyData:
         weights = self.sample_weight or [np.ones(len(own)) for own in losses]
         means = [own.mean() for own in losses]
         plain = [m + (z - m) / w * w.mean() for z, w, m in zip(losses, weights, means, strict=True)]
-        return all(own.min() >= -ROUNDING * np.abs(own).max() for own in plain)
-
-    def mean_loss(self, losses: NDArray[np.float64]) -> float:
-        """Mean loss over the rows of all sites."""
-        return float(np.concatenate(self.by_site(losses)).mean())
+        return all(own.min() >= -1e-9 * np.abs(own).max() for own in plain)  # rounding
 
 
-class Evaluated(NamedTuple):
-    """Losses of one model, shape (n,), and its answers to the same rows, if they can be kept."""
-
-    losses: NDArray[np.float64]
-    answers: Predictions | None
-
-    def at(self, rows: NDArray[np.bool_]) -> Evaluated:
-        """Return losses and answers of some of the rows."""
-        return Evaluated(self.losses[rows], None if self.answers is None else self.answers[rows])
-
-    def with_rows(self, rows: NDArray[np.bool_], other: Evaluated) -> Evaluated:
-        """Return a copy that has another model's losses and answers in some of the rows."""
-        losses = self.losses.copy()
-        losses[rows] = other.losses
-        if self.answers is None or other.answers is None:
-            return Evaluated(losses, None)
-        answers = self.answers.copy()
-        answers[rows] = other.answers
-        return Evaluated(losses, answers)
-
-
-class Predicted(NamedTuple):
-    """Predictions of one model on validation rows, and the classes of their columns, if any."""
-
-    values: NDArray[Any]
-    classes: NDArray[Any] | None
-
-
-def judge(
-    predicted: Predicted,
-    data: StudyData,
-    loss: Loss,
-    sources: Sequence[str] | None = None,
-    unknown: Evaluated | None = None,
-) -> Evaluated:
-    """Return losses and answers of predictions of the validation rows of sources.
-
-    Rows of a class that the model has never seen get those of `unknown`; without it they are an
-    error.
-    """
-    y, sites = np.concatenate(data.y_validation), data.validation_sites
-    if sources is not None:
-        rows = data.validation_rows(sources)
-        y, sites = y[rows], sites[rows]
-    return evaluated(predicted.values, predicted.classes, y, loss, data.classes, sites, unknown)
-
-
-def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
-    """Fit a model, with sample weights where they are given, also inside pipelines.
-
-    With scikit-learn's metadata routing, a model that requests `sample_weight` routes it; without
-    a request it reaches the last step of a pipeline.
-    """
-    _interrupts.check()
-    if weights is None:
-        return model.fit(X, y)
-    if requests_weights(model):
-        return model.fit(X, y, sample_weight=weights)
-    with config_context(enable_metadata_routing=False):
-        return model.fit(X, y, **{weight_argument(model): weights})
-
-
-def requests_weights(model: Any) -> bool:
-    """Whether a model, or a part of it, requests `sample_weight` by metadata routing."""
-    if not get_config()["enable_metadata_routing"]:
-        return False
-    return bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
-
-
-def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return weights with mean 1, so that penalties keep their meaning; None if all are 0.
-
-    >>> relative(np.array([0.0, 6.0, 3.0])), relative(np.zeros(2))
-    (array([0., 2., 1.]), None)
-    """
-    return np.asarray(weights / weights.mean()) if weights.any() else None
-
-
-def losses_of(fitted: Any, X: Features, y: NDArray[Any], loss: Loss) -> NDArray[np.float64]:
-    """Return the losses of a fitted model, shape (n,)."""
-    predicted = np.asarray(getattr(fitted, loss.needs)(X))
-    return evaluated(predicted, getattr(fitted, "classes_", None), y, loss).losses
-
-
-def evaluated(
-    predicted: NDArray[Any],
-    own: NDArray[Any] | None,
-    y: NDArray[Any],
-    loss: Loss,
-    classes: NDArray[Any] | None = None,
-    sites: NDArray[np.intp] | None = None,
-    unknown: Evaluated | None = None,
-) -> Evaluated:
-    """Return losses and answers of predictions; `own` are the classes of the model.
-
-    `classes` are those of the problem, `unknown` as in `judge`.
-    """
-    if loss.needs != "predict_proba":
-        losses = loss(y, predicted, None, sites)
-        return Evaluated(losses, answers_of(predicted, classes))
-    own = columns = np.asarray(own)
-    seen = np.isin(y, own)
-    answers = None
-    if classes is not None and (P := in_all_classes(predicted, own, classes)) is not None:
-        answers = P.astype(np.float32)
-        if len(own) < len(classes) and (unknown is not None or seen.all()):
-            # Brier's loss depends on the number of classes, so it must be that of the problem.
-            predicted, columns = P, classes
-    if unknown is None:
-        return Evaluated(loss(y, predicted, columns, sites), answers)
-    if answers is not None and unknown.answers is not None:
-        answers[~seen] = unknown.answers[~seen]
-        if loss.within_site:  # compares rows of all classes
-            return Evaluated(loss(y, answers, classes, sites), answers)
-    losses = unknown.losses.copy()
-    losses[seen] = loss(y[seen], predicted[seen], columns)
-    return Evaluated(losses, answers)
-
-
-def seeded(model: Any, random_state: int) -> Any:
-    """Return a clone in which every seed that the user left open is set, so that fits repeat.
-
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> seeded(RandomForestClassifier(), 3).random_state
-    3
-    """
-    copy = clone(model)
-    seeds = {
-        name: random_state
-        for name, value in copy.get_params().items()
-        if value is None and name.split("__")[-1] == "random_state"
-    }
-    return copy.set_params(**seeds)
-
-
-def weight_argument(model: Any) -> str:
-    """Name the argument of `fit` through which sample weights reach the model.
-
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> weight_argument(make_pipeline(StandardScaler(), Ridge()))
-    'ridge__sample_weight'
-    """
-    if isinstance(model, Pipeline):
-        name, last = model.steps[-1]
-        return f"{name}__{weight_argument(last)}"
-    if isinstance(model, TransformedTargetRegressor):  # it hands arguments on
-        return weight_argument(model.regressor)
-    if not has_fit_parameter(model, "sample_weight"):
-        raise SettingsError(
-            f"{type(model).__name__} takes no sample_weight, so its rows cannot have weights; "
-            "choose another model, or leave out sample_weight or training_weights"
-        )
-    return "sample_weight"
+# ---------------------------------------------------------------- plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,13 +151,19 @@ class FitPlan(Protocol):
     """Plan of a trial: the models it fits, and the rows on which their losses are computed.
 
     Another plan is another class with this method; nothing else of the search changes. Where the
-    fits of a plan are independent of each other, workers can share those of one trial: see
-    `IndependentFits`. A plan that changes a pipeline's transformers fits on
-    ``data.sharing(None)``: the rows of other trials were prepared by those of `model`.
+    fits of a plan are independent of each other, workers can share those of one trial, and trials
+    share rows that are prepared once: see `IndependentFits`.
     """
 
     def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
         """Fit `model` (this trial's own), or clones of it; return every source's losses."""
+
+
+class Predicted(NamedTuple):
+    """Predictions of one model on validation rows, and the classes of their columns, if any."""
+
+    values: NDArray[Any]
+    classes: NDArray[Any] | None
 
 
 class Fit(NamedTuple):
@@ -426,28 +180,36 @@ class Fit(NamedTuple):
     left_out: tuple[str, ...] = ()
     judged_at: tuple[str, ...] | None = None
 
-    def fit_predict(self, model: Any, data: StudyData, needs: str) -> Predicted:
-        """Fit a model, in place or its last step alone; predict by the method that the loss needs.
+    def fit_predict(
+        self,
+        model: Any,
+        data: StudyData,
+        needs: str,
+        prepared: PreparedRows | None = None,
+        transformers: Hashable = None,
+    ) -> Predicted:
+        """Fit a model, and predict by the method that the loss needs.
 
-        Where transformers prepare rows once per study, only the last step of a pipeline is fitted.
+        With `prepared` rows only the last step of a pipeline is fitted; `transformers` stands for
+        the other steps, which all pipelines with this value have in common.
         """
+        X_train, y, weights = data.X_train, data.y_train, data.training_weights
+        X = data.X_validation
         if self.left_out:
-            data = without_sources(self.left_out, data)
-        X_train, X = data.X_train, data.X_validation
+            kept = ~np.isin(data.train_sites, self.left_out)
+            X_train, y = rows_of(X_train, kept), y[kept]
+            if weights is not None:
+                # Density ratios are relative; weights that rows were given are numbers of rows.
+                weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
         if self.judged_at is not None:
             X = rows_of(X, data.validation_rows(self.judged_at))
-        # Not where a plan has wrapped the model, or transformers read the weights.
-        routed = data.training_weights is not None and requests_weights(model)
-        if data.prepared is not None and isinstance(model, Pipeline) and not routed:
-            transformers, model = model[:-1], model[-1]
-            X_train, X = data.prepared.get(
-                (data.left_out, self.judged_at),
-                lambda: (
-                    transformers.fit_transform(data.X_train, data.y_train),
-                    transformers.transform(X),
-                ),
+        # Not where transformers may read the weights.
+        if prepared is not None and (weights is None or not _requests_weights(model)):
+            steps, model = model[:-1], model[-1]
+            X_train, X = prepared.get(
+                (transformers, self), lambda: (steps.fit_transform(X_train, y), steps.transform(X))
             )
-        fitted = fit(model, X_train, data.y_train, data.training_weights)
+        fitted = fit(model, X_train, y, weights)
         return Predicted(np.asarray(getattr(fitted, needs)(X)), getattr(fitted, "classes_", None))
 
 
@@ -477,13 +239,7 @@ class IndependentFits(ABC):
 
 
 def independent_fits(plan: FitPlan, data: StudyData) -> list[Fit]:
-    """Return the fits of a plan if they are independent; none if a trial cannot be divided.
-
-    >>> class Own(PooledFit):
-    ...     def losses(self, model, data, loss): ...
-    >>> independent_fits(Own(), None)
-    []
-    """
+    """Return the fits of a plan if they are independent; none if a trial cannot be divided."""
     if isinstance(plan, IndependentFits) and type(plan).losses is IndependentFits.losses:
         return plan.fits(data)
     return []
@@ -503,32 +259,10 @@ class PooledFit(IndependentFits):
         self, predicted: Mapping[Fit, Predicted], data: StudyData, loss: Loss
     ) -> TrialLosses:
         """Return the losses of the one model."""
-        losses, own = judge(predicted[Fit()], data, loss)
+        losses, own = _judge(predicted[Fit()], data, loss)
+        by_site = data.by_site(losses)
         answers = None if own is None else Answers(own, own)
-        return TrialLosses(data.by_site(losses), data.mean_loss(losses), answers)
-
-
-def can_leave_out(group: Sequence[str], data: StudyData) -> bool:
-    """Whether the other sites have at least two different labels to learn from."""
-    labels = data.y_train[~np.isin(data.train_sites, group)]
-    return len(labels) > 0 and bool((labels != labels[0]).any())
-
-
-def without_sources(group: tuple[str, ...], data: StudyData) -> StudyData:
-    """Leave sites out of the training rows."""
-    kept = ~np.isin(data.train_sites, group)
-    weights = data.training_weights
-    if weights is not None:
-        # Density ratios are relative; weights that rows were given are numbers of rows.
-        weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
-    others = replace(
-        data,
-        X_train=rows_of(data.X_train, kept),
-        y_train=data.y_train[kept],
-        train_sites=data.train_sites[kept],
-        training_weights=weights,
-    )
-    return others.sharing(data.prepared, group)
+        return TrialLosses(by_site, float(np.concatenate(by_site).mean()), answers)
 
 
 class LeaveSourcesOut(IndependentFits):
@@ -587,36 +321,201 @@ class LeaveSourcesOut(IndependentFits):
 
     def fits(self, data: StudyData) -> list[Fit]:
         """Return the fit of all sources, and one without each group."""
-        found = [Fit()]
+        fits = [Fit()]
         for group in self.groups(data.source_rows) if self.unseen > 0 else []:
             names = tuple(name for name in data.names if name in group)
-            if names and can_leave_out(group, data):
-                found.append(Fit(group, names))
-        return found
+            labels = data.y_train[~np.isin(data.train_sites, group)]
+            # A model needs at least two different labels to learn from.
+            if names and len(labels) and (labels != labels[0]).any():
+                fits.append(Fit(group, names))
+        return fits
 
     def combined(
         self, predicted: Mapping[Fit, Predicted], data: StudyData, loss: Loss
     ) -> TrialLosses:
         """Return the mixed losses."""
-        known = unseen = judge(predicted[Fit()], data, loss)
-        losses = known.losses.copy()
-        for fit, found in predicted.items():
+        known = _judge(predicted[Fit()], data, loss)
+        losses, unseen = known.losses.copy(), known.answers
+        if unseen is not None and len(predicted) > 1:
+            unseen = unseen.copy()
+        for fit, values in predicted.items():
             if fit.judged_at is None:
                 continue
             rows = data.validation_rows(fit.judged_at)
-            own = judge(found, data, loss, fit.judged_at, known.at(rows))
-            unseen = unseen.with_rows(rows, own)
-            losses[rows] = (1 - self.unseen) * losses[rows] + self.unseen * own.losses
+            held_out = _judge(values, data, loss, rows, known)
+            losses[rows] = (1 - self.unseen) * losses[rows] + self.unseen * held_out.losses
+            if unseen is None or held_out.answers is None:
+                unseen = None
+            else:
+                unseen[rows] = held_out.answers
         answers = None
-        if known.answers is not None and unseen.answers is not None:
-            answers = Answers(known.answers, unseen.answers, self.unseen)
-        return TrialLosses(data.by_site(losses), data.mean_loss(known.losses), answers)
+        if known.answers is not None and unseen is not None:
+            answers = Answers(known.answers, unseen, self.unseen)
+        naive = float(np.concatenate(data.by_site(known.losses)).mean())
+        return TrialLosses(data.by_site(losses), naive, answers)
 
 
-# Constants that are tried for quantities: the mean, and these quantiles.
-QUANTILES = np.linspace(0.025, 0.975, 39)
-# Training rows that a constant is learned from.
-MOST_ROWS = 20_000
+# ---------------------------------------------------------------- one fit
+
+
+def fit(model: Any, X: Features, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
+    """Fit a model, with sample weights where they are given, also inside pipelines.
+
+    With scikit-learn's metadata routing, a model that requests `sample_weight` routes it; without
+    a request it reaches the last step of a pipeline.
+    """
+    _interrupts.check()
+    if weights is None:
+        return model.fit(X, y)
+    if _requests_weights(model):
+        return model.fit(X, y, sample_weight=weights)
+    with config_context(enable_metadata_routing=False):
+        return model.fit(X, y, **{weight_argument(model): weights})
+
+
+def _requests_weights(model: Any) -> bool:
+    """Whether a model, or a part of it, requests `sample_weight` by metadata routing."""
+    if not get_config()["enable_metadata_routing"]:
+        return False
+    return bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
+
+
+def weight_argument(model: Any) -> str:
+    """Name the argument of `fit` through which sample weights reach the model."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return f"{name}__{weight_argument(last)}"
+    if isinstance(model, TransformedTargetRegressor):  # it hands arguments on
+        return weight_argument(model.regressor)
+    if not has_fit_parameter(model, "sample_weight"):
+        raise SettingsError(
+            f"{type(model).__name__} takes no sample_weight, so its rows cannot have weights; "
+            "choose another model, or leave out sample_weight or training_weights"
+        )
+    return "sample_weight"
+
+
+def relative(weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return weights with mean 1, so that penalties keep their meaning; None if all are 0."""
+    return np.asarray(weights / weights.mean()) if weights.any() else None
+
+
+def seeded(model: Any, random_state: int) -> Any:
+    """Return a clone in which every seed that the user left open is set, so that fits repeat."""
+    copy = clone(model)
+    seeds = {
+        name: random_state
+        for name, value in copy.get_params().items()
+        if value is None and name.split("__")[-1] == "random_state"
+    }
+    return copy.set_params(**seeds)
+
+
+# ---------------------------------------------------------------- losses and answers of one fit
+
+
+class _Evaluated(NamedTuple):
+    """Losses of one model, shape (n,), and its answers to the same rows, if they can be kept."""
+
+    losses: NDArray[np.float64]
+    answers: Predictions | None
+
+
+def _judge(
+    predicted: Predicted,
+    data: StudyData,
+    loss: Loss,
+    rows: NDArray[np.bool_] | None = None,
+    known: _Evaluated | None = None,
+) -> _Evaluated:
+    """Return losses and answers of predictions of all validation rows, or of some of them.
+
+    Of `rows`, those of a class that the model has never seen get what `known`, a model of all
+    sources, has for them; without it they are an error.
+    """
+    (values, columns), classes = predicted, data.classes
+    y, sites = np.concatenate(data.y_validation), data.validation_sites
+    if rows is not None:
+        y, sites = y[rows], sites[rows]
+    if loss.needs != "predict_proba":
+        return _Evaluated(loss(y, values, None, sites), answers_of(values, classes))
+    own = columns = np.asarray(columns)
+    seen = np.isin(y, own)
+    answers = None
+    if classes is not None and (P := in_all_classes(values, own, classes)) is not None:
+        answers = P.astype(np.float32)
+        if len(own) < len(classes) and (known is not None or seen.all()):
+            # Brier's loss depends on the number of classes, so it must be that of the problem.
+            values, columns = P, classes
+    if known is None:
+        return _Evaluated(loss(y, values, columns, sites), answers)
+    if answers is not None and known.answers is not None:
+        answers[~seen] = known.answers[rows][~seen]
+        if loss.within_site:  # compares rows of all classes
+            return _Evaluated(loss(y, answers, classes, sites), answers)
+    losses = known.losses[rows]
+    losses[seen] = loss(y[seen], values[seen], columns)
+    return _Evaluated(losses, answers)
+
+
+def losses_of(fitted: Any, X: Features, y: NDArray[Any], loss: Loss) -> NDArray[np.float64]:
+    """Return the losses of a fitted model, shape (n,)."""
+    predicted = np.asarray(getattr(fitted, loss.needs)(X))
+    return loss(y, predicted, getattr(fitted, "classes_", None))
+
+
+# ---------------------------------------------------------------- rows prepared once per study
+
+
+class PreparedRows:
+    """Prepared training and validation rows of every fit of a trial, kept for the next trial.
+
+    What the transformers of a pipeline learn depends on the training rows alone. Trials that tune
+    only the last step therefore train on the same prepared rows, to the last digit. `sharers` is
+    the number of objects like this one, in all processes, among which `MOST_BYTES` is divided.
+    """
+
+    def __init__(self, sharers: int = 1) -> None:
+        self._sharers = sharers
+        self._kept: dict[Hashable, tuple[Any, ...]] = {}
+        self._bytes = 0.0
+
+    def get(self, key: Hashable, prepare: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return what `prepare` returned for this key, copied: a model may overwrite its input."""
+        if key not in self._kept:
+            rows = prepare()
+            size = sum(map(_bytes_of, rows))
+            if self._bytes + size > MOST_BYTES / self._sharers:
+                return rows
+            self._kept[key] = rows
+            self._bytes += size
+        return deepcopy(self._kept[key])
+
+    def __reduce__(self) -> tuple[type[PreparedRows], tuple[int]]:
+        # Every process prepares its own rows, which costs less than sending them.
+        return PreparedRows, (self._sharers,)
+
+
+def _bytes_of(rows: Any) -> float:
+    if isinstance(rows, pd.DataFrame):
+        return float(rows.memory_usage(deep=True).sum())
+    if isinstance(rows, np.ndarray):
+        return float(rows.nbytes)
+    if hasattr(rows, "nnz"):  # sparse
+        return 16.0 * int(rows.nnz)  # values and their places
+    return math.inf  # lists, tables of other libraries: nobody knows, so they are not kept
+
+
+def tunes_last_step(model: Any, params: Mapping[str, Any]) -> bool:
+    """Whether a model is a pipeline, and these parameters are all of its last step."""
+    # Subclasses may do more than transform rows: imbalanced-learn's resample them.
+    if type(model) is not Pipeline or len(model.steps) < 2:
+        return False
+    last = f"{model.steps[-1][0]}__"
+    return all(name.startswith(last) for name in params)
+
+
+# ---------------------------------------------------------------- constants
 
 
 def constant_answers(data: StudyData, loss: Loss, *, known: bool = False) -> Predictions:
@@ -624,7 +523,11 @@ def constant_answers(data: StudyData, loss: Loss, *, known: bool = False) -> Pre
 
     With `known` rows, and for a single source, those of the row's own site count as well.
     """
-    drawn = _drawn(data)
+    if data.sample_weight is None or data.training_weights is None:
+        drawn = drawn_rows(len(data.y_train), _MOST_ROWS)
+    else:  # in proportion to the weights
+        shares = np.cumsum(data.training_weights) / data.training_weights.sum()
+        drawn = np.searchsorted(shares, (np.arange(_MOST_ROWS) + 0.5) / _MOST_ROWS)
     labels, sites = data.y_train[drawn], data.train_sites[drawn]
     parts = []
     for name, own in zip(data.names, data.y_validation, strict=True):
@@ -635,38 +538,22 @@ def constant_answers(data: StudyData, loss: Loss, *, known: bool = False) -> Pre
     return np.concatenate(parts)
 
 
-def _drawn(data: StudyData) -> NDArray[np.intp]:
-    """Return numbers of training rows, in proportion to their weights where they have any."""
-    if data.sample_weight is None or data.training_weights is None:
-        return drawn_rows(len(data.y_train), MOST_ROWS)
-    shares = np.cumsum(data.training_weights) / data.training_weights.sum()
-    return np.searchsorted(shares, (np.arange(MOST_ROWS) + 0.5) / MOST_ROWS)
-
-
 def best_constant(y: NDArray[Any], loss: Loss, classes: NDArray[Any] | None) -> NDArray[np.float64]:
     """Return the constant answer of lowest mean loss: a value, or a number for every class.
 
     Quantities: the mean or a quantile. Probabilities: the classes' frequencies, with half a row
     added to each. Votes: the class of lowest loss.
-
-    >>> from shiftune.evaluate._losses import loss_named, pinball
-    >>> y = np.arange(101.0)
-    >>> round(float(best_constant(y, pinball(0.9), None)))
-    90
-    >>> y = np.array(["a", "b", "b", "b"] * 10)
-    >>> best_constant(y, loss_named("brier"), np.array(["a", "b"])).round(2)
-    array([0.26, 0.74])
     """
+    if classes is not None and loss.needs == "predict_proba":
+        counts = np.array([np.sum(y == each) for each in classes]) + 0.5
+        return np.asarray(counts / counts.sum())
     if classes is None:
         values = y.astype(float)
-        tried = np.append(values.mean(), np.quantile(values, QUANTILES))
-        losses = [_mean_loss(loss, y, np.full(len(y), value)) for value in tried]
-        return np.asarray(tried[int(np.argmin(losses))])
-    if loss.needs == "predict":
-        losses = [_mean_loss(loss, y, np.full(len(y), each)) for each in classes]
-        return np.asarray(np.eye(len(classes))[int(np.argmin(losses))])
-    counts = np.array([np.sum(y == each) for each in classes]) + 0.5
-    return np.asarray(counts / counts.sum())
+        tried = np.append(values.mean(), np.quantile(values, _QUANTILES))
+    else:
+        tried = classes
+    best = int(np.argmin([_mean_loss(loss, y, np.full(len(y), each)) for each in tried]))
+    return np.asarray(tried[best] if classes is None else np.eye(len(classes))[best])
 
 
 def _mean_loss(loss: Loss, y: NDArray[Any], answers: NDArray[Any]) -> float:

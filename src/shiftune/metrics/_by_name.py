@@ -1,4 +1,8 @@
-"""Metrics by name, with a threshold; scikit-learn's scorers; functions; the default set."""
+"""Metrics by name: of rankings, decisions, calibration and quantities.
+
+Then the table of them, and how a metric is found: by name, with a threshold, as a scikit-learn
+scorer, as a function, or in the default set of a search.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,15 @@ from shiftune.metrics._metric import Floats, Metric, Needs, of_ratio, of_rows
 
 Labels = NDArray[Any]
 Sites = NDArray[np.intp]
+
+# Smallest probability whose log odds are taken: one row that was thought impossible would decide
+# the slope alone.
+_SMALLEST = 1e-6
+# Of the calibration error.
+_BINS = 10
+
+
+# ---------------------------------------------------------------- rankings
 
 
 class _Ranked(NamedTuple):
@@ -142,24 +155,11 @@ def _one_vs_rest_by_site(function: Callable[..., Floats]) -> Callable[..., Float
     return averaged
 
 
-AUC = Metric(
-    "auc",
-    _one_vs_rest(_auc),
-    "probabilities",
-    scale="logit",
-    by_site=_one_vs_rest_by_site(_auc_by_site),
-)
-AVERAGE_PRECISION = Metric(
-    "average_precision",
-    _one_vs_rest(_average_precision),
-    "probabilities",
-    scale="logit",
-    by_site=_one_vs_rest_by_site(_average_precision_by_site),
-)
+# ---------------------------------------------------------------- decisions
 
 
-def predicted(p: Floats, threshold: float = 0.5) -> NDArray[np.intp]:
-    """Return the number of the predicted class, shape (n,); of two, by a threshold."""
+def _predicted(p: Floats, threshold: float = 0.5) -> NDArray[np.intp]:
+    """Number of the predicted class, shape (n,); of two, by a threshold."""
     return np.asarray(p >= threshold if p.ndim == 1 else p.argmax(axis=1), dtype=np.intp)
 
 
@@ -170,14 +170,14 @@ def _needs(threshold: float) -> Needs:
 
 
 def _correct(y: Labels, p: Floats) -> Floats:
-    return np.asarray(predicted(p) == y, dtype=float)
+    return np.asarray(_predicted(p) == y, dtype=float)
 
 
 def sensitivity(threshold: float = 0.5, name: str = "sensitivity") -> Metric:
     """Share of the rows of the second class that are predicted as such."""
 
     def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-        return 1.0 * y * predicted(p, threshold), 1.0 * y
+        return 1.0 * y * _predicted(p, threshold), 1.0 * y
 
     return of_ratio(name, parts, _needs(threshold), scale="logit")
 
@@ -186,7 +186,7 @@ def specificity(threshold: float = 0.5, name: str = "specificity") -> Metric:
     """Share of the rows of the first class that are predicted as such."""
 
     def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-        return (1.0 - y) * (1 - predicted(p, threshold)), 1.0 - y
+        return (1.0 - y) * (1 - _predicted(p, threshold)), 1.0 - y
 
     return of_ratio(name, parts, _needs(threshold), scale="logit")
 
@@ -224,7 +224,7 @@ def _balanced_accuracy_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
 
 def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
     """Twice the true positives of a class, and labels plus predictions."""
-    chosen = predicted(p) == c
+    chosen = _predicted(p) == c
     return 2.0 * (y == c) * chosen, 1.0 * (y == c) + chosen
 
 
@@ -258,16 +258,113 @@ def _rarest(y: Labels, p: Floats) -> float:
     return float(np.bincount(y, minlength=2).min()) if p.ndim == 1 else len(y)
 
 
-ACCURACY = of_rows("accuracy", _correct, "classes", scale="logit")
-BALANCED_ACCURACY = Metric(
-    "balanced_accuracy",
-    _balanced_accuracy,
-    "classes",
-    scale="logit",
-    by_site=_balanced_accuracy_by_site,
-    counted=_rarest,
-)
-F1 = Metric("f1", _f1, "classes", scale="logit", by_site=_f1_by_site, counted=_rarest)
+# ---------------------------------------------------------------- calibration
+
+
+def log_odds(p: Floats) -> Floats:
+    """Return log odds, of probabilities that are kept away from 0 and 1."""
+    return np.asarray(logit(np.clip(p, _SMALLEST, 1 - _SMALLEST)))
+
+
+def _recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floats:
+    """Coefficients of a logistic regression by Newton's method; NaN where it has none.
+
+    `design` has shape (n, q), everything else (n,).
+    """
+    b = np.zeros(design.shape[1])
+    for _ in range(50):
+        q = expit(offset + design @ b)
+        H = (design * (w * q * (1 - q))[:, None]).T @ design
+        try:
+            step = np.linalg.solve(H, design.T @ (w * (y - q)))
+        except np.linalg.LinAlgError:
+            break
+        b += np.clip(step, -2, 2)
+        if np.abs(b).max() > 100:  # the classes are separated, and the slope has no limit
+            break
+        # A matrix of a higher condition has no inverse: predictions that hardly differ.
+        if np.abs(step).max() < 1e-9 and np.linalg.cond(H) < 1e12:
+            return b
+    return np.full(design.shape[1], np.nan)
+
+
+def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
+    """Return a number of the labels' line on the log odds of the predictions.
+
+    `of` are its weights of intercept and slope; with one weight the slope is 1.
+    """
+    wanted = np.array(of)
+
+    def parts(p: Floats) -> tuple[Floats, Floats]:
+        odds = log_odds(p)
+        if len(wanted) == 1:
+            return np.ones((len(p), 1)), odds
+        return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
+
+    def value(y: Labels, p: Floats, w: Floats) -> float:
+        return float(_recalibration(y, *parts(p), w) @ wanted)
+
+    def influence(y: Labels, p: Floats) -> Floats:
+        design, offset = parts(p)
+        q = expit(offset + design @ _recalibration(y, design, offset, np.ones(len(y))))
+        if np.isnan(q).any():
+            return np.full(len(y), np.nan)
+        H = (design * (q * (1 - q))[:, None]).T @ design / len(y)
+        return np.asarray((y - q) * (design @ np.linalg.solve(H, wanted)))
+
+    return Metric(
+        name, value, "probabilities", better=better, two_classes=True, influence=influence
+    )
+
+
+def _judged(y: Labels, p: Floats) -> tuple[Floats, Floats]:
+    """Whether the likelier class was right, and how likely it was; of two classes, the second."""
+    if p.ndim == 1:
+        return np.asarray(y == 1, dtype=float), p
+    return np.asarray(p.argmax(axis=1) == y, dtype=float), p.max(axis=1)
+
+
+def _deviations(y: Labels, p: Floats, w: Floats) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
+    """Bin of every row and its deviation, shape (n,); weight and mean deviation of every bin."""
+    right, q = _judged(y, p)
+    place = np.minimum((q * _BINS).astype(np.intp), _BINS - 1)
+    rows = np.bincount(place, w, _BINS).astype(float)
+    rows[rows == 0] = 1.0  # bins without rows have no deviation
+    return place, right - q, rows, np.bincount(place, w * (right - q), _BINS) / rows
+
+
+def _calibration_error(y: Labels, p: Floats, w: Floats) -> float:
+    r"""Mean size of the bins' deviations d, without the part that chance explains.
+
+    .. math:: \sum_b \frac{n_b}{n} \sqrt{\max(d_b^2 - v_b, 0)}, \qquad
+              v_b = \frac{1}{n_b^2} \sum_{i \in b} q_i (1 - q_i) :
+
+    the variance that d would have if the probabilities q were right. Without this, a site of
+    50 rows looks miscalibrated whatever the model.
+    """
+    place, _, rows, mean = _deviations(y, p, w)
+    _, q = _judged(y, p)
+    chance = np.bincount(place, w**2 * q * (1 - q), _BINS) / rows**2
+    return float(rows @ np.sqrt(np.maximum(mean**2 - chance, 0.0)) / w.sum())
+
+
+def _calibration_error_influence(y: Labels, p: Floats) -> Floats:
+    """Derivative of the mean size without correction: that of the root has no bound near 0."""
+    place, away, _, mean = _deviations(y, p, np.ones(len(y)))
+    signed = np.sign(mean)[place] * away
+    return np.asarray(signed - signed.mean())
+
+
+def _row_loss(name: str) -> Metric:
+    loss = LOSSES[name]
+
+    def rows(y: Labels, p: Floats) -> Floats:
+        return loss(y, p, np.arange(2 if p.ndim == 1 else p.shape[1]))
+
+    return of_rows(name, rows, "probabilities", scale="log", better="lower")
+
+
+# ---------------------------------------------------------------- quantities
 
 
 def _squares(y: Labels, p: Floats) -> Floats:
@@ -276,10 +373,6 @@ def _squares(y: Labels, p: Floats) -> Floats:
 
 def _distances(y: Labels, p: Floats) -> Floats:
     return np.asarray(np.abs(y - p), dtype=float)
-
-
-def _over(y: Labels, p: Floats) -> Floats:
-    return np.asarray(p - y, dtype=float)
 
 
 def _r2(y: Labels, p: Floats, w: Floats) -> float:
@@ -319,196 +412,81 @@ def coverage(quantile: float = 0.5, name: str = "coverage") -> Metric:
     return of_rows(name, rows, "values", scale="logit", better=quantile)
 
 
-RMSE = of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower")
-MAE = of_rows("mae", _distances, "values", scale="log", better="lower")
-BIAS = of_rows("bias", _over, "values", better=0.0)
-R2 = Metric("r2", _r2, "values", scale="log_of_rest", influence=_r2_influence)
-MEDIAN_ABSOLUTE_ERROR = Metric(
-    "median_absolute_error",
-    _median_absolute_error,
-    "values",
-    scale="log",
-    better="lower",
-    influence=_median_influence,
-)
+# ---------------------------------------------------------------- the table
 
-
-# Smallest probability whose log odds are taken: one row that was thought impossible would decide
-# the slope alone.
-SMALLEST = 1e-6
-BINS = 10
-STEPS = 50
-# Beyond it the classes are separated, and the slope has no limit.
-STEEPEST = 100.0
-# Condition of a matrix from which on it has no inverse: predictions that hardly differ.
-SINGULAR = 1e12
-
-
-def log_odds(p: Floats) -> Floats:
-    """Return log odds, of probabilities that are kept away from 0 and 1."""
-    return np.asarray(logit(np.clip(p, SMALLEST, 1 - SMALLEST)))
-
-
-def recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floats:
-    """Coefficients of a logistic regression by Newton's method; NaN where it has none.
-
-    Parameters
-    ----------
-    y, offset, w : arrays of shape (n,)
-    design : array of shape (n, q)
-    """
-    b = np.zeros(design.shape[1])
-    for _ in range(STEPS):
-        q = expit(offset + design @ b)
-        H = (design * (w * q * (1 - q))[:, None]).T @ design
-        try:
-            step = np.linalg.solve(H, design.T @ (w * (y - q)))
-        except np.linalg.LinAlgError:
-            break
-        b += np.clip(step, -2, 2)
-        if np.abs(b).max() > STEEPEST:
-            break
-        if np.abs(step).max() < 1e-9 and np.linalg.cond(H) < SINGULAR:
-            return b
-    return np.full(design.shape[1], np.nan)
-
-
-def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
-    """Return a number of the labels' line on the log odds of the predictions.
-
-    `of` are its weights of intercept and slope; with one weight the slope is 1.
-    """
-    wanted = np.array(of)
-
-    def parts(p: Floats) -> tuple[Floats, Floats]:
-        odds = log_odds(p)
-        if len(wanted) == 1:
-            return np.ones((len(p), 1)), odds
-        return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
-
-    def value(y: Labels, p: Floats, w: Floats) -> float:
-        return float(recalibration(y, *parts(p), w) @ wanted)
-
-    def influence(y: Labels, p: Floats) -> Floats:
-        design, offset = parts(p)
-        q = expit(offset + design @ recalibration(y, design, offset, np.ones(len(y))))
-        if np.isnan(q).any():
-            return np.full(len(y), np.nan)
-        H = (design * (q * (1 - q))[:, None]).T @ design / len(y)
-        return np.asarray((y - q) * (design @ np.linalg.solve(H, wanted)))
-
-    return Metric(
-        name, value, "probabilities", better=better, two_classes=True, influence=influence
-    )
-
-
-def _both(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-    return np.asarray(y, dtype=float), p
-
-
-def _judged(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-    """Whether the likelier class was right, and how likely it was; of two classes, the second."""
-    if p.ndim == 1:
-        return np.asarray(y == 1, dtype=float), p
-    return np.asarray(p.argmax(axis=1) == y, dtype=float), p.max(axis=1)
-
-
-def _deviations(y: Labels, p: Floats, w: Floats) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
-    """Bin of every row and its deviation, shape (n,); weight and mean deviation of every bin."""
-    right, q = _judged(y, p)
-    place = np.minimum((q * BINS).astype(np.intp), BINS - 1)
-    rows = np.bincount(place, w, BINS).astype(float)
-    rows[rows == 0] = 1.0  # bins without rows have no deviation
-    return place, right - q, rows, np.bincount(place, w * (right - q), BINS) / rows
-
-
-def _calibration_error(y: Labels, p: Floats, w: Floats) -> float:
-    r"""Mean size of the bins' deviations d, without the part that chance explains.
-
-    .. math:: \sum_b \frac{n_b}{n} \sqrt{\max(d_b^2 - v_b, 0)}, \qquad
-              v_b = \frac{1}{n_b^2} \sum_{i \in b} q_i (1 - q_i) :
-
-    the variance that d would have if the probabilities q were right. Without this, a site of
-    50 rows looks miscalibrated whatever the model.
-    """
-    place, _, rows, mean = _deviations(y, p, w)
-    _, q = _judged(y, p)
-    chance = np.bincount(place, w**2 * q * (1 - q), BINS) / rows**2
-    return float(rows @ np.sqrt(np.maximum(mean**2 - chance, 0.0)) / w.sum())
-
-
-def _calibration_error_influence(y: Labels, p: Floats) -> Floats:
-    """Derivative of the mean size without correction: that of the root has no bound near 0."""
-    place, away, _, mean = _deviations(y, p, np.ones(len(y)))
-    signed = np.sign(mean)[place] * away
-    return np.asarray(signed - signed.mean())
-
-
-def _row_loss(name: str) -> Metric:
-    loss = LOSSES["brier" if name == "brier" else "log_loss"]
-
-    def rows(y: Labels, p: Floats) -> Floats:
-        return loss(y, p, np.arange(2 if p.ndim == 1 else p.shape[1]))
-
-    return of_rows(name, rows, "probabilities", scale="log", better="lower")
-
-
-BRIER = _row_loss("brier")
-LOG_LOSS = _row_loss("log_loss")
-CALIBRATION_IN_THE_LARGE = recalibrated("calibration_in_the_large", (1.0,), 0.0)
-CALIBRATION_SLOPE = recalibrated("calibration_slope", (0.0, 1.0), 1.0)
-OBSERVED_TO_EXPECTED = of_ratio("o_e", _both, "probabilities", scale="log", better=1.0)
-CALIBRATION_ERROR = Metric(
-    "calibration_error",
-    _calibration_error,
-    "probabilities",
-    better="lower",
-    influence=_calibration_error_influence,
-)
-
-
-# What `ShiftSearch(metrics=)` and `metric_named` take.
-GivenMetric = str | Metric | Callable[..., Any]
 
 METRICS = complete(
     _names.METRICS,
     {
-        "auc": AUC,
-        "average_precision": AVERAGE_PRECISION,
-        "accuracy": ACCURACY,
-        "balanced_accuracy": BALANCED_ACCURACY,
-        "f1": F1,
-        "sensitivity": sensitivity(),
-        "specificity": specificity(),
-        "net_benefit": net_benefit(),
-        "brier": BRIER,
-        "log_loss": LOG_LOSS,
-        "calibration_in_the_large": CALIBRATION_IN_THE_LARGE,
-        "calibration_slope": CALIBRATION_SLOPE,
-        "calibration_error": CALIBRATION_ERROR,
-        "o_e": OBSERVED_TO_EXPECTED,
-        "rmse": RMSE,
-        "mae": MAE,
-        "median_absolute_error": MEDIAN_ABSOLUTE_ERROR,
-        "bias": BIAS,
-        "r2": R2,
-        "coverage": coverage(),
+        metric.name: metric
+        for metric in (
+            Metric(
+                "auc",
+                _one_vs_rest(_auc),
+                "probabilities",
+                scale="logit",
+                by_site=_one_vs_rest_by_site(_auc_by_site),
+            ),
+            Metric(
+                "average_precision",
+                _one_vs_rest(_average_precision),
+                "probabilities",
+                scale="logit",
+                by_site=_one_vs_rest_by_site(_average_precision_by_site),
+            ),
+            of_rows("accuracy", _correct, "classes", scale="logit"),
+            Metric(
+                "balanced_accuracy",
+                _balanced_accuracy,
+                "classes",
+                scale="logit",
+                by_site=_balanced_accuracy_by_site,
+                counted=_rarest,
+            ),
+            Metric("f1", _f1, "classes", scale="logit", by_site=_f1_by_site, counted=_rarest),
+            sensitivity(),
+            specificity(),
+            net_benefit(),
+            _row_loss("brier"),
+            _row_loss("log_loss"),
+            recalibrated("calibration_in_the_large", (1.0,), 0.0),
+            recalibrated("calibration_slope", (0.0, 1.0), 1.0),
+            Metric(
+                "calibration_error",
+                _calibration_error,
+                "probabilities",
+                better="lower",
+                influence=_calibration_error_influence,
+            ),
+            of_ratio("o_e", lambda y, p: (1.0 * y, p), "probabilities", scale="log", better=1.0),
+            of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower"),
+            of_rows("mae", _distances, "values", scale="log", better="lower"),
+            Metric(
+                "median_absolute_error",
+                _median_absolute_error,
+                "values",
+                scale="log",
+                better="lower",
+                influence=_median_influence,
+            ),
+            of_rows("bias", lambda y, p: np.asarray(p - y, dtype=float), "values", better=0.0),
+            Metric("r2", _r2, "values", scale="log_of_rest", influence=_r2_influence),
+            coverage(),
+        )
     },
 )
-AT: dict[str, Callable[[float, str], Metric]] = {
+# Metrics that take a threshold or a quantile after @.
+_AT: dict[str, Callable[[float, str], Metric]] = {
     "sensitivity": sensitivity,
     "specificity": specificity,
     "net_benefit": net_benefit,
     "coverage": coverage,
 }
-
-TWO_CLASSES = ("auc", "average_precision", "accuracy", "brier", "calibration_slope", "o_e")
-CLASSES = ("auc", "accuracy", "balanced_accuracy", "f1", "brier")
-VOTES = ("accuracy", "balanced_accuracy", "f1")
-QUANTITIES = ("rmse", "mae", "r2", "bias")
+# What `ShiftSearch(metrics=)` and `metric_named` take.
+_GivenMetric = str | Metric | Callable[..., Any]
 
 
-def metric_named(metric: GivenMetric, task: Task = "classification") -> Metric:
+def metric_named(metric: _GivenMetric, task: Task = "classification") -> Metric:
     """Return a metric from a name, a scikit-learn scorer's name, or a function.
 
     Parameters
@@ -538,14 +516,14 @@ def metric_named(metric: GivenMetric, task: Task = "classification") -> Metric:
         return Metric(name, _with_weights(metric), _given_by(task))
     name, at, value = str(metric).partition("@")
     if at:
-        return AT[check_choice(name, AT, "metric with a threshold")](_threshold(value), metric)
+        return _AT[check_choice(name, _AT, "metric with a threshold")](_threshold(value), metric)
     if metric not in METRICS and metric in get_scorer_names():
         return _scorer(metric, task)
     return METRICS[check_choice(metric, METRICS, "metric")]
 
 
 def metrics_for(
-    given: Sequence[GivenMetric] | GivenMetric | None,
+    given: Sequence[_GivenMetric] | _GivenMetric | None,
     loss: Loss,
     classes: NDArray[Any] | None,
 ) -> list[Metric]:
@@ -571,13 +549,16 @@ def metrics_for(
     return found
 
 
-def _default_names(loss: Loss, classes: NDArray[Any] | None) -> Sequence[str]:
+def _default_names(loss: Loss, classes: NDArray[Any] | None) -> list[str]:
     if classes is None:
         quantile = loss.name.removeprefix("pinball at ")
-        return QUANTITIES if quantile == loss.name else (f"coverage@{quantile}", *QUANTITIES)
+        coverage_of = [] if quantile == loss.name else [f"coverage@{quantile}"]
+        return [*coverage_of, "rmse", "mae", "r2", "bias"]
     if loss.needs == "predict":
-        return VOTES
-    return TWO_CLASSES if len(classes) == 2 else CLASSES
+        return ["accuracy", "balanced_accuracy", "f1"]
+    if len(classes) == 2:
+        return ["auc", "average_precision", "accuracy", "brier", "calibration_slope", "o_e"]
+    return ["auc", "accuracy", "balanced_accuracy", "f1", "brier"]
 
 
 def _threshold(text: str) -> float:

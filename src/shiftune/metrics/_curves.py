@@ -1,4 +1,4 @@
-"""Curves of probabilities at a new site: calibration, and net benefit by threshold."""
+"""Curves of probabilities at a new site, of calibration and net benefit; and thresholds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from shiftune.metrics._by_name import log_odds, net_benefit, recalibrated
 from shiftune.metrics._metric import Floats, Metric, of_rows
 from shiftune.metrics._new_site import NewSite, SiteMetric, metric_tables, own_interval
 
-POINTS = 25
+_POINTS = 25
 # Intercept and slope of a site's line.
-LINE = (recalibrated("intercept", (1.0, 0.0), 0.0), recalibrated("slope", (0.0, 1.0), 1.0))
+_LINE = (recalibrated("intercept", (1.0, 0.0), 0.0), recalibrated("slope", (0.0, 1.0), 1.0))
 # Predictions beyond these shares of the rows are left out of curves.
-OUTER = (0.01, 0.99)
+_OUTER = (0.01, 0.99)
 
 
 def check_two_classes(new_site: NewSite | None) -> NewSite:
@@ -58,17 +58,17 @@ def calibration_curve(new_site: NewSite, site: str | None = None) -> pd.DataFram
         Indexed by `predicted`: `observed`, `low`, `high`.
     """
     names, p = new_site.predictions.names, np.concatenate(new_site.predictions.p)
-    low, high = log_odds(np.quantile(p, OUTER))
-    grid = np.linspace(low, high, POINTS)
+    low, high = log_odds(np.quantile(p, _OUTER))
+    grid = np.linspace(low, high, _POINTS)
     if site is None:
-        intercepts, slopes = (new_site.at_sites(metric) for metric in LINE)
-        found = [new_site.combined(LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
+        intercepts, slopes = (new_site.at_sites(metric) for metric in _LINE)
+        found = [new_site.combined(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
         rows = [(each.value, each.low, each.high) for each in found]
     else:
         number = names.index(check_choice(site, names, "source"))
-        intercept, slope = ((new_site.at_source(metric, number),) for metric in LINE)
+        intercept, slope = ((new_site.at_source(metric, number),) for metric in _LINE)
         points = [_at(odds, intercept, slope)[0] for odds in grid]
-        rows = [(each.value, *own_interval(LINE[0], each, new_site.level)) for each in points]
+        rows = [(each.value, *own_interval(_LINE[0], each, new_site.level)) for each in points]
     return pd.DataFrame(
         expit(np.array(rows)),
         columns=["observed", "low", "high"],
@@ -95,31 +95,18 @@ def decision_curve(new_site: NewSite) -> pd.DataFrame:
         Indexed by `threshold`: `net_benefit` at the target with its interval `low` to `high`, and
         that of acting on `all` rows. Acting on none has 0.
     """
-    low, high = np.quantile(np.concatenate(new_site.predictions.p), OUTER)
-    thresholds = np.linspace(max(low, 0.01), min(high, 0.99), POINTS)
+    low, high = np.quantile(np.concatenate(new_site.predictions.p), _OUTER)
+    thresholds = np.linspace(max(low, 0.01), min(high, 0.99), _POINTS)
     rows = []
     for threshold in thresholds:
         model = new_site.estimate(net_benefit(float(threshold)))
-        every = new_site.estimate(_on_all_rows(float(threshold)))
+        every = new_site.estimate(net_benefit(float(threshold), cutoff=-np.inf))
         rows.append((model.value, model.low, model.high, every.value))
     return pd.DataFrame(
         rows,
         columns=["net_benefit", "low", "high", "all"],
         index=pd.Index(thresholds, name="threshold"),
     )
-
-
-def _on_all_rows(threshold: float) -> Metric:
-    cost = threshold / (1 - threshold)
-
-    def rows(y: NDArray[np.intp], p: Floats) -> Floats:
-        return np.where(y == 1, 1.0, -cost)
-
-    return of_rows("net benefit of all", rows, "probabilities", two_classes=True)
-
-
-# Thresholds that are tried, at equal shares of the predictions.
-TRIED = 60
 
 
 class ChosenThreshold(NamedTuple):
@@ -166,7 +153,7 @@ def threshold_for(
     if not 0 < wish < 1:
         raise SettingsError(f"{name} must lie between 0 and 1, got {wish!r}")
     p = np.clip(np.concatenate(new_site.predictions.p), 1e-6, 1 - 1e-6)
-    tried = np.unique(np.quantile(p, np.linspace(0, 1, TRIED))).tolist()
+    tried = np.unique(np.quantile(p, np.linspace(0, 1, 60))).tolist()  # equal shares of the rows
     if name == "net_benefit":
         values = [new_site.estimate(_by_name.net_benefit(wish, cutoff=t)).value for t in tried]
         chosen = tried[int(np.argmax(values))]
@@ -175,7 +162,8 @@ def threshold_for(
         ordered = tried if name == "sensitivity" else tried[::-1]
         chosen = _last(new_site, [make(t) for t in ordered], ordered, wish)
     asked = [_by_name.sensitivity(chosen), _by_name.specificity(chosen), _predicted(chosen)]
-    asked += [_by_name.net_benefit(wish, cutoff=chosen)] if name == "net_benefit" else []
+    if name == "net_benefit":
+        asked.append(_by_name.net_benefit(wish, cutoff=chosen))
     return ChosenThreshold(chosen, metric_tables(asked, new_site).table)
 
 

@@ -1,4 +1,7 @@
-"""Metric: a number of (labels, predictions, weights), with its influence values and its scale."""
+"""Metric: a number of (labels, predictions, weights), with its influence values and its scale.
+
+`SitePredictions` holds what metrics of a search are computed from.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,23 @@ from shiftune.problem._site import Features, rows_of
 from shiftune.rows._moments import linearised
 
 Floats = NDArray[np.float64]
-Curve = Callable[[Any], Any]
+_Curve = Callable[[Any], Any]
 
-ScaleName = Literal["identity", "logit", "log", "log_of_rest"]
+_ScaleName = Literal["identity", "logit", "log", "log_of_rest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class _Scale:
     """Increasing or decreasing function of a metric, its derivative and its inverse."""
 
-    to: Curve
-    slope: Curve
-    back: Curve
+    to: _Curve
+    slope: _Curve
+    back: _Curve
     # Values that the function takes to infinity.
     bounds: tuple[float, float] = (-np.inf, np.inf)
 
     def inside(self, values: Floats, resolution: Floats) -> Floats:
-        """Keep values away from the bounds, by a part of their size; shapes (k,).
-
-        >>> SCALES["logit"].inside(np.array([0.2, 1.0]), np.array([0.1, 0.1]))
-        array([0.2, 0.9])
-        """
+        """Keep values away from the bounds, by a part of their size; shapes (k,)."""
         if np.isinf(self.bounds).all():
             return values
         low, high = self.bounds
@@ -49,21 +48,17 @@ class Scale:
         return np.asarray(np.clip(values, low + unit * resolution, high - unit * resolution))
 
     def interval(self, low: float, high: float) -> tuple[float, float]:
-        """Return the ends of an interval as values of the metric, which may be infinite.
-
-        >>> SCALES["log"].interval(0.0, 1000.0)
-        (1.0, inf)
-        """
+        """Return the ends of an interval as values of the metric, which may be infinite."""
         with np.errstate(over="ignore"):
             ends = sorted((float(self.back(low)), float(self.back(high))))
         return ends[0], ends[1]
 
 
-SCALES: dict[ScaleName, Scale] = {
-    "identity": Scale(lambda v: v, np.ones_like, lambda s: s),
-    "logit": Scale(logit, lambda v: 1 / (v * (1 - v)), expit, (0.0, 1.0)),
-    "log": Scale(np.log, lambda v: 1 / v, np.exp, (0.0, np.inf)),
-    "log_of_rest": Scale(
+SCALES: dict[_ScaleName, _Scale] = {
+    "identity": _Scale(lambda v: v, np.ones_like, lambda s: s),
+    "logit": _Scale(logit, lambda v: 1 / (v * (1 - v)), expit, (0.0, 1.0)),
+    "log": _Scale(np.log, lambda v: 1 / v, np.exp, (0.0, np.inf)),
+    "log_of_rest": _Scale(
         lambda v: np.log(1 - v), lambda v: -1 / (1 - v), lambda s: 1 - np.exp(s), (-np.inf, 1.0)
     ),
 }
@@ -72,7 +67,7 @@ SCALES: dict[ScaleName, Scale] = {
 Needs = Literal["probabilities", "classes", "values"]
 
 # Groups of rows that are left out in turn, where a metric has no influence values of its own.
-GROUPS = 20
+_GROUPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,8 @@ class Metric:
         Whether it is defined for two classes only.
     influence : callable, optional
         ``influence(y, prediction)`` returns :math:`\psi_i`, n times the derivative of the metric by
-        the weight of row i, shape (n,). Without it, groups of rows are left out in turn.
+        the weight of row i, shape (n,). Without it, and `by_site` or `rows`, groups of rows are
+        left out in turn.
     by_site : callable, optional
         ``by_site(y, prediction, sites)`` returns :math:`\theta_j + \psi_{ij}`, the metric of every
         row's site and its influence on it, shape (n,), for sites with numbers 0, 1, ...; instead of
@@ -124,7 +120,7 @@ class Metric:
     name: str
     function: Callable[[NDArray[Any], Floats, Floats], Any]
     needs: Needs
-    scale: ScaleName = "identity"
+    scale: _ScaleName = "identity"
     better: Literal["higher", "lower"] | float = "higher"
     two_classes: bool = False
     influence: Callable[[NDArray[Any], Floats], Floats] | None = None
@@ -151,18 +147,18 @@ class Metric:
         self, y: NDArray[Any], prediction: Floats, weights: Floats | None = None
     ) -> Floats:
         """Return the influence of every row, shape (n,)."""
-        if weights is not None and self.rows is not None:
-            each = linearised(self.rows(y, prediction), weights)
-            mean = each.mean()
-            return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
-        if weights is not None or (self.by_site is None and self.influence is None):
-            return _by_leaving_out(self, y, prediction, weights)  # formulas are without weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            if self.influence is not None:
+            if self.rows is not None:
+                each = linearised(self.rows(y, prediction), weights)
+                mean = each.mean()
+                return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
+            # The other formulas are without weights.
+            if weights is None and self.influence is not None:
                 return self.influence(y, prediction)
-            assert self.by_site is not None
-            values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
-            return np.asarray(values - values.mean())
+            if weights is None and self.by_site is not None:
+                values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
+                return np.asarray(values - values.mean())
+        return _by_leaving_out(self, y, prediction, weights)
 
 
 def _by_leaving_out(
@@ -173,7 +169,7 @@ def _by_leaving_out(
     Rows of a group share its influence, scaled so that the mean square has the size that it would
     have if every row were left out in turn.
     """
-    n, groups = len(y), min(GROUPS, len(y))
+    n, groups = len(y), min(_GROUPS, len(y))
     if groups < 2:
         return np.full(n, np.nan)
     group = np.random.default_rng(0).permutation(n) % groups
@@ -191,7 +187,7 @@ def of_rows(
     needs: Needs,
     *,
     power: float = 1.0,
-    scale: ScaleName = "identity",
+    scale: _ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
     two_classes: bool = False,
 ) -> Metric:
@@ -200,12 +196,7 @@ def of_rows(
     def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
         return float(np.average(rows(y, p), weights=w) ** power)
 
-    def influence(y: NDArray[Any], p: Floats) -> Floats:
-        each = rows(y, p)
-        mean = each.mean()
-        return np.asarray(power * mean ** (power - 1) * (each - mean))
-
-    return Metric(name, value, needs, scale, better, two_classes, influence, rows=rows, power=power)
+    return Metric(name, value, needs, scale, better, two_classes, rows=rows, power=power)
 
 
 def of_ratio(
@@ -213,7 +204,7 @@ def of_ratio(
     parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
     needs: Needs,
     *,
-    scale: ScaleName = "identity",
+    scale: _ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
 ) -> Metric:
     """Return the metric of two classes that is a sum over the rows, divided by another one."""
@@ -234,37 +225,20 @@ def of_ratio(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SitePredictions:
-    """Labels and predictions on the validation rows of every source, as metrics read them.
-
-    Attributes
-    ----------
-    names : k names
-    y : k arrays of shape (n_j,)
-        Values, or the numbers of the classes.
-    p : k arrays of shape (n_j,), or (n_j, C) for C > 2 classes
-    X : k arrays or data frames of shape (n_j, d)
-    classes : array of shape (C,), or None for values
-    votes : bool
-        Whether `p` are shares of votes instead of probabilities.
-    unseen : bool
-        Whether the models have not seen the sites that they predict.
-    groups : k arrays of shape (n_j,), or None where rows are independent
-        Codes of rows that belong together.
-    weights : k arrays of shape (n_j,), or None where every row counts once
-    draws : k arrays of shape (D, n_j) or (D, n_j, C), or None
-        Predictions that are updated by labels of the site: one for every draw of labels, with NaN
-        for the rows that it labels. `p` are then those of the first draw without the row's label.
-    """
+    """Labels and predictions on the validation rows of every source, as metrics read them."""
 
     names: tuple[str, ...]
-    y: list[NDArray[Any]]
-    p: list[Floats]
+    y: list[NDArray[Any]]  # k arrays of shape (n_j,): values, or the numbers of the classes
+    p: list[Floats]  # of shape (n_j,), or (n_j, C) for C > 2 classes
     X: list[Features]
-    classes: NDArray[Any] | None = None
-    votes: bool = False
-    unseen: bool = True
-    groups: Sequence[NDArray[np.intp]] | None = None
+    classes: NDArray[Any] | None = None  # of shape (C,); None for values
+    votes: bool = False  # `p` are shares of votes instead of probabilities
+    unseen: bool = True  # the models have not seen the sites that they predict
+    groups: Sequence[NDArray[np.intp]] | None = None  # codes of rows that belong together
     weights: Sequence[Floats] | None = None
+    # Predictions that are updated by labels of the site, k arrays of shape (D, n_j) or (D, n_j, C):
+    # one for every draw of labels, with NaN for the rows that it labels. `p` are then those of the
+    # first draw without the row's label.
     draws: Sequence[Floats] | None = None
 
     @classmethod
@@ -297,14 +271,9 @@ class SitePredictions:
         ]
         return replace(self, p=p, draws=draws)
 
-    @property
-    def task(self) -> Task:
-        """Kind of the labels."""
-        return "regression" if self.classes is None else "classification"
-
     def obstacle(self, metric: Metric) -> str:
         """Reason why a metric cannot be computed at any site; empty if it can."""
-        if metric.task != self.task:
+        if (metric.task == "regression") != (self.classes is None):
             return f"it is for {metric.task}"
         if metric.two_classes and self.classes is not None and len(self.classes) != 2:
             return f"it needs two classes, and there are {len(self.classes)}"

@@ -33,31 +33,22 @@ from shiftune.risk._result import Estimate, by_group
 
 # Rows without which a site has no value, and rows of its rarest class where a metric compares
 # classes.
-FEWEST_ROWS = 5
-FEWEST_OF_A_CLASS = 3
+_FEWEST_ROWS, _FEWEST_OF_A_CLASS = 5, 3
+# Sites with a value from which a new one is estimated.
+_FEWEST_SITES = 2
+# Variance on the scale of a share of 0 or 1, with half a row added (as of log odds and log rates).
+_AT_THE_BOUND = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteMetric:
-    """Value of a metric at a site.
-
-    Attributes
-    ----------
-    site : str
-    n : int
-    value : float
-        NaN where it cannot be computed, for the reason in `note`.
-    influence : array of shape (n,)
-    resolution : float
-        Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
-    note : str
-    groups : array of shape (n,), or None where rows are independent
-    """
+    """Value of a metric at a site of n rows; NaN where it has none, for the reason in `note`."""
 
     site: str
     n: int
     value: float
     influence: Floats
+    # Part of its size by which half a row moves a share; one of 0 or 1 may be off by as much.
     resolution: float = 0.0
     note: str = ""
     groups: NDArray[np.intp] | None = None
@@ -93,21 +84,13 @@ def at_site(
     return SiteMetric(site, n, value, influence, 0.5 / max(counted, 1.0), groups=groups)
 
 
-def over_draws(
-    metric: Metric,
-    site: str,
-    y: NDArray[Any],
-    draws: Floats,
-    groups: NDArray[np.intp] | None = None,
+def _over_draws(
+    metric: Metric, site: str, y: NDArray[Any], draws: Floats, groups: NDArray[np.intp] | None
 ) -> SiteMetric:
     """Compute the mean of a metric over draws of rows that are predicted.
 
-    Not the metric of all rows, since rows with different updates cannot be ranked.
-
-    Parameters
-    ----------
-    draws : array of shape (D, n) or (D, n, C)
-        Predictions, with NaN for rows that are left out.
+    `draws`, of shape (D, n) or (D, n, C), has NaN for rows that are left out. It is not the metric
+    of all rows, since rows with different updates cannot be ranked.
     """
     n, found = len(y), []
     for p in draws:
@@ -125,7 +108,7 @@ def over_draws(
 
 def too_few(metric: Metric, y: NDArray[Any], classes: int) -> str:
     """Reason why the labels of a site are too few for a metric; empty if they are enough."""
-    if len(y) < FEWEST_ROWS:
+    if len(y) < _FEWEST_ROWS:
         return f"{count(len(y), 'row')} only"
     if metric.rows is not None or metric.task == "regression":
         return ""
@@ -133,36 +116,23 @@ def too_few(metric: Metric, y: NDArray[Any], classes: int) -> str:
     if np.count_nonzero(counts) < 2:
         return "one class only"
     rarest = int(counts[counts > 0].min())
-    if classes == 2 and rarest < FEWEST_OF_A_CLASS:
+    if classes == 2 and rarest < _FEWEST_OF_A_CLASS:
         return f"{count(rarest, 'row')} of one class only"
     return ""
 
 
-# Fewest sites with a value from which a new one is estimated.
-FEWEST_SITES = 2
-# Variance on the scale of a share of 0 or 1, with half a row added (as of log odds and log rates).
-AT_THE_BOUND = 2.0
-
-
 @dataclass(frozen=True, slots=True)
 class NewSiteMetric:
-    """Estimate of a metric at a new site.
+    """Estimate of a metric at a new site, and its interval; NaN where there is none.
 
-    Attributes
-    ----------
-    metric : Metric
-    value, low, high : float
-        NaN where it cannot be estimated.
-    sites : tuple of SiteMetric
-    note : str
-        What a reader must know: why there is no value, sites that have none.
+    `note` has what a reader must know: why there is no value, or which sites have none.
     """
 
     metric: Metric
-    value: float
-    low: float
-    high: float
-    sites: tuple[SiteMetric, ...]
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    sites: tuple[SiteMetric, ...] = ()
     note: str = ""
 
     @property
@@ -203,17 +173,17 @@ class NewSite:
     def estimate(self, metric: Metric) -> NewSiteMetric:
         """Estimate one metric."""
         if reason := self.predictions.obstacle(metric):
-            return NewSiteMetric(metric, np.nan, np.nan, np.nan, (), reason)
+            return NewSiteMetric(metric, note=reason)
         return self.combined(metric, self.at_sites(metric))
 
     def combined(self, metric: Metric, sites: tuple[SiteMetric, ...]) -> NewSiteMetric:
         """Estimate a metric from those of all sources."""
         note = _about_missing(sites)
         used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
-        if len(used) < FEWEST_SITES:
-            why = f"{count(len(used), 'site')} with a value, and {FEWEST_SITES} are needed"
-            return NewSiteMetric(metric, np.nan, np.nan, np.nan, sites, f"{why}: {note or why}")
-        found = self.on_scale(metric, [sites[j] for j in used], used)
+        if len(used) < _FEWEST_SITES:
+            why = f"{count(len(used), 'site')} with a value, and {_FEWEST_SITES} are needed"
+            return NewSiteMetric(metric, sites=sites, note=f"{why}: {note or why}")
+        found = self._on_scale(metric, [sites[j] for j in used], used)
         scale = SCALES[metric.scale]
         low, high = scale.interval(*found.interval(self.level))
         value = float(scale.back(found.value))
@@ -228,19 +198,28 @@ class NewSite:
         given = self.predictions
         groups = None if given.groups is None else given.groups[j]
         if given.draws is not None:
-            return over_draws(metric, given.names[j], given.y[j], given.draws[j], groups)
+            return _over_draws(metric, given.names[j], given.y[j], given.draws[j], groups)
         weights = None if given.weights is None else given.weights[j]
         return at_site(metric, given.names[j], given.y[j], given.p[j], groups, weights)
 
-    def on_scale(
+    def _on_scale(
         self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]
     ) -> Estimate:
         """Estimate a metric on its scale from the sites that have a value."""
-        estimator, rows = self._estimator(tuple(used)), values_of_rows(metric, sites)
-        unknown = at_the_bound(metric, sites)
+        estimator, scale = self._estimator(tuple(used)), SCALES[metric.scale]
+        inside = scale.inside(
+            np.array([site.value for site in sites]), np.array([site.resolution for site in sites])
+        )
+        values, unknown = [], []
+        for site, kept in zip(sites, inside, strict=True):
+            # Where a share is 0 or 1 no row differs from the others; these have its variance.
+            away = np.zeros(site.n)
+            if site.value != kept:
+                away = np.sqrt(_AT_THE_BOUND * site.n) * _signs(site.n)
+            unknown.append(away)
+            values.append(scale.to(kept) + scale.slope(kept) * site.influence + away)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            values = [a + b for a, b in zip(rows, unknown, strict=True)]
             risk = estimator.estimate(values, names=[site.site for site in sites])
         if self.predictions.groups is not None:
             risk = by_group(risk, [self.predictions.groups[j] for j in used])
@@ -260,31 +239,6 @@ class NewSite:
         return self._fitted[used]
 
 
-def values_of_rows(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
-    """Values on the metric's scale whose mean over a site's rows is its metric, k arrays (n_j,)."""
-    scale, (_, inside) = SCALES[metric.scale], _inside(metric, sites)
-    return [
-        np.asarray(scale.to(kept) + scale.slope(kept) * site.influence)
-        for site, kept in zip(sites, inside, strict=True)
-    ]
-
-
-def at_the_bound(metric: Metric, sites: Sequence[SiteMetric]) -> list[Floats]:
-    """Values with the variance of shares of 0 or 1, where no row differs from the others."""
-    given, inside = _inside(metric, sites)
-    return [
-        np.sqrt(AT_THE_BOUND * site.n) * _signs(site.n) if value != kept else np.zeros(site.n)
-        for site, value, kept in zip(sites, given, inside, strict=True)
-    ]
-
-
-def _inside(metric: Metric, sites: Sequence[SiteMetric]) -> tuple[Floats, Floats]:
-    """Return the metrics of the sites as they are, and kept away from the scale's bounds."""
-    values = np.array([site.value for site in sites])
-    resolution = np.array([site.resolution for site in sites])
-    return values, SCALES[metric.scale].inside(values, resolution)
-
-
 def _signs(n: int) -> Floats:
     """Return +1 and -1 at random, centred, with a mean square of 1.
 
@@ -300,10 +254,6 @@ def _about_missing(sites: Sequence[SiteMetric]) -> str:
         if site.note:
             missing.setdefault(site.note, []).append(site.site)
     return "; ".join(f"no value at {listed(names)}: {why}" for why, names in missing.items())
-
-
-SEEN = "from models that have seen the sites, so probably too good"
-NO_PREDICTIONS = "no predictions on validation rows were kept"
 
 
 class MetricTables(NamedTuple):
@@ -334,17 +284,21 @@ def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> Metric
         None where there are no predictions; all estimates are NaN then.
     """
     if new_site is None:
-        unknown = (np.nan, np.nan, np.nan, ())
-        found = [NewSiteMetric(metric, *unknown, NO_PREDICTIONS) for metric in metrics]
+        note = "no predictions on validation rows were kept"
+        found = [NewSiteMetric(metric, note=note) for metric in metrics]
         return MetricTables(_table(found), _by_site(found, 0.95))
     found = [new_site.estimate(metric) for metric in metrics]
-    notes = [] if new_site.predictions.unseen else [SEEN]
-    return MetricTables(_table(found, notes), _by_site(found, new_site.level))
+    seen = "from models that have seen the sites, so probably too good"
+    return MetricTables(
+        _table(found, "" if new_site.predictions.unseen else seen),
+        _by_site(found, new_site.level),
+    )
 
 
-def _table(found: Sequence[NewSiteMetric], notes: Sequence[str] = ()) -> pd.DataFrame:
+def _table(found: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
     rows = []
     for each in found:
+        better = each.metric.better
         known = sorted(each.known, key=lambda site: site.value)
         lowest, highest = (known[0], known[-1]) if known else (None, None)
         rows.append(
@@ -359,27 +313,19 @@ def _table(found: Sequence[NewSiteMetric], notes: Sequence[str] = ()) -> pd.Data
                 "highest": highest.value if highest else np.nan,
                 "highest_site": highest.site if highest else "",
                 "sites": len(known),
-                "better": _direction(each.metric),
-                "note": "; ".join(filter(None, [each.note, *notes])),
+                "better": better if isinstance(better, str) else f"nearest to {better:g}",
+                "note": "; ".join(filter(None, [each.note, note])),
             }
         )
     return pd.DataFrame(rows).set_index("metric")
 
 
 def _by_site(found: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
-    rows = [
-        {
-            "metric": each.metric.name,
-            "site": site.site,
-            "rows": site.n,
-            "value": site.value,
-            "stderr": site.stderr,
-            **dict(zip(("low", "high"), own_interval(each.metric, site, level), strict=True)),
-            "note": site.note,
-        }
-        for each in found
-        for site in each.sites
-    ]
+    rows = []
+    for each in found:
+        for s in each.sites:
+            low, high = own_interval(each.metric, s, level)
+            rows.append((each.metric.name, s.site, s.n, s.value, s.stderr, low, high, s.note))
     columns = ["metric", "site", "rows", "value", "stderr", "low", "high", "note"]
     return pd.DataFrame(rows, columns=columns).set_index(["metric", "site"])
 
@@ -390,12 +336,7 @@ def own_interval(metric: Metric, site: SiteMetric, level: float) -> tuple[float,
     inside = scale.inside(np.array([site.value]), np.array([site.resolution]))
     error = site.stderr * abs(float(scale.slope(inside)[0]))
     if inside[0] < site.value or inside[0] > site.value:  # a share of 0 or 1
-        error = float(np.sqrt(AT_THE_BOUND))
+        error = float(np.sqrt(_AT_THE_BOUND))
     half = float(stdtrit(max(site.n - 1, 1), 0.5 + level / 2)) * error
     middle = float(scale.to(inside)[0])
     return scale.interval(middle - half, middle + half)
-
-
-def _direction(metric: Metric) -> str:
-    better = metric.better
-    return better if isinstance(better, str) else f"nearest to {better:g}"

@@ -1,9 +1,12 @@
-"""Models by name, each with a ready search space."""
+"""Models by name: pipelines from columns of any kind, each with a ready search space.
+
+The parts of a pipeline, the table of models, and how one of them is made for a table of some size.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Self
@@ -20,7 +23,7 @@ from sklearn.base import (
     clone,
     is_classifier,
 )
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelEncoder, StandardScaler
@@ -37,15 +40,7 @@ from shiftune.tables import Schema
 
 
 class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Scikit-learn transformer that reads the columns of a schema; missing categories are text.
-
-    >>> import pandas as pd
-    >>> reader = ColumnReader(Schema({"age": "number", "sex": "category"}))
-    >>> reader.fit_transform(pd.DataFrame({"sex": ["f", None], "age": ["50", "unknown"]}))
-        age        sex
-    0  50.0          f
-    1   NaN  (missing)
-    """
+    """Scikit-learn transformer that reads the columns of a schema; missing categories are text."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -68,21 +63,13 @@ def preparation(schema: Schema | None) -> Pipeline:
     Numbers and dates: the median where they are missing, with a 0/1 column that marks it; scaled to
     mean 0 and standard deviation 1. Categories: a 0/1 column for each of the 20 most frequent,
     missing being one of them, and one for all others.
-
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"age": [40.0, 60.0, None], "sex": ["f", "m", "f"]})
-    >>> preparation(Schema({"age": "number", "sex": "category"})).fit_transform(table).shape
-    (3, 4)
     """
     filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     numbers = Pipeline([("fill", filled), ("scale", StandardScaler())])
     if schema is None:
         return numbers
     encoder = ColumnTransformer(
-        [
-            ("numbers", numbers, schema.numbers),
-            ("categories", one_hot(), schema.categories),
-        ]
+        [("numbers", numbers, schema.numbers), ("categories", one_hot(), schema.categories)]
     )
     return Pipeline([("read", ColumnReader(schema)), ("encode", encoder)])
 
@@ -95,13 +82,7 @@ def needs_numbers(model: Any, classes: NDArray[Any]) -> bool:
 
 
 class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier of any classes, around one that needs numbers, such as XGBoost's.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> NumberedClasses(LogisticRegression()).fit(X, ["no", "no", "yes", "yes"]).predict(X)
-    array(['no', 'no', 'yes', 'yes'], dtype='<U3')
-    """
+    """Classifier of any classes, around one that needs numbers, such as XGBoost's."""
 
     def __init__(self, classifier: Any) -> None:
         self.classifier = classifier
@@ -123,14 +104,6 @@ class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # ty
         return np.asarray(self.classifier_.predict_proba(X))
 
 
-STEP = "model"
-# Squares and products of 20 columns are 230 features; of more columns they would be thousands.
-MOST_SQUARED = 20
-# Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
-# products are wrong there first (`benchmarks/results/ensembles.md`).
-MOST_OUTSIDE = 0.25
-
-
 @dataclass(frozen=True, slots=True)
 class KnownModel:
     """Recipe of a model that is available by name.
@@ -141,8 +114,8 @@ class KnownModel:
         Description in a few words.
     module : str
         Module of its classes.
-    regressor, classifier : str
-        Names of the classes; empty if the model has none for the task.
+    classes : dict from task to name
+        One for every task that the model is for.
     space : function
         Returns the ready search space.
     options : dict
@@ -151,28 +124,20 @@ class KnownModel:
         Whether the regressor needs a standardised label.
     wrapper : function or None
         Wrapper of the classifier, and the prefix of the model's parameters in it.
-    cells_per_tree : int
-        Rows x columns that a tree of a forest is grown on at most; 0 is no limit.
     """
 
     about: str
     module: str
-    regressor: str
-    classifier: str
+    classes: Mapping[Task, str]
     space: Callable[..., Space]
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
     scaled_label: bool = False
     wrapper: tuple[Callable[[Any], Any], str] | None = None
-    cells_per_tree: int = 0
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Tasks that the model has a class for."""
-        both: tuple[tuple[str, Task], ...] = (
-            (self.regressor, "regression"),
-            (self.classifier, "classification"),
-        )
-        return tuple(task for name, task in both if name)
+        return tuple(self.classes)
 
 
 class TableSize(NamedTuple):
@@ -221,10 +186,12 @@ def _calibrated(classifier: Any) -> Any:
 
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
-ONE_THREAD = {"n_jobs": 1}
+_ONE_THREAD = {"n_jobs": 1}
 
-# 5000 rows of 20 columns: 100 such trees take a second. Of more rows every tree draws its own.
-CELLS_PER_TREE = 100_000
+
+def _both(stem: str) -> dict[Task, str]:
+    return {"regression": f"{stem}Regressor", "classification": f"{stem}Classifier"}
+
 
 MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
@@ -232,69 +199,56 @@ MODELS: dict[ModelName, KnownModel] = complete(
         "lightgbm": KnownModel(
             "boosted trees, LightGBM",
             "lightgbm",
-            "LGBMRegressor",
-            "LGBMClassifier",
+            _both("LGBM"),
             spaces.lightgbm,
-            {"verbosity": -1, **ONE_THREAD},
+            {"verbosity": -1, **_ONE_THREAD},
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
             "xgboost",
-            "XGBRegressor",
-            "XGBClassifier",
+            _both("XGB"),
             spaces.xgboost,
-            ONE_THREAD,
+            _ONE_THREAD,
             wrapper=(NumberedClasses, "classifier__"),
         ),
         "hist_gradient_boosting": KnownModel(
             "boosted trees, scikit-learn",
             "sklearn.ensemble",
-            "HistGradientBoostingRegressor",
-            "HistGradientBoostingClassifier",
+            _both("HistGradientBoosting"),
             spaces.hist_gradient_boosting,
-            {},
         ),
         "random_forest": KnownModel(
-            "averaged trees",
-            "sklearn.ensemble",
-            "RandomForestRegressor",
-            "RandomForestClassifier",
-            spaces.random_forest,
-            {},
+            "averaged trees", "sklearn.ensemble", _both("RandomForest"), spaces.random_forest
         ),
         "extra_trees": KnownModel(
             "averaged trees, split at random",
             "sklearn.ensemble",
-            "ExtraTreesRegressor",
-            "ExtraTreesClassifier",
+            _both("ExtraTrees"),
             spaces.extra_trees,
             {"min_samples_leaf": 5, "max_features": 0.5},
-            cells_per_tree=CELLS_PER_TREE,
         ),
         "linear": KnownModel(
             "linear, with products of columns",
             "shiftune.models._penalised",
-            "ProductsRegressor",
-            "ProductsClassifier",
+            _both("Products"),
             spaces.linear,
-            {},
         ),
         "kernel": KnownModel(
             "kernel machine, Nystroem features",
             "shiftune.models._penalised",
-            "KernelRegressor",
-            "KernelClassifier",
+            _both("Kernel"),
             spaces.kernel,
-            {},
         ),
         "ridge": KnownModel(
-            "linear, squared penalty", "sklearn.linear_model", "Ridge", "", spaces.ridge, {}
+            "linear, squared penalty",
+            "sklearn.linear_model",
+            {"regression": "Ridge"},
+            spaces.ridge,
         ),
         "elastic_net": KnownModel(
             "linear, sparse",
             "sklearn.linear_model",
-            "ElasticNet",
-            "",
+            {"regression": "ElasticNet"},
             spaces.elastic_net,
             {"max_iter": 5000},
             scaled_label=True,
@@ -302,34 +256,25 @@ MODELS: dict[ModelName, KnownModel] = complete(
         "logistic": KnownModel(
             "linear, for classes",
             "sklearn.linear_model",
-            "",
-            "LogisticRegression",
+            {"classification": "LogisticRegression"},
             spaces.logistic,
             {"max_iter": 1000},
         ),
         "svm": KnownModel(
             "support vectors, RBF kernel",
             "sklearn.svm",
-            "SVR",
-            "SVC",
+            {"regression": "SVR", "classification": "SVC"},
             spaces.svm,
-            {},
             scaled_label=True,
             wrapper=(_calibrated, "estimator__"),
         ),
         "knn": KnownModel(
-            "nearest neighbours",
-            "sklearn.neighbors",
-            "KNeighborsRegressor",
-            "KNeighborsClassifier",
-            spaces.knn,
-            {},
+            "nearest neighbours", "sklearn.neighbors", _both("KNeighbors"), spaces.knn
         ),
         "mlp": KnownModel(
             "neural network, one hidden layer",
             "sklearn.neural_network",
-            "MLPRegressor",
-            "MLPClassifier",
+            _both("MLP"),
             spaces.mlp,
             {"max_iter": 2000},
             scaled_label=True,
@@ -337,16 +282,22 @@ MODELS: dict[ModelName, KnownModel] = complete(
     },
 )
 
-
 # The families of "auto": unlike each other, and in the order of their cost. With forests beside
 # them the ensemble was worse in the arena (`benchmarks/results/ensembles.md`).
 AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 
-
 # Boosted trees of a model: rows times columns times trees stay below this, so that a fit, and a
 # prediction of 10,000 rows, take less than a second; but this many trees may always be grown.
-CELLS_OF_ALL_TREES = 6_000_000
-ENOUGH_TREES = 200
+_CELLS_OF_ALL_TREES = 6_000_000
+_ENOUGH_TREES = 200
+# Rows times columns of a tree of "extra_trees": 100 trees of 5000 rows in 20 columns take a second.
+# Of more rows every tree draws its own.
+_CELLS_PER_TREE = 100_000
+# Squares and products of 20 columns are 230 features; of more columns they would be thousands.
+_MOST_SQUARED = 20
+# Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
+# products are wrong there first (`benchmarks/results/ensembles.md`).
+_MOST_OUTSIDE = 0.25
 
 
 def ready_model(
@@ -382,17 +333,28 @@ def ready_model(
             f"the model {name!r} is for {model.tasks[0]}, not for {task}; models for {task}: "
             f"{', '.join(others)}"
         )
-    bare = _class_of(name, model, task)(**model.options)
-    space = model.space()
+    try:
+        module = import_module(model.module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
+        ) from error
+    bare, space = getattr(module, model.classes[task])(**model.options), model.space()
     if size is not None:
-        _limit(bare, space, model, size)
-    inside, prefix = _wrapped(bare, model, task)
+        _limit(name, bare, space, size)
+    inside, prefix = bare, ""
+    if task == "classification" and model.wrapper is not None:
+        wrap, prefix = model.wrapper
+        inside = wrap(bare)
+    elif task == "regression" and model.scaled_label:
+        inside = TransformedTargetRegressor(bare, transformer=StandardScaler())
+        prefix = "regressor__"
     schema = columns if columns is None or isinstance(columns, Schema) else Schema(columns)
-    pipeline = Pipeline([*preparation(schema).steps, (STEP, inside)])
-    return ReadyModel(pipeline, bare, f"{STEP}__{prefix}", space)
+    pipeline = Pipeline([*preparation(schema).steps, ("model", inside)])
+    return ReadyModel(pipeline, bare, f"model__{prefix}", space)
 
 
-def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
+def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
     """Bound the cost of a model, and leave out what a table of this size has no use for."""
     neighbours = space.get("n_neighbors")
     if isinstance(neighbours, IntDistribution):
@@ -400,16 +362,16 @@ def _limit(bare: Any, space: Space, model: KnownModel, size: TableSize) -> None:
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
     for trees in ("n_estimators", "max_iter"):
         if isinstance(grown := space.get(trees), IntDistribution):
-            most = CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) or 1)
-            most = min(grown.high, max(most, ENOUGH_TREES))
+            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) or 1)
+            most = min(grown.high, max(most, _ENOUGH_TREES))
             space[trees] = IntDistribution(grown.low, most, log=grown.log)
     if "degree" in space:
-        if size.columns <= MOST_SQUARED and size.outside <= MOST_OUTSIDE:
+        if size.columns <= _MOST_SQUARED and size.outside <= _MOST_OUTSIDE:
             bare.set_params(degree=2)
         else:
             del space["degree"]
-    if model.cells_per_tree and size.rows * size.columns > model.cells_per_tree:
-        rows = max(1, model.cells_per_tree // size.columns)
+    if name == "extra_trees" and size.rows * size.columns > _CELLS_PER_TREE:
+        rows = max(1, _CELLS_PER_TREE // size.columns)
         bare.set_params(bootstrap=True, max_samples=rows)
 
 
@@ -419,35 +381,7 @@ def expand_auto(wanted: Iterable[str]) -> list[str]:
     >>> expand_auto(["ridge", "auto", "linear"])[:3]
     ['ridge', 'linear', 'kernel']
     """
-    found: list[str] = []
-    for name in wanted:
-        found += _auto() if name == AUTO else [name]
-    return list(dict.fromkeys(found))
-
-
-def _auto() -> list[str]:
-    """Return the families of "auto", with boosted trees that are installed."""
-    other = "lightgbm" if find_spec("lightgbm") else "hist_gradient_boosting"
-    return [other if name == "lightgbm" else name for name in AUTO_FAMILIES]
-
-
-def _class_of(name: str, model: KnownModel, task: Task) -> Any:
-    try:
-        module = import_module(model.module)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
-        ) from error
-    return getattr(module, model.regressor if task == "regression" else model.classifier)
-
-
-def _wrapped(bare: Any, model: KnownModel, task: Task) -> tuple[Any, str]:
-    if task == "classification":
-        wrap, prefix = model.wrapper or (lambda inner: inner, "")
-        return wrap(bare), prefix
-    if not model.scaled_label:
-        return bare, ""
-    from sklearn.compose import TransformedTargetRegressor
-    from sklearn.preprocessing import StandardScaler
-
-    return TransformedTargetRegressor(bare, transformer=StandardScaler()), "regressor__"
+    boosted = "lightgbm" if find_spec("lightgbm") else "hist_gradient_boosting"  # what is installed
+    auto = [boosted if name == "lightgbm" else name for name in AUTO_FAMILIES]
+    names = [each for name in wanted for each in (auto if name == AUTO else [name])]
+    return list(dict.fromkeys(names))

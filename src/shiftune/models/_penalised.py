@@ -24,9 +24,9 @@ Array = NDArray[np.float64]
 # hundred coefficients is as good as all; predictions are made in batches of so many.
 MOST_CELLS = 20_000_000
 # Limit of a standardised column in a kernel: x / sqrt(1 + (x / 3)^2) tends to 3.
-FARTHEST = 3.0
+_FARTHEST = 3.0
 # Weak penalties need more, and gain nothing by them.
-MOST_ITERATIONS = 300
+_MOST_ITERATIONS = 300
 
 
 class _Penalised(BaseEstimator):  # type: ignore[misc]
@@ -86,7 +86,7 @@ class _PenalisedRegressor(RegressorMixin, _Penalised):  # type: ignore[misc]
 
 class _PenalisedClassifier(ClassifierMixin, _Penalised):  # type: ignore[misc]
     def _linear(self) -> LogisticRegression:
-        return LogisticRegression(C=1 / self.alpha, max_iter=MOST_ITERATIONS)
+        return LogisticRegression(C=1 / self.alpha, max_iter=_MOST_ITERATIONS)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit features and coefficients."""
@@ -169,7 +169,7 @@ class _Kernel:
         return kernel, components
 
     def _limited(self, X: Array) -> Array:
-        return np.asarray(X / np.sqrt(1 + (X / FARTHEST) ** 2))
+        return np.asarray(X / np.sqrt(1 + (X / _FARTHEST) ** 2))
 
 
 class KernelRegressor(_Kernel, _PenalisedRegressor):

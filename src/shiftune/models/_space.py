@@ -1,4 +1,4 @@
-"""Search spaces: parameter names and distributions, checked against a model."""
+"""Search spaces, checked against a model: from Python, and from files."""
 
 from __future__ import annotations
 
@@ -30,18 +30,6 @@ def as_space(space: Mapping[str, Any], estimator: Any) -> Space:
 
     Values are Optuna distributions, lists of choices, ranges (low, high) or (low, high, "log"),
     or `uniform`, `loguniform` and `randint` of scipy.stats.
-
-    >>> from scipy.stats import loguniform
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.svm import SVC
-    >>> as_space({"C": (0.1, 10.0), "kernel": ["rbf", "poly"], "degree": range(2, 5)}, SVC())
-    ... # doctest: +NORMALIZE_WHITESPACE
-    {'C': FloatDistribution(high=10.0, log=False, low=0.1, step=None),
-     'kernel': CategoricalDistribution(choices=('rbf', 'poly')),
-     'degree': IntDistribution(high=4, log=False, low=2, step=1)}
-    >>> as_space({"C": loguniform(0.1, 10)}, make_pipeline(SVC()))
-    Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'C' is not a parameter of Pipeline; did you mean 'svc__C'?
     """
     if not isinstance(space, Mapping):
         raise SettingsError(
@@ -51,24 +39,23 @@ def as_space(space: Mapping[str, Any], estimator: Any) -> Space:
     if not space:
         raise SettingsError("the search space is empty; there is nothing to tune")
     check_names(estimator, space)
-    return {name: _distribution(name, values) for name, values in space.items()}
+    distributions = {}
+    for name, values in space.items():
+        try:
+            distribution = _distribution(values)
+        except ValueError as error:  # Optuna's, such as low above high
+            raise SettingsError(f"the values of {name!r} are {values!r}: {error}") from error
+        if distribution is None:
+            raise SettingsError(
+                f"the values of {name!r} are {values!r}; give a list of choices, a range (low, "
+                "high) or (low, high, 'log'), uniform, loguniform or randint of scipy.stats, or a "
+                "distribution of optuna.distributions"
+            )
+        distributions[name] = distribution
+    return distributions
 
 
-def _distribution(name: str, values: Any) -> BaseDistribution:
-    try:
-        found = _from_numbers(values)
-    except ValueError as error:  # Optuna's, such as low above high
-        raise SettingsError(f"the values of {name!r} are {values!r}: {error}") from error
-    if found is None:
-        raise SettingsError(
-            f"the values of {name!r} are {values!r}; give a list of choices, a range (low, high) "
-            "or (low, high, 'log'), uniform, loguniform or randint of scipy.stats, or a "
-            "distribution of optuna.distributions"
-        )
-    return found
-
-
-def _from_numbers(values: Any) -> BaseDistribution | None:
+def _distribution(values: Any) -> BaseDistribution | None:
     """Return a distribution; None for what cannot be one."""
     if isinstance(values, BaseDistribution):
         return values
@@ -101,13 +88,7 @@ def _between(low: Any, high: Any, scale: str = "") -> BaseDistribution | None:
 
 
 def check_names(estimator: Any, names: Iterable[str]) -> None:
-    """Raise a SettingsError for names that are not parameters of the estimator.
-
-    >>> from sklearn.svm import SVC
-    >>> check_names(SVC(), ["C", "Gama"])
-    Traceback (most recent call last):
-    shiftune.errors.SettingsError: 'Gama' is not a parameter of SVC; did you mean 'gamma'?
-    """
+    """Raise a SettingsError for names that are not parameters of the estimator."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise SettingsError(
             f"the estimator must be an instance with get_params(), such as SVC(), got {estimator!r}"
@@ -153,7 +134,9 @@ def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
         message += f"; it has {sorted(known)}."
     step, _, name = key.rpartition("__")
     owner = known.get(step) if step else estimator
-    if hasattr(owner, "get_params") and _takes_any_keyword(type(owner)):
+    if hasattr(owner, "get_params") and any(
+        p.kind is p.VAR_KEYWORD for p in _signature(type(owner))
+    ):
         # LightGBM and XGBoost take options of their libraries beyond the named ones, and list
         # them among their parameters once they have a value.
         message += f" If {type(owner).__name__} takes {name!r} as an option, give it a value there."
@@ -166,11 +149,8 @@ def _meant(key: str, known: Mapping[str, Any]) -> list[str]:
     elsewhere = [other for other in known if _last_part(other) == name]
     if elsewhere:  # a step was forgotten, misspelt or is too much
         return alike(key, elsewhere, most=3, cutoff=0.0)
-    tunable = [
-        other
-        for other, value in known.items()
-        if not hasattr(value, "get_params")  # a step as a whole, which nobody tunes
-    ]
+    # Not a step as a whole, which nobody tunes.
+    tunable = [other for other, value in known.items() if not hasattr(value, "get_params")]
     ends = {_last_part(other): other for other in tunable}
     return [ends[end] for end in alike(name, ends)] or alike(key, tunable)
 
@@ -179,12 +159,7 @@ def _last_part(key: str) -> str:
     return key.rpartition("__")[2]
 
 
-def _takes_any_keyword(kind: type) -> bool:
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in _signature(kind))
-
-
-KEYS = ("low", "high", "log", "step")
-EXAMPLE = "alpha = { low = 0.01, high = 100.0, log = true }"
+# ---------------------------------------------------------------- files
 
 
 def read_space(path: Path, estimator: Any, ready: Space) -> Space:
@@ -206,7 +181,10 @@ def read_entries(path: Path) -> dict[str, Any]:
     if not isinstance(entries, dict):
         raise SettingsError(f"{path} must map names of parameters to values")
     if not entries:
-        raise SettingsError(f"{path} is empty; write one parameter per line, such as {EXAMPLE}")
+        raise SettingsError(
+            f"{path} is empty; write one parameter per line, such as "
+            "alpha = { low = 0.01, high = 100.0, log = true }"
+        )
     return entries
 
 
@@ -263,11 +241,7 @@ def space_as_toml(space: Mapping[str, BaseDistribution]) -> str:
 
 
 def format_range(values: BaseDistribution) -> str:
-    """Describe the values of a parameter in a few words.
-
-    >>> format_range(IntDistribution(1, 100, log=True))
-    '1 to 100, whole, log'
-    """
+    """Describe the values of a parameter in a few words."""
     if isinstance(values, CategoricalDistribution):
         return " or ".join(map(str, values.choices))
     if not isinstance(values, FloatDistribution | IntDistribution):
@@ -300,9 +274,10 @@ def _distribution_of_entry(
 
 def _checked_range(value: Mapping[str, Any], where: str) -> tuple[list[Any], bool]:
     """Return the numbers of a range, and whether its scale is logarithmic."""
+    keys = ("low", "high", "log", "step")
     for key in value:
-        if key not in KEYS:
-            raise SettingsError(f"{where} has {key!r}; {hint(key, KEYS)}")
+        if key not in keys:
+            raise SettingsError(f"{where} has {key!r}; {hint(key, keys)}")
     if not {"low", "high"} <= value.keys():
         raise SettingsError(f"{where} needs low and high, such as {{ low = 1, high = 10 }}")
     numbers = [value[key] for key in ("low", "high", "step") if key in value]

@@ -12,9 +12,9 @@ from typing import Any
 from shiftune._files import atomic_write
 from shiftune.errors import DataWarning, SettingsError, StorageError
 
-SAFE, PICKLED = ".skops", ".pickle"
+_SAFE, PICKLED = ".skops", ".pickle"
 # How many times its size a file may have when it is unpacked; ours are not compressed.
-MOST_UNPACKED = 100
+_MOST_UNPACKED = 100
 
 # Of the models that go by name; skops trusts scikit-learn's own estimators by itself. Each builds
 # an object from numbers and text and runs nothing that a file could bring along.
@@ -74,7 +74,7 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
 
     stem = Path(stem)
     try:
-        content, ending = skops.io.dumps(model), SAFE
+        content, ending = skops.io.dumps(model), _SAFE
         # What cannot be read back is not stored. It is our own, so it may be trusted.
         skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
     except Exception as error:  # skops calls methods of foreign classes, which may raise anything
@@ -90,7 +90,7 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
     path = stem.with_name(stem.name + ending)
     with atomic_write(path) as part:
         part.write_bytes(content)
-    other = PICKLED if ending == SAFE else SAFE
+    other = PICKLED if ending == _SAFE else _SAFE
     stem.with_name(stem.name + other).unlink(missing_ok=True)
     return path
 
@@ -128,10 +128,10 @@ def load_model(
         )
     if not file.is_file():
         raise StorageError(f"there is no file {file}")
-    if file.suffix == SAFE:
+    if file.suffix == _SAFE:
         return _unpacked(file, trusted)
     if file.suffix != PICKLED:
-        raise StorageError(f"{file} is not a stored model, whose name ends in {SAFE} or {PICKLED}")
+        raise StorageError(f"{file} is not a stored model, whose name ends in {_SAFE} or {PICKLED}")
     if not execute_code:
         raise SettingsError(
             f"loading {file} executes the code in it; if you trust its origin, call "
@@ -153,9 +153,9 @@ def _unpacked(file: Path, trusted: Collection[str]) -> Any:
             size = sum(entry.file_size for entry in archive.infolist())
     except (zipfile.BadZipFile, ValueError) as error:
         raise StorageError(f"{file} is damaged or not a skops file ({error})") from error
-    if size > MOST_UNPACKED * file.stat().st_size:
+    if size > _MOST_UNPACKED * file.stat().st_size:
         raise StorageError(
-            f"{file} would take {size:,} bytes when unpacked, more than {MOST_UNPACKED} times its "
+            f"{file} would take {size:,} bytes when unpacked, more than {_MOST_UNPACKED} times its "
             "size, as no model does that shiftune has stored"
         )
     with _damage_explained(file):

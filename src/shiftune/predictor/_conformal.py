@@ -15,7 +15,7 @@ from shiftune.errors import SettingsError
 Floats = NDArray[np.float64]
 
 # Scores of a site that are kept; each stands for those below it, so that no interval gets shorter.
-MOST_SCORES = 200
+_MOST_SCORES = 200
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,13 @@ class SiteScores:
     @classmethod
     def of(cls, scores: Sequence[Floats]) -> Self:
         """Keep the scores of every site, or upper quantiles of them."""
-        return cls([_kept(own) for own in scores if len(own)])
+        kept = []
+        for ordered in map(np.sort, filter(len, scores)):
+            if len(ordered) > _MOST_SCORES:
+                ends = np.ceil(np.arange(1, _MOST_SCORES + 1) * len(ordered) / _MOST_SCORES)
+                ordered = ordered[ends.astype(np.intp) - 1]
+            kept.append(ordered)
+        return cls(kept)
 
     @property
     def highest_level(self) -> float:
@@ -90,11 +96,7 @@ class SiteScores:
 
 
 def row_scores(y: NDArray[Any], answers: NDArray[Any], classes: NDArray[Any] | None) -> Floats:
-    """Return the score of every row: |y - value|, or 1 - probability of the true class.
-
-    >>> row_scores(np.array(["b"]), np.array([[0.2, 0.8]]), np.array(["a", "b"])).round(1)
-    array([0.2])
-    """
+    """Return the score of every row: |y - value|, or 1 - probability of the true class."""
     if classes is None:
         return np.asarray(np.abs(y - answers.reshape(len(y))), dtype=float)
     return np.asarray(1.0 - answers[np.arange(len(y)), np.searchsorted(classes, y)], dtype=float)
@@ -106,21 +108,7 @@ def interval_around(values: NDArray[Any], q: float) -> Floats:
 
 
 def class_sets(shares: Floats, q: float) -> NDArray[np.bool_]:
-    """Return which classes belong to every row's set, shape (n, C); the likeliest always does.
-
-    >>> class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), 0.4).tolist()
-    [[True, False], [True, False], [True, False]]
-    >>> class_sets(np.array([[0.9, 0.1], [0.55, 0.45], [0.5, 0.5]]), 0.6).tolist()
-    [[True, False], [True, True], [True, True]]
-    """
+    """Return which classes belong to every row's set, shape (n, C); the likeliest always does."""
     found = np.asarray(1 - shares <= q)
     found[np.arange(len(shares)), np.argmax(shares, axis=1)] = True
     return found
-
-
-def _kept(scores: Floats) -> Floats:
-    ordered = np.sort(scores)
-    if len(ordered) <= MOST_SCORES:
-        return ordered
-    ends = np.ceil(np.arange(1, MOST_SCORES + 1) * len(ordered) / MOST_SCORES)
-    return np.asarray(ordered[ends.astype(np.intp) - 1])

@@ -1,9 +1,9 @@
-"""Ensemble: a weighted mean of models as one scikit-learn estimator."""
+"""What predicts: a weighted mean of models as one estimator, and the model that reads tables."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,11 +38,12 @@ class _Ensemble(BaseEstimator):  # type: ignore[misc]
         self.members_ = [fit(clone(model), X, y, sample_weight) for _, model in self.members]
         return self
 
-    def _mean(self, X: Any, method: str) -> NDArray[np.float64]:
+    def _mean(self, output: Callable[[Any], Any]) -> NDArray[np.float64]:
+        """Return the weighted mean of what a function returns for the fitted members."""
         check_is_fitted(self)
         total: Any = 0.0
         for weight, model in zip(self.weights, self.members_, strict=True):
-            total = total + weight * np.asarray(getattr(model, method)(X))
+            total = total + weight * np.asarray(output(model))
         return np.asarray(total)
 
 
@@ -64,11 +65,7 @@ class EnsembleRegressor(RegressorMixin, _Ensemble):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict values of shape (n,)."""
-        return self._mean(X, "predict").reshape(-1)
-
-
-def _all_have_probabilities(ensemble: EnsembleClassifier) -> bool:
-    return all(hasattr(model, "predict_proba") for _, model in ensemble.members)
+        return self._mean(lambda model: model.predict(X)).reshape(-1)
 
 
 class EnsembleClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]
@@ -100,43 +97,32 @@ class EnsembleClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]
         self.classes_ = np.unique(y)
         return super().fit(X, y, sample_weight)
 
-    @available_if(_all_have_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(  # type: ignore[untyped-decorator]
+        lambda self: all(hasattr(model, "predict_proba") for _, model in self.members)
+    )
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities of shape (n, C), in the order of `classes_`."""
-        return self._mean(X, "predict_proba")
+        return self._mean(lambda model: model.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes of shape (n,)."""
-        check_is_fitted(self)
-        shares = self._votes(X) if self.vote else self.predict_proba(X)
+        if self.vote:
+            shares = self._mean(lambda own: np.asarray(own.predict(X))[:, None] == self.classes_)
+        else:
+            shares = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(shares, axis=1)])
-
-    def _votes(self, X: Any) -> NDArray[np.float64]:
-        total: Any = 0.0
-        for weight, model in zip(self.weights, self.members_, strict=True):
-            total = total + weight * (np.asarray(model.predict(X))[:, None] == self.classes_)
-        return np.asarray(total)
 
 
 def ensemble_of(
     models: Mapping[str, Any], weights: Sequence[float], task: Task, *, vote: bool = False
 ) -> Any:
-    """Return the weighted mean of models by name, or the model itself if there is one.
-
-    >>> from sklearn.linear_model import Ridge
-    >>> ensemble_of({"trial 3": Ridge()}, [1.0], "regression")
-    Ridge()
-    """
+    """Return the weighted mean of models by name, or the model itself if there is one."""
     if len(models) == 1:
         return next(iter(models.values()))
     members = list(models.items())
     if task == "regression":
         return EnsembleRegressor(members, weights)
     return EnsembleClassifier(members, weights, vote=vote)
-
-
-def _has_probabilities(model: TableModel) -> bool:
-    return hasattr(model.predictor, "predict_proba")
 
 
 @dataclass(frozen=True)
@@ -189,7 +175,7 @@ class TableModel:
         """Predict values or classes, shape (n,)."""
         return prediction_of(self.predictor, self._read(table), "predict")
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(self.predictor, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, table: pd.DataFrame) -> NDArray[np.float64]:
         """Predict probabilities of shape (n, C), in the order of `classes_`."""
         return prediction_of(self.predictor, self._read(table), "predict_proba")
@@ -242,12 +228,7 @@ class TableModel:
     def about_drift(self, read: pd.DataFrame, rows: int | None = None) -> list[str]:
         """Put drift in words, if there is any.
 
-        Parameters
-        ----------
-        read : DataFrame
-            New rows, or a random sample of them, as `NewRows` reads them.
-        rows : int, optional
-            Number of rows, if it is a sample.
+        `read` are new rows, or a random sample of this many `rows`, as `NewRows` reads them.
         """
         distances = self.target.distances(self.schema.read(read))
         drifted = self.target.drifted(distances, len(read) if rows is None else rows)

@@ -1,4 +1,4 @@
-"""Members and weights of an ensemble, chosen on the answers of trials."""
+"""What is handed over: the best trial, or an ensemble, chosen on the answers of trials."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ ROUNDS = 15
 # Every member is stored, and runs for every prediction.
 MOST_MEMBERS = 8
 # Rows on which members are chosen.
-MOST_ROWS = 20_000
+_MOST_ROWS = 20_000
 # Losses that rank the rows of a site take about so many times as long.
-RANKED = 5
+_RANKED = 5
 # Sites are left out of the choice in at most this many groups.
-MOST_FOLDS = 20
+_MOST_FOLDS = 20
+# Trials from which it is learned how far to trust the adjustment.
+MOST_COMPARED = 24
 
 
 class Candidates:
@@ -79,35 +81,36 @@ class Candidates:
         row_shares: Floats,
         loss: Loss,
         classes: NDArray[np.generic] | None,
-        most_rows: int = MOST_ROWS,
+        most_rows: int = _MOST_ROWS,
     ) -> None:
-        self.y = np.concatenate(list(y))
-        self.loss = loss
-        self.classes = classes
-        n = np.array([len(own) for own in y])
-        answers_per_row = 1 if classes is None else max(1, len(classes) // 2)
+        self.y, self.loss, self.classes = np.concatenate(list(y)), loss, classes
+        site = np.repeat(np.arange(len(y)), [len(own) for own in y])
+        # Every so many rows of a site, and of a class there, are kept, with the share of all.
+        alike = site
+        if classes is not None:
+            labels, code = np.unique(self.y, return_inverse=True)
+            alike = np.unique(site * len(labels) + code, return_inverse=True)[1]
+        cost = 1 if classes is None else max(1, len(classes) // 2)
         if loss.within_site:
-            answers_per_row *= RANKED
-        step = -(-len(self.y) * answers_per_row // most_rows)
-        site = np.repeat(np.arange(len(n)), n)
-        alike = site if classes is None else _numbered(site, self.y)
-        place = _place_among(alike)
-        counted = len(np.unique(site[row_shares != 0]))
-        self.folds = site % MOST_FOLDS if counted > 1 else place // step % 2
+            cost *= _RANKED
+        step, place = -(-len(self.y) * cost // most_rows), _place_among(alike)
         self._rows = np.flatnonzero(place % step == 0)
         self._sites = site[self._rows]
         thinning = np.bincount(alike) / np.bincount(alike[self._rows])
         self._row_shares = row_shares[self._rows] * thinning[alike[self._rows]]
+        several = len(np.unique(site[row_shares != 0])) > 1
+        self.folds = site % _MOST_FOLDS if several else place // step % 2
         self._in_fold = np.eye(self.folds.max() + 1)[self.folds[self._rows]]
+        # The best trials by all folds, and by all but each, are the candidates.
         thinned = {number: each.rows(self._rows) for number, each in answers.items()}
         alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
-        self.numbers = sorted(alone, key=lambda number: float(alone[number].sum()))
-        parts = np.array([alone[number] for number in self.numbers])
+        ranked = sorted(alone, key=lambda number: float(alone[number].sum()))
+        parts = np.array([alone[number] for number in ranked])
         best: dict[int | None, NDArray[np.bool_]] = {None: _best(parts.sum(axis=1))}
         best |= {j: _best(parts.sum(axis=1) - own) for j, own in enumerate(parts.T)}
         wanted = np.any(list(best.values()), axis=0)
         self._eligible = {without: eligible[wanted] for without, eligible in best.items()}
-        self.numbers = [self.numbers[i] for i in np.flatnonzero(wanted)]
+        self.numbers = [ranked[i] for i in np.flatnonzero(wanted)]
         self.answers = [answers[number] for number in self.numbers]
         self._known = np.stack([thinned[number].known for number in self.numbers])
         self._unseen = np.stack([thinned[number].unseen for number in self.numbers])
@@ -191,12 +194,6 @@ class Candidates:
         return self._parts[key]
 
 
-def _numbered(site: NDArray[np.intp], y: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Return a number for every pair of site and label."""
-    labels, code = np.unique(y, return_inverse=True)
-    return np.unique(site * len(labels) + code, return_inverse=True)[1]
-
-
 def _place_among(numbers: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the place of every row among those of the same number; all numbers occur."""
     order, rows = np.argsort(numbers, kind="stable"), np.bincount(numbers)
@@ -209,10 +206,6 @@ def _best(criterion: Floats) -> NDArray[np.bool_]:
     """Mark the candidates."""
     order = np.argsort(criterion, kind="stable")
     return np.isin(np.arange(len(criterion)), order[:CANDIDATES])
-
-
-# Trials from which it is learned how far to trust the adjustment.
-MOST_COMPARED = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,21 +243,8 @@ def choose(
 
     One trial is handed over where it is all that is chosen, or where the ensemble is worse beyond
     doubt (95 % interval), both judged on sites that had no say in the choice. Where the
-    difference may be chance, the ensemble is kept (`benchmarks/arena/ensembles.py`).
-
-    Parameters
-    ----------
-    alone : Choice
-        Of the best trial (`best_alone`).
-    answers : answers of trials by their numbers
-        Members are chosen among the best of them.
-    data : StudyData
-        Labels of the rows that were answered.
-    loss : Loss
-    estimator : RiskEstimator
-        Fitted; its `row_shares` compare ensembles.
-    estimate : function
-        From the losses of every site, k arrays, to the risk.
+    difference may be chance, the ensemble is kept (`benchmarks/arena/ensembles.py`). `alone` is
+    the `best_alone`; the `row_shares` of the fitted estimator compare ensembles.
     """
     row_shares = estimator.row_shares(_better_half(alone.risk, answers, data, loss), alone.risk)
     shares = data.row_coefficients(row_shares)
@@ -283,10 +263,7 @@ def choose(
 
 
 def _better_half(
-    best: RiskEstimate,
-    answers: Mapping[int, Answers],
-    data: StudyData,
-    loss: Loss,
+    best: RiskEstimate, answers: Mapping[int, Answers], data: StudyData, loss: Loss
 ) -> Floats:
     """Losses of the better half of the trials by their mean over the sites, (at most 24, n)."""
     plain = np.repeat(best.lam, best.n)
@@ -314,21 +291,7 @@ def best_alone(
     the estimates that there are, and the site's rows have the losses of that choice: nothing is
     fitted again. The estimate stays as it is where it rests on one site, or is not for a new site:
     with density ratios every source stands for a part of the target, and cannot be spared.
-
-    Parameters
-    ----------
-    best : int
-        Number of the best trial.
-    risks : mapping from trial numbers to estimates
-    answers : mapping from trial numbers to answers
-        Of the trials that are compared.
-    data : StudyData
-        Labels of the rows that were answered.
-    loss : Loss
-    estimate : function
-        From the losses of every site, k arrays, to the risk.
-    compared_by : function
-        From the risk of a trial, and its losses of every site, to the value that is minimised.
+    `risks` and `answers` go by trial numbers, `compared_by` returns what the search minimises.
     """
     own, risk = answers.get(best), risks[best]
     unchanged = Choice({best: 1.0}, risk, answers=own)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from shiftune._wording import percent
 from shiftune.errors import DataError, OverlapWarning, SettingsError
-from shiftune.evaluate._answers import site_shares
 from shiftune.evaluate._plan import FitPlan, LeaveSourcesOut
 from shiftune.ratio._base import target_and_sources
 from shiftune.ratio._overlap import Guard
@@ -29,6 +28,9 @@ from shiftune.rows._moments import MomentRows, Moments
 
 Floats = NDArray[np.float64]
 
+# A site with this many rows has half the share of a very large one. Losses differ between sites
+# by more than chance, so a hundred times the rows do not carry a hundred times the information.
+ROWS_FOR_HALF_SHARE = 10.0
 # Prior of m_0: number of labelled target rows that carry as much information as all sources, for
 # comparing models. It counts as much as five sites.
 SOURCE_PSEUDO_ROWS = 100.0
@@ -130,7 +132,8 @@ class RegressionAdjusted(RiskEstimator):
             mean = rows.sums(np.ones(len(rows))) / len(rows)  # 0 without weights
             own, rows = own.less(mean), rows.less(mean)
         p, k, starts = rows.width, len(self.n_), np.cumsum(self.n_) - self.n_
-        self.shares_ = site_shares(self.n_)
+        shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
+        self.shares_ = shares / shares.sum()
         self.ridge_ = RidgeSystem.of(rows, _penalty(self.prior_r2, p))
         sums = _sums_by_site(rows, self.n_)
         mean = own.sums(np.ones(len(own))) / len(own)

@@ -154,13 +154,14 @@ def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
     """
     start = time.perf_counter()
     try:
-        (params, family), data = piece.candidate, context.data
+        params, family = piece.candidate
         model = clone(context.estimators[family]).set_params(**params)
-        if tunes_last_step(model, params):
-            data = data.sharing(context.prepared.of(context.preparations.get(family)))
         if piece.fit is None:
-            return _judged(context, context.plan.losses(model, data, context.loss), start)
-        predicted = piece.fit.fit_predict(model, data, context.loss.needs)
+            return _judged(context, context.plan.losses(model, context.data, context.loss), start)
+        prepared = context.prepared if tunes_last_step(model, params) else None
+        predicted = piece.fit.fit_predict(
+            model, context.data, context.loss.needs, prepared, context.preparations.get(family)
+        )
     except context.catch as error:
         failed = Outcome(None, reason(error), time.perf_counter() - start)
         raise TrialEnded(failed) from None
