@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import shiftune.report
-from shiftune.cli import app, demo
+from shiftune.cli import _demo as demo
+from shiftune.cli import app
 
 
 def test_the_demonstration(tmp_path, monkeypatch):

@@ -75,7 +75,7 @@ def test_a_disk_that_is_full_where_nobody_expected_it(result, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("shiftune.cli._folder.ResultFolder.check", full)
+    monkeypatch.setattr("shiftune.cli._tune.check_folder", full)
     message = call(COMMAND, code=2)
     assert "a file cannot be read or written (No space left on device: somewhere); put" in message
 

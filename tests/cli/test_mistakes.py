@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from shiftune.cli import _tune
 from shiftune.cli._folder import ResultFolder
 from shiftune.errors import NoWorkersError
 from shiftune.models import _storing
@@ -166,11 +167,11 @@ def test_the_files_of_another_search_are_left_alone(table, tune, monkeypatch):
     journal = table / "run" / "study.journal"
     with ExitStack() as other:
 
-        def begin(self, *args, begin=ResultFolder.begin):
-            begin(self, *args)
+        def begin(*args, begin=_tune.begin):
+            begin(*args)
             other.enter_context(search_lock(journal, join=False))
 
-        monkeypatch.setattr(ResultFolder, "begin", begin)
+        monkeypatch.setattr(_tune, "begin", begin)
         message = flat(tune("visits.csv", "--out", "run", code=2))
         assert "another search is using the journal" in message
         assert (table / "run" / "settings.json").exists()
@@ -194,7 +195,7 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.cli._folder.save_model", full)
+        patched.setattr("shiftune.cli._tune.save_model", full)
         assert "No space left" in flat(tune("visits.csv", "--out", "run", code=2))
     names = set(os.listdir("run"))
     assert names == {

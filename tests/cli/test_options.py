@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from shiftune.cli._folder import FORMAT
 from shiftune.cli._options import Role, TuneOptions, named, taking
-from shiftune.cli._records import FORMAT
 from shiftune.errors import StorageError
 
 FILES = {"data": Path("v.csv")}

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from shiftune import load_model
 from shiftune.cli import app
-from shiftune.cli._folder import ResultFolder
-from shiftune.cli._records import read_json, write_json
+from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.tables import _files
 

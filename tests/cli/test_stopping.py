@@ -14,8 +14,6 @@ import pandas as pd
 import pytest
 from faults.started import HANG_SECONDS, MARK, orphans
 
-from shiftune.cli._folder import ResultFolder
-
 CHILD = Path(__file__).with_name("interrupted_command.py")
 ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
 FILES = ("best.json", "model.skops", "predictions.csv", "report.html", "trials.csv")
@@ -127,7 +125,7 @@ def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, ru
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     tune("visits.csv", "--out", "run")
     visits.assign(row=visits.index)[["row", "cost"]][:20].to_csv("labels.csv", index=False)
-    printed = interrupted("shiftune.cli._updates:save_model", "update", "run", "labels.csv")
+    printed = interrupted("shiftune.cli._folder:save_model", "update", "run", "labels.csv")
     assert printed.splitlines()[-1] == "stopped"
     assert not (table / "run" / "updates" / "1" / "update.json").exists()
     run("update", "run", "labels.csv")
@@ -137,7 +135,7 @@ def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, ru
 @pytest.mark.slow
 def test_a_plan_that_is_stopped_leaves_no_file(table, tune):
     tune("visits.csv", "--out", "run")
-    moment = "shiftune.cli.label_plan:_plan"
+    moment = "shiftune.cli._update:_plan"
     printed = interrupted(moment, "label-plan", "run", "--n", 5)
     assert printed.splitlines()[-1] == "stopped"
     assert not list(table.glob("*run-labels.csv"))
@@ -165,7 +163,7 @@ def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(ResultFolder, "write_report", stop)
+        patched.setattr("shiftune.search.ShiftSearch.report", stop)
         tune("visits.csv", "--out", "run", trials=4, code=130)
     assert not (table / "run" / "best.json").exists()
     tune("visits.csv", "--out", "run", trials=2)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.cli._records import read_json, write_json
+from shiftune.cli._folder import read_json, write_json
 from shiftune.models import ready_model
 
 USE = "--use-target-labels"

@@ -18,11 +18,10 @@ from shiftune import load_model
 from shiftune._files import atomic_write
 from shiftune._wording import listed
 from shiftune.cli import app
-from shiftune.cli._folder import ResultFolder, reopened
-from shiftune.cli._job import prepare_job
+from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.cli._options import TuneOptions
-from shiftune.cli._records import read_json, write_json
-from shiftune.cli._updates import check_rows, read_given
+from shiftune.cli._tune import prepare_job, reopened
+from shiftune.cli._update import _half_a_digit, check_rows, read_labels
 from shiftune.errors import ProblemError
 from shiftune.problem._site import Site
 from shiftune.search._journal import search_lock
@@ -85,7 +84,7 @@ def refused(labels, job, message):
     """The command reads labels in this way before it does anything else with them."""
     labels.to_csv("labels.csv", index=False)
     with pytest.raises(ProblemError, match=re.escape(message)):
-        read_given(Path("labels.csv"), job)
+        read_labels(Path("labels.csv"), job)
 
 
 def labels_of(rows, label="cost", *, by="row"):
@@ -273,7 +272,7 @@ def test_a_kill_between_two_files(wards_run, run, monkeypatch, written):
 
     names = ["labels.csv", "predictions.csv", "model.skops", "update.json"]
     with monkeypatch.context() as patched:
-        for module in ("cli._updates", "cli._records", "models._storing"):
+        for module in ("cli._folder", "models._storing"):
             patched.setattr(f"shiftune.{module}.atomic_write", kill)
         with pytest.raises(Killed):
             run("update", "cost", "labels.csv")
@@ -391,7 +390,7 @@ def test_classes_in_other_spellings(folder, classes, written):
     job = prepare_job(TuneOptions(data=Path("table.csv"), **asked), folder / "study.journal")
     own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110][["row", "ill"]]
     own.to_csv("labels.csv", index=False)
-    given = read_given(Path("labels.csv"), job)
+    given = read_labels(Path("labels.csv"), job)
     assert list(given) == list(range(30))
     assert [str(each) for each in given.values()] == [str(each) for each in df["ill"].iloc[80:110]]
     message = "row 80 has the label 'perhaps' in labels.csv, which is none of the classes "
@@ -460,6 +459,10 @@ def test_other_dates_are_named_as_dates():
     check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02", "3.1.24"]}), ["a", "b"], [1, 2], job)
     with pytest.raises(ProblemError, match="a has seen 2024-01-02 there, and seen 2024-01-04 in"):
         check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02"]}), ["a"], [3], job)
+
+
+def test_numbers_may_be_rounded():
+    assert [_half_a_digit(value) for value in (2.5, 70.0, -0.125)] == [0.05, 0.5, 0.0005]
 
 
 def test_rows_that_were_only_written_differently(plan, run):
