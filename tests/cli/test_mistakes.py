@@ -128,9 +128,8 @@ def test_labels_too_large_to_square(visits, folder, tune):
     assert not (folder / "run").exists()
 
 
-def test_a_folder_of_other_data(visits, table, tune):
-    tune("visits.csv", "--out", "run")
-    kept = {path: path.read_bytes() for path in (table / "run").rglob("*.*") if path.is_file()}
+def test_a_folder_of_other_data(visits, tuned, tune):
+    kept = {path: path.read_bytes() for path in (tuned / "run").rglob("*.*") if path.is_file()}
     visits.drop(columns="ill").iloc[:-1].to_csv("fewer.csv", index=False)
     message = flat(tune("fewer.csv", "--out", "run", code=2))
     assert "holds results of other settings (other data)" in message
@@ -141,7 +140,7 @@ def test_a_folder_of_other_data(visits, table, tune):
     message = flat(tune("fewer.csv", "--out", "run", "--seed", 1, code=2))
     assert "(seed: 0, now 1; other data)" in message
     assert kept == {path: path.read_bytes() for path in kept}
-    assert len(list((table / "run").rglob("*"))) == len(kept) + 1
+    assert len(list((tuned / "run").rglob("*"))) == len(kept) + 1
 
 
 def test_a_folder_of_somebody_else(table, tune, run):
@@ -153,11 +152,10 @@ def test_a_folder_of_somebody_else(table, tune, run):
     assert "holds no result of shiftune" in flat(run("report", "nowhere", code=2))
 
 
-def test_a_damaged_folder(table, tune, run):
-    tune("visits.csv", "--out", "run")
-    (table / "run" / "settings.json").write_text("{")
+def test_a_damaged_folder(tuned, tune, run):
+    (tuned / "run" / "settings.json").write_text("{")
     assert "cannot be read" in flat(run("report", "run", code=2))
-    (table / "run" / "settings.json").write_text("{}")
+    (tuned / "run" / "settings.json").write_text("{}")
     assert "is damaged" in flat(tune("visits.csv", "--out", "run", code=2))
 
 

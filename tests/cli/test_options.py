@@ -97,11 +97,9 @@ def test_settings_that_are_not_ours(change):
         (None, "is damaged or was written by an older shiftune"),
     ],
 )
-def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
-    visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    tune("visits.csv", "--out", "run")
+def test_a_folder_of_another_format(tuned, tune, run, number, message):
     for name in ("settings.json", "best.json"):
-        path = folder / "run" / name
+        path = tuned / "run" / name
         good = path.read_text()
         path.write_text(json.dumps(json.loads(good) | {"format": number}))
         before = path.read_bytes()
@@ -109,7 +107,7 @@ def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
             assert f"{name} {message}" in " ".join(done.output.split())
         assert path.read_bytes() == before
         path.write_text(good)
-    tune("visits.csv", "--out", "run", trials=3)
+    assert "already has 2 trials" in tune("visits.csv", "--out", "run").output
 
 
 def test_a_time_limit(visits, tune, folder):
