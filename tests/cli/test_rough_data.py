@@ -16,9 +16,10 @@ from shiftune import load_model
 def noted(tune, folder):
     """Tune on a table and return columns by name, and the notes as one text."""
 
-    def call(df, *args, name="rough.csv", **options):
+    def call(df, *args, name="rough.csv", trials=1, **options):
         df.to_csv(name, index=False)
-        found = json.loads(tune(name, "--out", "run", "--json", *args, **options).stdout)
+        done = tune(name, "--out", "run", "--json", *args, trials=trials, **options)
+        found = json.loads(done.stdout)
         predictions = pd.read_csv(folder / "run" / "predictions.csv")
         assert predictions["prediction"].notna().all()
         return {c["column"]: c for c in found["columns"]}, "\n".join(found["notes"])
@@ -62,7 +63,7 @@ def test_dates(visits, noted, folder, spelling, words):
     days = np.random.default_rng(0).integers(0, 300, 240)
     dates = (pd.Timestamp("2024-01-01") + pd.to_timedelta(days, "D")).strftime(spelling)
     visits = visits.assign(seen=dates, cost=visits["cost"] + 5.0 * days)
-    columns, _ = noted(visits, trials=4)
+    columns, _ = noted(visits)
     assert columns["seen"]["kind"] == "date"
     assert words in columns["seen"]["remark"]
     predicted = load_model(folder / "run" / "model.skops").predict(pd.read_csv("rough.csv"))

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum, auto
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -166,6 +166,7 @@ class Declared:
         return next((mark for mark in self.hint.__metadata__ if isinstance(mark, kind)), None)
 
 
+@cache
 def declared(options: type) -> list[Declared]:
     """Return the options of a dataclass."""
     hints = get_type_hints(options, include_extras=True)
@@ -547,7 +548,7 @@ class TuneOptions(TableOptions):
 
     def of_result(self) -> dict[str, Any]:
         """Return the saved settings of what is made of the trials."""
-        return {name: self.saved()[name] for name in named(type(self), Role.RESULT)}
+        return {k: v for k, v in self.saved().items() if k in named(type(self), Role.RESULT)}
 
     def compared(self) -> dict[str, Any]:
         """Return the saved settings that all runs in a folder must have in common."""
