@@ -2,16 +2,29 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager, nullcontext
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer.main
+import typer.testing
 from typer.testing import CliRunner
 
 import shiftune.report
 from shiftune.checks import all_checks
-from shiftune.cli import app
+from shiftune.cli import _tune, app
 from shiftune.cli._folder import ResultFolder, read_json, write_json
+
+
+@pytest.fixture(autouse=True)
+def _once_per_process(monkeypatch):
+    """Typer's view of the application, and versions with a hash of the code, never change."""
+    monkeypatch.setattr(typer.testing, "_get_command", typer_command)
+    monkeypatch.setattr(_tune, "made_with", versions_and_code)
+
+
+typer_command, versions_and_code = cache(typer.main.get_command), cache(_tune.made_with)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from shiftune.cli import _demo as demo
 from shiftune.cli import app
 
 
+@pytest.mark.slow
 def test_the_demonstration(tmp_path, monkeypatch):
     def save_report(result, path, *, settings=None, updates=()):
         assert result.options["risk"] == "'adjusted'"

@@ -52,9 +52,9 @@ def test_codes_stay_categories(visits, noted):
 @pytest.mark.parametrize(
     ("spelling", "words"),
     [
-        ("%Y-%m-%d", "year-month-day"),
+        pytest.param("%Y-%m-%d", "year-month-day", marks=pytest.mark.slow),
         ("%d.%m.%Y", "day.month.year"),
-        ("%d/%m/%Y", "day/month/year"),
+        pytest.param("%d/%m/%Y", "day/month/year", marks=pytest.mark.slow),
         ("%Y-%m-%dT%H:%M:%S+02:00", "year-month-day"),
     ],
 )
@@ -191,6 +191,7 @@ def test_every_kind_of_file_is_the_same_table(visits, folder, ending):
     assert table.problem.fingerprint() == again.problem.fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["cost", "ill"])
 @pytest.mark.parametrize("model", ["svm", "knn"])
 def test_few_rows_are_enough(visits, noted, model, label):

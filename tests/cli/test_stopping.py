@@ -140,7 +140,15 @@ def test_a_plan_that_is_stopped_leaves_no_file(tuned):
     assert not list(tuned.glob("*run-labels.csv"))
 
 
-@pytest.mark.parametrize("lost", ["trials.csv", "model.skops", "predictions.csv", "report.html"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "trials.csv",
+        pytest.param("model.skops", marks=pytest.mark.slow),
+        pytest.param("predictions.csv", marks=pytest.mark.slow),
+        "report.html",
+    ],
+)
 def test_a_file_that_is_missing_comes_back_without_new_trials(tuned, tune, lost):
     names = {path.name for path in (tuned / "run").iterdir()}
     trials = (tuned / "run" / "trials.csv").read_bytes()
@@ -156,7 +164,7 @@ def test_a_file_that_is_missing_comes_back_without_new_trials(tuned, tune, lost)
 def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(tuned, tune, monkeypatch):
     """Stopped while the files of four trials replace those of two."""
 
-    def stop(*_):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

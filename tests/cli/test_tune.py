@@ -334,6 +334,7 @@ def test_ready_space_of_the_model_is_tuned(visits, folder, tune):
     assert set(read(folder / "run" / "best.json")["params"]) == set(space)
 
 
+@pytest.mark.slow
 def test_no_more_neighbours_than_the_smallest_training_set_has(visits, folder, tune):
     """A model that leaves the large ward out has 9 rows of the small one to learn from."""
     small = visits["ward"].eq("C").to_numpy().nonzero()[0][20:]

@@ -272,6 +272,7 @@ def test_updates_of_an_earlier_model(updated, run, monkeypatch):
     assert [(state["current"], state["of_trials"]) for state in listed] == [(False, 2), (True, 6)]
 
 
+@pytest.mark.slow
 def test_kills_between_two_files(wards_run, run, monkeypatch):
     """The state without its last file is noticed, and its number is used again."""
     give(range(80, 90))
@@ -696,6 +697,7 @@ def test_the_seed_decides(wards_run, run):
     assert one == two != three
 
 
+@pytest.mark.slow
 def test_a_plan_is_separated_like_the_table(wards_run, run):
     """Spreadsheets that write decimal commas expect semicolons."""
     table = pd.read_csv("cost.csv", dtype={"case": str})
