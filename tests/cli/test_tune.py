@@ -127,16 +127,14 @@ def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, t
     assert found["probability_yes"].to_numpy() == pytest.approx(model.predict_proba(rows)[:, 1])
 
 
-def test_labels_of_the_target_are_never_used(visits, folder, tune):
-    visits = visits.drop(columns="ill")
-    visits.to_csv("with.csv", index=False)
-    visits.loc[visits["ward"] == "A", "cost"] = np.nan
-    visits.to_csv("without.csv", index=False)
-    output = tune("with.csv", "--out", "with").output
+def test_labels_of_the_target_are_never_used(visits, tuned, tune):
+    output = tune("visits.csv", "--out", "run").output
     assert "labels of 80 rows of the target are set aside" in output
+    visits.loc[visits["ward"] == "A", "cost"] = np.nan
+    visits.drop(columns="ill").to_csv("without.csv", index=False)
     assert "set aside" not in tune("without.csv", "--out", "without").output
     for name in ("best.json", "predictions.csv"):
-        assert (folder / "with" / name).read_text() == (folder / "without" / name).read_text()
+        assert (tuned / "run" / name).read_text() == (tuned / "without" / name).read_text()
 
 
 def test_a_run_goes_on(tuned, tune):

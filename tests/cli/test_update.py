@@ -545,10 +545,15 @@ def test_labels_that_tune_had(wards_run, run):
     ],
 )
 def test_runs_that_cannot_be_updated(wards_run, run, options, why):
-    tune("ill", "logistic", *options, table="ill.csv", out="other")
+    """A plan gives the reason before anybody is paid for labels."""
+    tune("ill", "logistic", *options, table="ill.csv", out="other", trials=1)
     give(range(80, 90), label="ill")
     output = flat(run("update", "other", "labels.csv", code=2))
     assert f"labels cannot update this predictor: {why}" in output
+    output = flat(run("label-plan", "other", "--n", 5))
+    assert f"labels cannot update this predictor: {why}" in output
+    assert "shiftune tune with --use-target-labels" in output
+    assert "shiftune update" not in output
 
 
 def test_runs_that_are_not_finished(wards_run, run):
@@ -735,12 +740,3 @@ def test_a_file_is_never_overwritten(wards_run, run):
         run("label-plan", "cost", "--n", 5, "--out", "nowhere/x.csv", code=2)
     )
     run("label-plan", "cost", "--n", 0, code=2)
-
-
-def test_a_plan_for_a_run_that_cannot_be_updated(wards_run, run):
-    """The reason is shown before anybody is paid for labels."""
-    tune("cost", "ridge", "--risk", "naive", table="cost.csv", out="naive")
-    output = flat(run("label-plan", "naive", "--n", 5))
-    assert "labels cannot update this predictor: there are no answers" in output
-    assert "shiftune tune with --use-target-labels" in output
-    assert "shiftune update" not in output
