@@ -2,7 +2,7 @@
 
     python benchmarks/demo_seeds.py --seeds 25
 
-Runs what `shiftune demo --seed 0`, `--seed 1`, ... run. Source of `shiftune.cli.demo.OVER_SEEDS`.
+Runs what `shiftune demo --seed 0`, `--seed 1`, ... run. Source of `shiftune.cli._demo.OVER_SEEDS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 
 import pandas as pd
 
-from shiftune.cli.demo import answers, demo_problem
+from shiftune.cli._demo import answers, demo_problem
 
 
 def draws(seeds: int, trials: int) -> pd.DataFrame:

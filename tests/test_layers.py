@@ -88,8 +88,8 @@ def test_nothing_below_knows_the_search():
         "__init__.py",
         "search/__init__.py",
         "search/_search.py",
-        "cli/_job.py",
-        "cli/demo.py",
+        "cli/_demo.py",
+        "cli/_tune.py",
     }
 
 

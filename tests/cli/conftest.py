@@ -1,17 +1,63 @@
 from __future__ import annotations
 
+import shutil
+from contextlib import contextmanager, nullcontext
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
+import typer.main
+import typer.testing
 from typer.testing import CliRunner
 
 import shiftune.report
-from shiftune.cli import app
-from shiftune.cli._folder import ResultFolder
+from shiftune._provenance import made_with
+from shiftune.checks import _of_result
+from shiftune.cli import _tune, app
+from shiftune.cli._folder import ResultFolder, read_json, write_json
+from shiftune.errors import ProblemError
+
+
+@pytest.fixture(autouse=True)
+def _once_per_process(monkeypatch):
+    """Typer's view of the application, and versions with a hash of the code, never change."""
+    monkeypatch.setattr(typer.testing, "_get_command", typer_command)
+    monkeypatch.setattr(_tune, "made_with", versions_and_code)
+
+
+typer_command, versions_and_code = cache(typer.main.get_command), cache(made_with)
+
+
+@pytest.fixture
+def every_check():
+    """For tests that need the whole report on a result; see `fewer_checks`."""
+
+
+@pytest.fixture(autouse=True)
+def _fewer_checks(request):
+    with nullcontext() if "every_check" in request.fixturenames else fewer_checks():
+        yield
+
+
+def too_few_sites(*_, **__):
+    raise ProblemError("too few sites")
+
+
+@contextmanager
+def fewer_checks():
+    """Leave out the test of stable labels: 40 % of a run. It is tested in tests/stability."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_of_result, "label_stability", too_few_sites)
+        yield patched
 
 
 @pytest.fixture
 def visits() -> pd.DataFrame:
+    return visits_table()
+
+
+def visits_table() -> pd.DataFrame:
     """Three wards with a quantity and classes to predict; ward A has no labels."""
     rng = np.random.default_rng(5)
     n = 240
@@ -30,7 +76,7 @@ def finished_runs(tmp_path_factory):
 
     def call(df):
         path = tmp_path_factory.mktemp("finished")
-        with pytest.MonkeyPatch.context() as patched:
+        with fewer_checks() as patched:
             patched.chdir(path)
             patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
             for label, model, other in (("cost", "ridge", "ill"), ("ill", "logistic", "cost")):
@@ -46,20 +92,49 @@ def finished_runs(tmp_path_factory):
     return call
 
 
+def save_report(result, path, *, settings=None, updates=()):
+    assert result.risk
+    lines = [f"{name}: {text}" for name, text in settings.items()]
+    lines += [f"update {each['number']}, current: {each['current']}" for each in updates]
+    path.write_text("\n".join(lines))
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A working folder, and a report that notes what it was given."""
-
-    def save_report(result, path, *, settings=None, updates=()):
-        assert result.risk
-        lines = [f"{name}: {text}" for name, text in settings.items()]
-        lines += [f"update {each['number']}, current: {each['current']}" for each in updates]
-        path.write_text("\n".join(lines))
-
     monkeypatch.setattr(shiftune.report, "save_report", save_report, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def finished_visits(tmp_path_factory):
+    """Table of the costs, and its result after two trials."""
+    path = tmp_path_factory.mktemp("visits")
+    visits_table().drop(columns="ill").to_csv(path / "visits.csv", index=False)
+    args = "tune visits.csv --site ward --target A --label cost --model ridge --trials 2 --out run"
+    with fewer_checks() as patched:
+        patched.chdir(path)
+        patched.setattr(shiftune.report, "save_report", save_report)
+        done = CliRunner().invoke(app, args.split())
+    assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.fixture
+def tuned(finished_visits, folder):
+    """A working folder with visits.csv, and in run/ what `tune("visits.csv", "--out", "run")` left.
+
+    Copied, as if it had been made there.
+    """
+    shutil.copytree(finished_visits, folder, dirs_exist_ok=True)
+    settings = folder / "run" / "settings.json"
+    write_json(settings, read_json(settings) | {"files": {"data": str(folder / "visits.csv")}})
+    for name in ("settings.toml", "report.html", "model-card.md"):
+        path = folder / "run" / name
+        path.write_text(path.read_text().replace(str(finished_visits), str(folder)))
+    return folder
 
 
 @pytest.fixture

@@ -6,9 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 import shiftune.report
-from shiftune.cli import app, demo
+from shiftune.cli import _demo as demo
+from shiftune.cli import app
 
 
+@pytest.mark.slow
 def test_the_demonstration(tmp_path, monkeypatch):
     def save_report(result, path, *, settings=None, updates=()):
         assert result.options["risk"] == "'adjusted'"
@@ -18,6 +20,8 @@ def test_the_demonstration(tmp_path, monkeypatch):
 
     monkeypatch.setattr(shiftune.report, "save_report", save_report)
     monkeypatch.setattr(demo, "MOST_TREES", 25)
+    monkeypatch.setattr(demo, "TRUTH_ROWS", 2_000)
+    monkeypatch.setattr(demo.demo_problem, "__defaults__", (200, 0))  # patients of a hospital
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     done = CliRunner().invoke(app, ["demo", "--trials", "1"])

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 import shiftune.report
@@ -32,7 +33,7 @@ def finished(tmp_path_factory):
     table = pd.DataFrame({"ward": np.repeat(["A", "B", "C"], 30), "age": rng.normal(50, 8, 90)})
     table["cost"] = 3 * table["age"] + rng.normal(size=90)
     table.to_csv(folder / "visits.csv", index=False)
-    with pytest.MonkeyPatch.context() as patched:
+    with fewer_checks() as patched:
         patched.setattr(shiftune.report, "save_report", lambda result, path, **_: path.touch())
         patched.chdir(folder)
         call(COMMAND)
@@ -75,7 +76,7 @@ def test_a_disk_that_is_full_where_nobody_expected_it(result, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("shiftune.cli._folder.ResultFolder.check", full)
+    monkeypatch.setattr("shiftune.cli._tune.check_folder", full)
     message = call(COMMAND, code=2)
     assert "a file cannot be read or written (No space left on device: somewhere); put" in message
 
@@ -148,15 +149,16 @@ def test_a_damaged_result_comes_back_from_its_trials(result):
 # ---------------------------------------------------------------- other people
 
 
-@pytest.mark.parametrize("name", [".part-best.json", ".part-trials.csv", ".part-model.skops"])
-def test_nothing_is_written_through_links(result, name, tmp_path):
+def test_nothing_is_written_through_links(result, tmp_path):
     mine = tmp_path / "mine.txt"
     mine.write_text("mine")
-    (result / name).symlink_to(mine)
+    links = [result / f".part-{name}" for name in ("best.json", "trials.csv", "model.skops")]
+    for link in links:
+        link.symlink_to(mine)
     (result / "best.json").unlink()
     call(COMMAND)
     assert mine.read_text() == "mine"
-    assert not (result / name).is_symlink()
+    assert not any(link.is_symlink() for link in links)
 
 
 def test_folders_with_data_are_private(result, tmp_path):

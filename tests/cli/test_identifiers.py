@@ -75,7 +75,7 @@ def test_an_identifier_cannot_be_kept(cases, tune):
     assert "did you mean 'case'?" in tune("cases.csv", "--id", "cases", code=2).output
 
 
-def test_several_rows_of_a_patient(cases, tune):
+def test_several_rows_of_a_patient(cases, tune, run):
     cases["patient_id"] = [f"{number // 3:04}" for number in range(240)]
     cases.to_csv("cases.csv", index=False)
     found = json.loads(tune("cases.csv", "--out", "run", "--json").stdout)
@@ -86,8 +86,8 @@ def test_several_rows_of_a_patient(cases, tune):
     assert "'case'" not in found["notes"][0]
     predictions = pd.read_csv("run/predictions.csv", dtype=str)
     assert predictions["patient_id"].to_list() == cases["patient_id"].to_list()[:80]
-    kept = tune("cases.csv", "--keep", "patient_id", "--out", "kept", "--json")
-    assert json.loads(kept.stdout)["notes"] == []
+    args = ["--site", "ward", "--target", "A", "--label", "cost", "--keep", "patient_id", "--json"]
+    assert json.loads(run("diagnose", "cases.csv", *args).stdout)["notes"] == []
 
 
 def test_whole_numbers_of_parquet_stay_whole(tmp_path):

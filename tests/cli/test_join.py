@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftune.cli._folder import ResultFolder
+from shiftune.cli import _tune
 from shiftune.search._journal import search_lock
 from shiftune.search._storage import trials_in
 
@@ -31,7 +31,7 @@ def test_the_last_one_writes_the_results(visits, folder, tune, monkeypatch):
     assert len(trials_in(folder / "run" / "study.journal")) == 2
     hidden = [path.name for path in (folder / "run").iterdir() if path.name.startswith(".")]
     assert hidden == []
-    monkeypatch.setattr(ResultFolder, "write", None)  # the results are there
+    monkeypatch.setattr(_tune, "write_result", None)  # the results are there
     assert "In run: " in tune(*command, trials=2).output
 
 
@@ -46,7 +46,7 @@ def test_results_that_another_process_has_written(visits, folder, tune, monkeypa
         best.rename(folder / "run" / "best.json")
 
     monkeypatch.setattr("shiftune.search.ShiftSearch.add_trials", finished)
-    monkeypatch.setattr(ResultFolder, "write", None)
+    monkeypatch.setattr(_tune, "write_result", None)
     assert "In run: " in tune("visits.csv", "--out", "run", "--join", trials=2).output
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 SAMPLE = ["--most-rows", "120"]
 
 
+@pytest.mark.slow
 def test_a_sample_is_drawn_and_stated(visits, tune, run, folder):
     visits["case"] = [f"{i:04}" for i in range(len(visits))]
     visits["ward"] = np.resize(list("ABCD"), len(visits))

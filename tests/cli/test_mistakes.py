@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from shiftune.cli import _tune
 from shiftune.cli._folder import ResultFolder
 from shiftune.errors import NoWorkersError
 from shiftune.models import _storing
@@ -127,9 +128,8 @@ def test_labels_too_large_to_square(visits, folder, tune):
     assert not (folder / "run").exists()
 
 
-def test_a_folder_of_other_data(visits, table, tune):
-    tune("visits.csv", "--out", "run")
-    kept = {path: path.read_bytes() for path in (table / "run").rglob("*.*") if path.is_file()}
+def test_a_folder_of_other_data(visits, tuned, tune):
+    kept = {path: path.read_bytes() for path in (tuned / "run").rglob("*.*") if path.is_file()}
     visits.drop(columns="ill").iloc[:-1].to_csv("fewer.csv", index=False)
     message = flat(tune("fewer.csv", "--out", "run", code=2))
     assert "holds results of other settings (other data)" in message
@@ -140,7 +140,7 @@ def test_a_folder_of_other_data(visits, table, tune):
     message = flat(tune("fewer.csv", "--out", "run", "--seed", 1, code=2))
     assert "(seed: 0, now 1; other data)" in message
     assert kept == {path: path.read_bytes() for path in kept}
-    assert len(list((table / "run").rglob("*"))) == len(kept) + 1
+    assert len(list((tuned / "run").rglob("*"))) == len(kept) + 1
 
 
 def test_a_folder_of_somebody_else(table, tune, run):
@@ -152,11 +152,10 @@ def test_a_folder_of_somebody_else(table, tune, run):
     assert "holds no result of shiftune" in flat(run("report", "nowhere", code=2))
 
 
-def test_a_damaged_folder(table, tune, run):
-    tune("visits.csv", "--out", "run")
-    (table / "run" / "settings.json").write_text("{")
+def test_a_damaged_folder(tuned, tune, run):
+    (tuned / "run" / "settings.json").write_text("{")
     assert "cannot be read" in flat(run("report", "run", code=2))
-    (table / "run" / "settings.json").write_text("{}")
+    (tuned / "run" / "settings.json").write_text("{}")
     assert "is damaged" in flat(tune("visits.csv", "--out", "run", code=2))
 
 
@@ -166,11 +165,11 @@ def test_the_files_of_another_search_are_left_alone(table, tune, monkeypatch):
     journal = table / "run" / "study.journal"
     with ExitStack() as other:
 
-        def begin(self, *args, begin=ResultFolder.begin):
-            begin(self, *args)
+        def begin(*args, begin=_tune.begin):
+            begin(*args)
             other.enter_context(search_lock(journal, join=False))
 
-        monkeypatch.setattr(ResultFolder, "begin", begin)
+        monkeypatch.setattr(_tune, "begin", begin)
         message = flat(tune("visits.csv", "--out", "run", code=2))
         assert "another search is using the journal" in message
         assert (table / "run" / "settings.json").exists()
@@ -194,7 +193,7 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.cli._folder.save_model", full)
+        patched.setattr("shiftune.cli._tune.save_model", full)
         assert "No space left" in flat(tune("visits.csv", "--out", "run", code=2))
     names = set(os.listdir("run"))
     assert names == {

@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from shiftune.cli._folder import FORMAT
 from shiftune.cli._options import Role, TuneOptions, named, taking
-from shiftune.cli._records import FORMAT
 from shiftune.errors import StorageError
 
 FILES = {"data": Path("v.csv")}
@@ -97,11 +97,9 @@ def test_settings_that_are_not_ours(change):
         (None, "is damaged or was written by an older shiftune"),
     ],
 )
-def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
-    visits.drop(columns="ill").to_csv("visits.csv", index=False)
-    tune("visits.csv", "--out", "run")
+def test_a_folder_of_another_format(tuned, tune, run, number, message):
     for name in ("settings.json", "best.json"):
-        path = folder / "run" / name
+        path = tuned / "run" / name
         good = path.read_text()
         path.write_text(json.dumps(json.loads(good) | {"format": number}))
         before = path.read_bytes()
@@ -109,7 +107,7 @@ def test_a_folder_of_another_format(visits, folder, tune, run, number, message):
             assert f"{name} {message}" in " ".join(done.output.split())
         assert path.read_bytes() == before
         path.write_text(good)
-    tune("visits.csv", "--out", "run", trials=3)
+    assert "already has 2 trials" in tune("visits.csv", "--out", "run").output
 
 
 def test_a_time_limit(visits, tune, folder):
@@ -136,16 +134,13 @@ def test_a_date_format(visits, tune, folder, run):
     assert "dates (day/month/year; month/day/year would fit" in remark
 
 
-def test_several_files(visits, tune, folder, run):
-    (folder / "data").mkdir()
-    for ward, rows in visits.groupby("ward"):
-        rows.to_csv(folder / "data" / f"{ward}.csv", index=False)
+def test_several_files(visits, tune, tuned, run):
+    (tuned / "data").mkdir()
+    for ward, rows in visits.drop(columns="ill").groupby("ward"):
+        rows.to_csv(tuned / "data" / f"{ward}.csv", index=False)
     tune("data/*.csv")
-    whole = folder / "whole.csv"
-    visits.to_csv(whole, index=False)
-    tune(whole, "--out", "whole")
     found, expected = (
-        json.loads((folder / name / "best.json").read_text()) for name in ("data-A-ridge", "whole")
+        json.loads((tuned / name / "best.json").read_text()) for name in ("data-A-ridge", "run")
     )
     assert found["risk"] == expected["risk"]
     run("report", "data-A-ridge")

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 from shiftune import load_model
 from shiftune.cli import app
-from shiftune.cli._folder import ResultFolder
-from shiftune.cli._records import read_json, write_json
+from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.tables import _files
 
@@ -67,6 +67,17 @@ def predicted(results, run):
     return call
 
 
+@pytest.fixture(scope="module")
+def expected(finished):
+    """Predictions of the costs of the new rows."""
+    new_rows().to_csv(finished / "new.csv", index=False)
+    paths = [str(finished / name) for name in ("cost", "new.csv")]
+    with fewer_checks() as patched:
+        patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+        done = CliRunner().invoke(app, ["predict", *paths])
+    return pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})
+
+
 @pytest.mark.parametrize("label", ["cost", "ill"])
 def test_it_predicts_what_tune_has_predicted(predicted, label):
     found, notes = predicted(new_rows(), run_of=label)
@@ -77,8 +88,7 @@ def test_it_predicts_what_tune_has_predicted(predicted, label):
     assert notes == ""
 
 
-def test_columns_in_any_order(predicted):
-    expected, _ = predicted(new_rows())
+def test_columns_in_any_order(predicted, expected):
     shuffled = new_rows()[["seen", "sex", "case", "age"]].assign(ward="X", weight=3)
     found, notes = predicted(shuffled)
     pd.testing.assert_frame_equal(found, expected)
@@ -116,16 +126,14 @@ def test_no_rows(predicted):
         (lambda df: df.assign(age=df["age"].astype(str) + " years"), "with 'years'"),
     ],
 )
-def test_what_is_clear_is_read_right(predicted, change, note):
+def test_what_is_clear_is_read_right(predicted, expected, change, note):
     """And said: nothing of it was silently missing before."""
-    expected, _ = predicted(new_rows())
     found, notes = predicted(change(new_rows()), "--strict")
     pd.testing.assert_frame_equal(found, expected)
     assert note in notes
 
 
-def test_semicolons_and_decimal_commas_need_no_note(predicted):
-    expected, _ = predicted(new_rows())
+def test_semicolons_and_decimal_commas_need_no_note(predicted, expected):
     found, notes = predicted(new_rows(), sep=";", decimal=",", encoding="utf-16")
     pd.testing.assert_frame_equal(found, expected)
     assert notes == ""
@@ -172,8 +180,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("ending", READERS)
-def test_kinds_of_files(predicted, run, results, ending):
-    expected, _ = predicted(new_rows())
+def test_kinds_of_files(expected, run, results, ending):
     if ending == "xlsx":
         pytest.importorskip("openpyxl")
     table, path = new_rows(), f"new.{ending}"
@@ -193,9 +200,8 @@ def test_kinds_of_files(predicted, run, results, ending):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "jsonl"])
-def test_parts_decide_together(predicted, run, results, monkeypatch, ending):
+def test_parts_decide_together(expected, run, results, monkeypatch, ending):
     """A decimal comma in the last part is one in the first; rows are counted through."""
-    expected, _ = predicted(new_rows())
     table = new_rows().assign(age=new_rows()["age"].astype(str).str.replace(".", ","))
     table["age"] = table["age"].str.removesuffix(",0")
     path = f"new.{ending}"
@@ -211,8 +217,7 @@ def test_parts_decide_together(predicted, run, results, monkeypatch, ending):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_pipes(predicted, results, kind):
-    expected, _ = predicted(new_rows())
+def test_pipes(expected, results, kind):
     content = {
         "csv": lambda df: df.to_csv(index=False).encode(),
         "jsonl": lambda df: df.to_json(orient="records", lines=True).encode(),

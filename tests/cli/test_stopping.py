@@ -14,8 +14,6 @@ import pandas as pd
 import pytest
 from faults.started import HANG_SECONDS, MARK, orphans
 
-from shiftune.cli._folder import ResultFolder
-
 CHILD = Path(__file__).with_name("interrupted_command.py")
 ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge"]
 FILES = ("best.json", "model.skops", "predictions.csv", "report.html", "trials.csv")
@@ -127,7 +125,7 @@ def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, ru
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     tune("visits.csv", "--out", "run")
     visits.assign(row=visits.index)[["row", "cost"]][:20].to_csv("labels.csv", index=False)
-    printed = interrupted("shiftune.cli._updates:save_model", "update", "run", "labels.csv")
+    printed = interrupted("shiftune.cli._folder:save_model", "update", "run", "labels.csv")
     assert printed.splitlines()[-1] == "stopped"
     assert not (table / "run" / "updates" / "1" / "update.json").exists()
     run("update", "run", "labels.csv")
@@ -135,41 +133,46 @@ def test_an_update_that_is_stopped_is_made_by_the_same_command(table, visits, ru
 
 
 @pytest.mark.slow
-def test_a_plan_that_is_stopped_leaves_no_file(table, tune):
-    tune("visits.csv", "--out", "run")
-    moment = "shiftune.cli.label_plan:_plan"
+def test_a_plan_that_is_stopped_leaves_no_file(tuned):
+    moment = "shiftune.cli._update:_plan"
     printed = interrupted(moment, "label-plan", "run", "--n", 5)
     assert printed.splitlines()[-1] == "stopped"
-    assert not list(table.glob("*run-labels.csv"))
+    assert not list(tuned.glob("*run-labels.csv"))
 
 
-@pytest.mark.parametrize("lost", ["trials.csv", "model.skops", "predictions.csv", "report.html"])
-def test_a_file_that_is_missing_comes_back_without_new_trials(table, tune, lost):
-    tune("visits.csv", "--out", "run", trials=2)
-    names = {path.name for path in (table / "run").iterdir()}
-    trials = (table / "run" / "trials.csv").read_bytes()
-    (table / "run" / lost).unlink()
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "trials.csv",
+        pytest.param("model.skops", marks=pytest.mark.slow),
+        pytest.param("predictions.csv", marks=pytest.mark.slow),
+        "report.html",
+    ],
+)
+def test_a_file_that_is_missing_comes_back_without_new_trials(tuned, tune, lost):
+    names = {path.name for path in (tuned / "run").iterdir()}
+    trials = (tuned / "run" / "trials.csv").read_bytes()
+    (tuned / "run" / lost).unlink()
     assert "2 trials, 2 of them done" in tune("visits.csv", "--out", "run", trials=2).output
-    assert (table / "run" / "trials.csv").read_bytes() == trials
-    assert {path.name for path in (table / "run").iterdir()} == names
-    journal = (table / "run" / "study.journal").read_text()
+    assert (tuned / "run" / "trials.csv").read_bytes() == trials
+    assert {path.name for path in (tuned / "run").iterdir()} == names
+    journal = (tuned / "run" / "study.journal").read_text()
     assert journal.count("datetime_complete") == 2
 
 
 @pytest.mark.slow
-def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(table, tune, monkeypatch):
+def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(tuned, tune, monkeypatch):
     """Stopped while the files of four trials replace those of two."""
-    tune("visits.csv", "--out", "run", trials=2)
 
-    def stop(*_):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(ResultFolder, "write_report", stop)
+        patched.setattr("shiftune.search.ShiftSearch.report", stop)
         tune("visits.csv", "--out", "run", trials=4, code=130)
-    assert not (table / "run" / "best.json").exists()
+    assert not (tuned / "run" / "best.json").exists()
     tune("visits.csv", "--out", "run", trials=2)
-    assert json.loads((table / "run" / "best.json").read_text())["trials"] == 4
+    assert json.loads((tuned / "run" / "best.json").read_text())["trials"] == 4
     assert len(pd.read_csv("run/trials.csv")) == 4
 
 

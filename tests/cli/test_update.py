@@ -12,17 +12,17 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 from shiftune import load_model
 from shiftune._files import atomic_write
 from shiftune._wording import listed
 from shiftune.cli import app
-from shiftune.cli._folder import ResultFolder, reopened
-from shiftune.cli._job import prepare_job
+from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.cli._options import TuneOptions
-from shiftune.cli._records import read_json, write_json
-from shiftune.cli._updates import check_rows, read_given
+from shiftune.cli._tune import prepare_job, reopened
+from shiftune.cli._update import _half_a_digit, check_rows, read_labels
 from shiftune.errors import ProblemError
 from shiftune.problem._site import Site
 from shiftune.search._journal import search_lock
@@ -85,7 +85,7 @@ def refused(labels, job, message):
     """The command reads labels in this way before it does anything else with them."""
     labels.to_csv("labels.csv", index=False)
     with pytest.raises(ProblemError, match=re.escape(message)):
-        read_given(Path("labels.csv"), job)
+        read_labels(Path("labels.csv"), job)
 
 
 def labels_of(rows, label="cost", *, by="row"):
@@ -203,29 +203,45 @@ def test_two_states(wards_run, run):
     assert record(wards_run)["after"] == second["after"]
 
 
-def test_a_label_that_is_given_again_replaces_the_earlier_one(wards_run, run):
+@pytest.fixture(scope="module")
+def first_update(finished, tmp_path_factory):
+    """The folder cost/updates after labels of ten rows."""
+    path = tmp_path_factory.mktemp("updated")
+    shutil.copytree(finished / "cost", path / "cost")
+    with fewer_checks() as patched:
+        patched.chdir(path)
+        patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
+        give(range(80, 90))
+        done = CliRunner().invoke(app, ["update", "cost", "labels.csv"])
+    assert done.exit_code == 0, done.output
+    return path / "cost" / "updates"
+
+
+@pytest.fixture
+def updated(wards_run, first_update):
+    """A working folder in which labels.csv, with the labels of ten rows, has updated cost once."""
+    shutil.copytree(first_update, wards_run / "cost" / "updates")
     give(range(80, 90))
-    run("update", "cost", "labels.csv")
+    return wards_run
+
+
+def test_a_label_that_is_given_again_replaces_the_earlier_one(updated, run):
     labels_of([83]).assign(cost=200.0).to_csv("corrected.csv", index=False)
     assert "new labels replace those of row 83" in flat(run("update", "cost", "corrected.csv"))
     assert pd.read_csv("cost/updates/2/labels.csv").set_index("row")["cost"][83] == 200
-    assert record(wards_run, 2)["replaced_labels"] == 1
+    assert record(updated, 2)["replaced_labels"] == 1
 
 
-def test_the_same_labels_again_change_nothing(wards_run, run):
-    give(range(80, 90))
-    run("update", "cost", "labels.csv")
+def test_the_same_labels_again_change_nothing(updated, run):
     assert "update 1 has all labels of labels.csv already" in flat(
         run("update", "cost", "labels.csv")
     )
-    assert not (wards_run / "cost" / "updates" / "2").exists()
+    assert not (updated / "cost" / "updates" / "2").exists()
 
 
-def test_states_are_listed(wards_run, run):
-    assert "cost has no updates; shiftune label-plan cost" in flat(run("update", "cost"))
-    give(range(80, 90))
+def test_states_are_listed(updated, run):
+    assert "ill has no updates; shiftune label-plan ill" in flat(run("update", "ill"))
     give(range(90, 95), "more.csv")
-    run("update", "cost", "labels.csv")
     given = json.loads(run("update", "cost", "more.csv", "--json").stdout)
     assert given["folder"] == "cost/updates/2"
     listed = json.loads(run("update", "cost", "--json").stdout)
@@ -238,14 +254,12 @@ def test_states_are_listed(wards_run, run):
 
 
 @pytest.mark.slow
-def test_updates_of_an_earlier_model(wards_run, run, monkeypatch):
-    give(range(80, 90))
-    run("update", "cost", "labels.csv")
+def test_updates_of_an_earlier_model(updated, run, monkeypatch):
     monkeypatch.setattr(ResultFolder, "can_report", staticmethod(lambda: True))
     output = flat(run("report", "cost"))
     assert "1 10" in output
     assert "present Written to cost/report.html" in output
-    report = wards_run / "cost" / "report.html"
+    report = updated / "cost" / "report.html"
     assert "update 1, current: True" in report.read_text()
     tune("cost", "ridge", table="cost.csv", out="cost", trials=6)
     assert "update 1, current: False" in report.read_text()
@@ -258,10 +272,12 @@ def test_updates_of_an_earlier_model(wards_run, run, monkeypatch):
     assert [(state["current"], state["of_trials"]) for state in listed] == [(False, 2), (True, 6)]
 
 
-@pytest.mark.parametrize("written", range(4))
-def test_a_kill_between_two_files(wards_run, run, monkeypatch, written):
+@pytest.mark.slow
+def test_kills_between_two_files(wards_run, run, monkeypatch):
     """The state without its last file is noticed, and its number is used again."""
     give(range(80, 90))
+    names = ["labels.csv", "predictions.csv", "model.skops", "update.json"]
+    state = wards_run / "cost" / "updates" / "1"
 
     class Killed(BaseException):
         pass
@@ -271,18 +287,17 @@ def test_a_kill_between_two_files(wards_run, run, monkeypatch, written):
             raise Killed
         return atomic_write(path)
 
-    names = ["labels.csv", "predictions.csv", "model.skops", "update.json"]
-    with monkeypatch.context() as patched:
-        for module in ("cli._updates", "cli._records", "models._storing"):
-            patched.setattr(f"shiftune.{module}.atomic_write", kill)
-        with pytest.raises(Killed):
-            run("update", "cost", "labels.csv")
-    state = wards_run / "cost" / "updates" / "1"
-    assert {path.name for path in state.iterdir()} == set(names[:written])
-    output = flat(run("update", "cost"))
-    assert "has no updates" in output
-    assert "update 1 was not finished" in output
-    assert json.loads(run("update", "cost", "--json").stdout)["unfinished"] == [1]
+    for written in (3, 2, 1, 0):  # each finds more files of the one before than it writes
+        with monkeypatch.context() as patched:
+            for module in ("cli._folder", "models._storing"):
+                patched.setattr(f"shiftune.{module}.atomic_write", kill)
+            with pytest.raises(Killed):
+                run("update", "cost", "labels.csv")
+        assert {path.name for path in state.iterdir()} == set(names[:written])
+        output = flat(run("update", "cost"))
+        assert "has no updates" in output
+        assert "update 1 was not finished" in output
+        assert json.loads(run("update", "cost", "--json").stdout)["unfinished"] == [1]
     (state / ".part-model.skops").write_text("half")
     output = flat(run("update", "cost", "labels.csv"))
     assert "cost/updates/1 was not finished, and is written again" in output
@@ -391,7 +406,7 @@ def test_classes_in_other_spellings(folder, classes, written):
     job = prepare_job(TuneOptions(data=Path("table.csv"), **asked), folder / "study.journal")
     own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110][["row", "ill"]]
     own.to_csv("labels.csv", index=False)
-    given = read_given(Path("labels.csv"), job)
+    given = read_labels(Path("labels.csv"), job)
     assert list(given) == list(range(30))
     assert [str(each) for each in given.values()] == [str(each) for each in df["ill"].iloc[80:110]]
     message = "row 80 has the label 'perhaps' in labels.csv, which is none of the classes "
@@ -415,9 +430,8 @@ def test_codes_stay_classes(wards_run, run):
     run("update", "other", "other/updates/1/labels.csv")
 
 
-def test_an_update_waits_for_no_search(wards_run, run):
-    give(range(80, 90))
-    with search_lock((wards_run / "cost" / "study.journal").resolve(), join=False):
+def test_an_update_waits_for_no_search(updated, run):
+    with search_lock((updated / "cost" / "study.journal").resolve(), join=False):
         assert "another search is using the journal" in flat(
             run("update", "cost", "labels.csv", code=2)
         )
@@ -460,6 +474,10 @@ def test_other_dates_are_named_as_dates():
     check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02", "3.1.24"]}), ["a", "b"], [1, 2], job)
     with pytest.raises(ProblemError, match="a has seen 2024-01-02 there, and seen 2024-01-04 in"):
         check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02"]}), ["a"], [3], job)
+
+
+def test_numbers_may_be_rounded():
+    assert [_half_a_digit(value) for value in (2.5, 70.0, -0.125)] == [0.05, 0.5, 0.0005]
 
 
 def test_rows_that_were_only_written_differently(plan, run):
@@ -527,10 +545,15 @@ def test_labels_that_tune_had(wards_run, run):
     ],
 )
 def test_runs_that_cannot_be_updated(wards_run, run, options, why):
-    tune("ill", "logistic", *options, table="ill.csv", out="other")
+    """A plan gives the reason before anybody is paid for labels."""
+    tune("ill", "logistic", *options, table="ill.csv", out="other", trials=1)
     give(range(80, 90), label="ill")
     output = flat(run("update", "other", "labels.csv", code=2))
     assert f"labels cannot update this predictor: {why}" in output
+    output = flat(run("label-plan", "other", "--n", 5))
+    assert f"labels cannot update this predictor: {why}" in output
+    assert "shiftune tune with --use-target-labels" in output
+    assert "shiftune update" not in output
 
 
 def test_runs_that_are_not_finished(wards_run, run):
@@ -583,17 +606,15 @@ def test_the_stored_model_is_used_and_checked(wards_run, run, monkeypatch):
     assert "chooses other models" in flat(run("update", "cost", "labels.csv", code=2))
 
 
-def test_a_pickled_model_is_fitted_again(wards_run, run):
-    give(range(80, 90))
-    path = wards_run / "cost" / "best.json"
+def test_a_pickled_model_is_fitted_again(updated, run):
+    path = updated / "cost" / "best.json"
     best = read_json(path)
-    run("update", "cost", "labels.csv")
-    loaded = record(wards_run)
+    loaded = record(updated)
     shutil.rmtree("cost/updates")
-    (wards_run / "cost" / "model.skops").rename(wards_run / "cost" / "model.pickle")
+    (updated / "cost" / "model.skops").rename(updated / "cost" / "model.pickle")
     write_json(path, best | {"model_file": "model.pickle"})
     run("update", "cost", "labels.csv")
-    assert record(wards_run)["after"] == loaded["after"]
+    assert record(updated)["after"] == loaded["after"]
 
 
 def test_a_folder_that_cannot_be_written(wards_run, run):
@@ -647,20 +668,16 @@ def test_a_plan_is_filled_in_and_used(wards_run, run):
     assert pd.read_csv("cost/updates/1/labels.csv")["row"].to_list() == rows.to_list()
 
 
-def test_rows_with_a_label_are_not_drawn_again(wards_run, run):
-    run("label-plan", "cost", "--n", 30, "--out", "first.csv")
-    first = filled("first.csv")
-    run("update", "cost", "first.csv")
-    output = flat(run("label-plan", "cost", "--n", 11, "--out", "second.csv", code=2))
-    assert "'C' has 10 rows without a label so far; give an --n of at most 10" in output
-    run("label-plan", "cost", "--n", 10, "--out", "second.csv")
-    second = filled("second.csv")
-    assert set(first["row"]) | set(second["row"]) == set(TARGET_ROWS)
+def test_rows_with_a_label_are_not_drawn_again(updated, run):
+    output = flat(run("label-plan", "cost", "--n", 31, "--out", "second.csv", code=2))
+    assert "'C' has 30 rows without a label so far; give an --n of at most 30" in output
+    run("label-plan", "cost", "--n", 30, "--out", "second.csv")
+    assert filled("second.csv")["row"].to_list() == list(range(90, 120))
     run("update", "cost", "second.csv")
     assert "all rows of 'C' have a label already" in flat(
         run("label-plan", "cost", "--n", 1, "--out", "third.csv", code=2)
     )
-    assert not (wards_run / "third.csv").exists()
+    assert not (updated / "third.csv").exists()
 
 
 def test_rows_that_tune_had_are_not_drawn(wards_run, run):
@@ -685,6 +702,7 @@ def test_the_seed_decides(wards_run, run):
     assert one == two != three
 
 
+@pytest.mark.slow
 def test_a_plan_is_separated_like_the_table(wards_run, run):
     """Spreadsheets that write decimal commas expect semicolons."""
     table = pd.read_csv("cost.csv", dtype={"case": str})
@@ -722,12 +740,3 @@ def test_a_file_is_never_overwritten(wards_run, run):
         run("label-plan", "cost", "--n", 5, "--out", "nowhere/x.csv", code=2)
     )
     run("label-plan", "cost", "--n", 0, code=2)
-
-
-def test_a_plan_for_a_run_that_cannot_be_updated(wards_run, run):
-    """The reason is shown before anybody is paid for labels."""
-    tune("cost", "ridge", "--risk", "naive", table="cost.csv", out="naive")
-    output = flat(run("label-plan", "naive", "--n", 5))
-    assert "labels cannot update this predictor: there are no answers" in output
-    assert "shiftune tune with --use-target-labels" in output
-    assert "shiftune update" not in output

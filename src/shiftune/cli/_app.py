@@ -1,22 +1,40 @@
-"""Application of the command line: registers commands, and turns errors into exit codes."""
+"""Application of the command line: commands with their options and help, errors as exit codes.
+
+What a command runs is imported when it runs: help and completion load neither NumPy nor pandas.
+"""
 
 from __future__ import annotations
 
 import inspect
-import shlex
-import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
-from shiftune import __version__, _interrupts
-from shiftune._wording import printable
+from shiftune import __version__, _interrupts, _names
+from shiftune._wording import check_choice, printable
+from shiftune.cli._options import (
+    RISKS,
+    DiagnoseOptions,
+    Jobs,
+    Json,
+    MovedTable,
+    MovedTargetFile,
+    Run,
+    SafeCsv,
+    TuneOptions,
+    argument,
+    completing,
+    flag,
+    option,
+    settings_option,
+    taking,
+)
 from shiftune.errors import ProblemError
 
 MISTAKE = 2
-AGAIN = "put this right and run the same again"
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
@@ -36,7 +54,8 @@ class Explaining(TyperGroup):
         except OSError as error:  # a full disk, a folder that is gone: wherever that shows first
             where = f": {error.filename}" if error.filename else ""
             what = f"a file cannot be read or written ({error.strerror or error}{where})"
-            typer.echo(printable(f"shiftune: {what}; {AGAIN}"), err=True)
+            again = "put this right and run the same again"
+            typer.echo(printable(f"shiftune: {what}; {again}"), err=True)
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             _interrupts.print_stopped()
@@ -44,30 +63,23 @@ class Explaining(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Explaining,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    cls=Explaining, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
 )
 
 
 def command(**options: Any) -> Callable[[Command], Command]:
-    """Register a command whose docstring is its help; indented paragraphs are examples."""
+    """Register a command whose docstring is its help.
+
+    The lines of each paragraph are joined, and the terminal breaks them; indented paragraphs, which
+    are examples, stay as they are.
+    """
 
     def register(function: Command) -> Command:
-        return app.command(help=_flowing(function.__doc__ or ""), **options)(function)
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        text = "\n\n".join(p if p.startswith("  ") else " ".join(p.split()) for p in paragraphs)
+        return app.command(help=text, **options)(function)
 
     return register
-
-
-def _flowing(text: str) -> str:
-    r"""Join the lines of each paragraph, except indented ones: the terminal breaks them.
-
-    >>> _flowing("One\ntwo.\n\n  kept\n  apart")
-    'One two.\n\n  kept\n  apart'
-    """
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(p if p.startswith("  ") else " ".join(p.split()) for p in paragraphs)
 
 
 def _version(wanted: bool) -> None:
@@ -99,6 +111,250 @@ def _options(
     """Options before the command."""
 
 
-def command_line() -> str:
-    """Return the command line of this process."""
-    return shlex.join(["shiftune", *sys.argv[1:]])
+# ---------------------------------------------------------------- commands, in the help's order
+
+
+@command()
+@taking(DiagnoseOptions, settings=settings_option(DiagnoseOptions))
+def diagnose(options: DiagnoseOptions) -> None:
+    """Compare the sites with the target, before any model is trained.
+
+    For example:
+
+      shiftune diagnose data.csv --site ward --target A --label ill
+
+    A source whose rows are unlike the target's carries little information about it. The table
+    lists, for each source, the mean density ratio (1: the source covers the target), the effective
+    share of its rows after weighting, the share of target rows out of its reach, and a verdict.
+    """
+    from shiftune.cli import _tune
+
+    _tune.diagnose(options)
+
+
+NAMES = "\n\n".join(
+    f"[bold]{what}[/]: {', '.join(each)}"
+    for what, each in (
+        ("Models", _names.MODELS),
+        ("Risk estimators", RISKS),
+        ("Density ratios", _names.RATIOS),
+        ("Losses for classes", _names.LOSSES_OF["classification"]),
+        ("Losses for quantities", _names.LOSSES_OF["regression"]),
+        ("Metrics", _names.METRICS),
+    )
+)
+
+
+@command(epilog=NAMES)
+@taking(TuneOptions, settings=settings_option(TuneOptions))
+def tune(options: TuneOptions) -> None:
+    """Find the best hyperparameters for a site without labels, and estimate the error there.
+
+    For example:
+
+      shiftune tune data.csv --site ward --target A --label ill --model logistic
+      shiftune tune ... --model linear --model lightgbm   # they share the trials
+      shiftune tune --settings run/settings.toml --out again
+
+    All other sites are sources, which need labels. The target's own labels are ignored, unless
+    --use-target-labels is given. Identifiers and constant columns are left out, with a note.
+
+    DIR receives [bold]report.html[/], [bold]model-card.md[/], [bold]best.json[/],
+    [bold]predictions.csv[/] (one line per target row: its identifiers, its position in the file
+    counted from 0, the prediction), [bold]trials.csv[/], the model (for
+    [bold]shiftune.load_model[/]), settings.json, settings.toml (for --settings, repeats the run),
+    study.journal (for optuna-dashboard) and study.journal.answers. Ctrl-C stops the search; the
+    same command continues it, also with a larger --trials.
+    """
+    from shiftune.cli import _tune
+
+    _tune.tune(options)
+
+
+@command()
+def predict(
+    folder: Run,
+    table: Annotated[
+        Path,
+        argument(
+            "TABLE",
+            "New rows: CSV (also .gz, .bz2, .xz, .zip), Parquet, Feather, Excel or JSON lines "
+            "(.jsonl); - reads from standard input.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        option(
+            "FILE",
+            "File to write: .csv, .csv.gz, .parquet, .feather, .xlsx or .jsonl; - is standard "
+            "output, as CSV.",
+        ),
+    ] = Path("-"),
+    interval: Annotated[
+        float | None,
+        option(
+            "LEVEL",
+            "Add an interval (or, for classes, a set of them) that has the true value at a new "
+            "site with this probability, such as 0.9.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        flag(
+            "--strict",
+            "Stop where values cannot be read, or categories or shares of missing values differ "
+            "from training.",
+        ),
+    ] = False,
+    safe_csv: SafeCsv = True,
+) -> None:
+    """Predict the rows of another table with the model of a result.
+
+    For example:
+
+      shiftune predict run next.csv --out predicted.csv
+      cat next.csv | shiftune predict run - > predicted.csv
+
+    The table needs the columns that the model reads, in any order. Each line has the identifiers of
+    the row, its position in the table counted from 0, the prediction, and for classes their
+    probabilities. If [bold]shiftune update[/] has updated the model, the last update predicts.
+
+    Notes on what differs from the training rows go to standard error. The table is read twice, in
+    parts, and may be larger than the memory.
+    """
+    from shiftune.cli import _predict
+
+    _predict.predict(folder, table, out, interval, strict=strict, safe=safe_csv)
+
+
+@command()
+def report(folder: Run, data: MovedTable = None, target_file: MovedTargetFile = None) -> None:
+    """Rewrite the report and the other files of a result.
+
+    For example:
+
+      shiftune report data-A-logistic
+
+    The table is read and the model is fitted again; no trial is added. After Ctrl-C, this gives
+    the result of the trials so far. Updates by [bold]shiftune update[/] are shown.
+    """
+    from shiftune.cli import _tune
+
+    _tune.report(folder, {"data": data, "target_file": target_file})
+
+
+@command()
+def label_plan(
+    folder: Run,
+    n: Annotated[int, option("N", "Number of rows.", None, "--n", min=1)],
+    out: Annotated[
+        Path | None, option("FILE", "CSV file to write. Default: DIR-labels.csv.")
+    ] = None,
+    seed: Annotated[int, option("N", "Random seed; the same seed draws the same rows.", min=0)] = 0,
+    data: MovedTable = None,
+    target_file: MovedTargetFile = None,
+) -> None:
+    """Draw rows of the target at random, and write a file to fill in their labels.
+
+    For example:
+
+      shiftune label-plan run --n 30      # writes run-labels.csv; fill in the labels, then
+      shiftune update run run-labels.csv
+
+    The file has the identifiers, the number of the row in the table, the columns that the model
+    uses, and an empty column for the label. Rows whose label was used before are not drawn. Rows
+    may stay empty, unless it is their label that makes them so.
+    """
+    from shiftune.cli import _update
+
+    _update.label_plan(folder, n, out, seed, {"data": data, "target_file": target_file})
+
+
+@command()
+def update(
+    folder: Run,
+    labels: Annotated[
+        Path | None,
+        argument(
+            "LABELS",
+            "Table with the labels of some rows of the target; without it, the updates so far are "
+            "listed.",
+        ),
+    ] = None,
+    data: MovedTable = None,
+    target_file: MovedTargetFile = None,
+    as_json: Json = False,
+) -> None:
+    """Update the model of a result by labels of the target, without a new search.
+
+    For example:
+
+      shiftune label-plan run --n 30      # writes run-labels.csv; fill in the labels, then
+      shiftune update run run-labels.csv
+      shiftune update run                 # list the updates
+
+    LABELS has the label column of the table, and its identifiers or a column [bold]row[/] (the
+    number of the row in the table, counted from 0, as in predictions.csv). Rows without a label are
+    left out.
+
+    DIR/updates/1 receives [bold]update.json[/] (the estimated error without and with the
+    labels, and whether they agree with the first estimate), [bold]predictions.csv[/], the model
+    and all labels so far. The next update uses these as well, and is DIR/updates/2. Other files
+    of DIR stay as they are.
+    """
+    from shiftune.cli import _update
+
+    if labels is None:
+        _update.list_updates(folder, as_json)
+    else:
+        _update.update(folder, labels, {"data": data, "target_file": target_file}, as_json)
+
+
+@command()
+def models(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Model whose search space is printed as a file to edit.",
+            callback=lambda value: value and check_choice(value, _names.MODELS, "model"),
+            autocompletion=completing(_names.MODELS),
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the models by name, with their search spaces.
+
+    For example:
+
+      shiftune models
+      shiftune models lightgbm > space.toml     # edit it, then
+      shiftune tune ... --model lightgbm --space space.toml
+
+    A space file has a line per hyperparameter; all others keep the model's default.
+
+      learning_rate = { low = 0.01, high = 0.3, log = true }  # decimal numbers
+      max_depth = { low = 2, high = 8 }                       # whole numbers
+      boosting_type = ["gbdt", "dart"]                        # one of these
+      n_estimators = 300                                      # always this
+    """
+    from shiftune.cli import _screen
+
+    _screen.show_models(name, as_json)
+
+
+@command()
+def demo(
+    trials: Annotated[int, option("N", "Number of trials with each risk estimator.", min=1)] = 12,
+    seed: Annotated[int, option("N", "Seed of the hospitals.", min=0)] = 0,
+    jobs: Jobs = 1,
+    out: Annotated[Path, option("DIR", "Folder for the report.")] = Path("shiftune-demo"),
+) -> None:
+    """Show a whole run in about a minute, on generated hospitals with a known truth.
+
+    The demonstration diagnoses the overlap with hospital A, tunes a model for A with each of
+    several risk estimators, and compares the estimated with the true errors at A. The report of
+    the default estimator goes to DIR.
+    """
+    from shiftune.cli import _demo
+
+    _demo.demo(trials, seed, jobs, out)

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum, auto
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -32,6 +32,79 @@ from shiftune.errors import SettingsError, StorageError
 if TYPE_CHECKING:
     from shiftune.tables import SiteFiles, SiteTable
 
+# ---------------------------------------------------------------- kinds of options
+
+READING, SEARCHING, RUNNING = "Table", "Search", "Run"  # panels of the help
+
+
+def option(metavar: str, text: str, panel: str | None = None, *flags: str, **more: Any) -> Any:
+    """Return an option."""
+    return typer.Option(*flags, metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
+def flag(name: str, text: str, panel: str | None = None) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, metavar="", help=text, rich_help_panel=panel)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=metavar, help=text)
+
+
+def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return a function with which the shell completes names."""
+    return lambda incomplete: [name for name in choices if name.startswith(incomplete)]
+
+
+def _name(
+    what: str,
+    choices: Sequence[str],
+    text: str,
+    panel: str | None = None,
+    *,
+    check_one: Callable[[Any], str] | None = None,
+) -> Any:
+    """Return an option for names out of several: checked, and completed by the shell."""
+
+    def check(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            return check_choice(value, choices, what) if check_one is None else check_one(value)
+        for name in value:
+            parts = [part.strip() for part in name.split(",")]
+            if len(parts) > 1 and set(parts) <= set(choices):
+                repeated = " ".join(f"--{what} {part}" for part in parts)
+                raise SettingsError(f"--{what} takes one name at a time; repeat it: {repeated}")
+            check_choice(name, choices, what)
+        check_different(value, what)
+        return value
+
+    return option("NAME", text, panel, callback=check, autocompletion=completing(choices))
+
+
+def _above_zero(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"{seconds:g} is no time above 0 seconds")
+    return seconds
+
+
+def _check_jobs(value: int) -> int:
+    if value == 0 or value < -1:
+        raise SettingsError(f"--jobs must be a number of processes, or -1 for all cores: {value}")
+    return value
+
+
+def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
+    """Read a file; the command line has its path, a settings file may have its entries."""
+    from shiftune.models._space import read_entries
+
+    return given if isinstance(given, dict) else read_entries(Path(given))
+
+
+# ---------------------------------------------------------------- options as fields
+
 
 class Role(Enum):
     """Part of a run that an option decides; `SEARCH` where a field names none."""
@@ -39,7 +112,7 @@ class Role(Enum):
     FILE = auto()
     """A file that is read: what it holds is compared, not its path."""
     DATA = auto()
-    """The rows, columns and labels that are read: a field of `shiftune.tables.TableSettings`."""
+    """The rows, columns and labels that are read: an argument of `shiftune.tables.site_table`."""
     SEARCH = auto()
     """The model and the trials."""
     RESULT = auto()
@@ -48,35 +121,31 @@ class Role(Enum):
     """Place, pace and output of this run; neither saved nor compared."""
 
 
+SAVED = (Role.DATA, Role.SEARCH, Role.RESULT)
 Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """An option as its field declares it.
-
-    Attributes
-    ----------
-    name : str
-        Of the field.
-    key : str
-        As it is called on the command line, without dashes in front.
-    hint : type
-        With the annotations of the field.
-    default : object
-        MISSING if the option is required.
-    """
+    """An option as its field declares it; the default is MISSING if it is required."""
 
     name: str
-    key: str
     hint: Any
     default: Any
 
     @property
+    def key(self) -> str:
+        """Name on the command line, without dashes in front."""
+        info = self._mark(OptionInfo | ArgumentInfo)
+        # In an annotation, Typer takes the first flag for the default.
+        flags = map(str, (info.default, *(info.param_decls or ())))
+        found = next((flag for flag in flags if flag.startswith("--")), f"--{self.name}")
+        return found.split("/")[0].removeprefix("--").replace("_", "-")
+
+    @property
     def role(self) -> Role:
         """Part of a run that the option decides."""
-        found: Role = _mark(self.hint, Role, Role.SEARCH)
-        return found
+        return self._mark(Role) or Role.SEARCH
 
     @property
     def repeated(self) -> bool:
@@ -93,22 +162,24 @@ class Declared:
         """Whether its text is the path of a file or folder."""
         return self.holds_table or Path in (self.hint.__origin__, *get_args(self.hint.__origin__))
 
+    def _mark(self, kind: Any) -> Any:
+        return next((mark for mark in self.hint.__metadata__ if isinstance(mark, kind)), None)
 
-def declared(options: type) -> list[Declared]:
+
+def _declared(options: type) -> list[Declared]:
     """Return the options of a dataclass."""
     hints = get_type_hints(options, include_extras=True)
     return [
-        Declared(each.name, _key(hints[each.name], each.name), hints[each.name], _default(each))
+        Declared(
+            each.name,
+            hints[each.name],
+            each.default if each.default_factory is MISSING else each.default_factory(),
+        )
         for each in fields(options)
     ]
 
 
-def _key(hint: Any, name: str) -> str:
-    info = _mark(hint, OptionInfo | ArgumentInfo)
-    # In an annotation, Typer takes the first flag for the default.
-    given = map(str, (info.default, *(info.param_decls or ())))
-    flag = next((flag for flag in given if flag.startswith("--")), f"--{name}")
-    return flag.split("/")[0].removeprefix("--").replace("_", "-")
+declared: Callable[[type], list[Declared]] = cache(_declared)  # a command asks 50 times
 
 
 def named(options: type, role: Role) -> list[str]:
@@ -118,12 +189,7 @@ def named(options: type, role: Role) -> list[str]:
 
 def values_of(options: Any, *roles: Role) -> dict[str, Any]:
     """Return the fields that have a role, with their values."""
-    return {
-        each.name: getattr(options, each.name)
-        for role in roles
-        for each in declared(type(options))
-        if each.role is role
-    }
+    return {name: getattr(options, name) for role in roles for name in named(type(options), role)}
 
 
 def taking(
@@ -133,8 +199,15 @@ def taking(
 
     Further parameters, whose values are not passed on, are given with their annotations.
     """
-    parameters = [_parameter(each.name, each.hint, each.default) for each in declared(options)] + [
-        _parameter(name, hint, None) for name, hint in more.items()
+    hints = [(each.name, each.hint, each.default) for each in declared(options)]
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=hint,
+        )
+        for name, hint, default in (*hints, *((name, hint, None) for name, hint in more.items()))
     ]
 
     def decorate(function: Callable[[Options], None]) -> Callable[..., None]:
@@ -149,33 +222,39 @@ def taking(
     return decorate
 
 
-def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    given = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=hint)
+# ---------------------------------------------------------------- options of several commands
 
-
-def _mark(hint: Any, kind: Any, default: Any = None) -> Any:
-    return next((mark for mark in hint.__metadata__ if isinstance(mark, kind)), default)
-
-
-def _default(each: Any) -> Any:
-    return each.default if each.default_factory is MISSING else each.default_factory()
-
-
-READING = "Table"
-# As that of `ShiftProblem.from_large`. A search of 20 columns takes 1.5 GiB then
-# (benchmarks/results/speed.md).
-MOST_ROWS = 1_000_000
-
-
-def _columns(*flags: str, text: str) -> Any:
-    return typer.Option(
-        *flags,
-        metavar="COLUMN",
-        help=f"{text} Can be repeated.",
-        rich_help_panel=READING,
-        show_default=False,
-    )
+Run = Annotated[Path, argument("DIR", "Folder of a result of shiftune tune.")]
+MovedTable = Annotated[Path | None, option("FILE", "The table, if it was moved.")]
+MovedTargetFile = Annotated[Path | None, option("FILE", "The target's file, if it was moved.")]
+SafeCsv = Annotated[
+    bool,
+    flag(
+        "--safe-csv/--no-safe-csv",
+        "Write text that a spreadsheet would take for a formula with ' before it.",
+    ),
+]
+Ratio = Annotated[
+    str,
+    _name(
+        "density ratio",
+        _names.RATIOS,
+        "Density ratios, for the risk estimators that need them; auto compares all, and is slow.",
+        SEARCHING,
+    ),
+]
+Seed = Annotated[
+    int,
+    option("N", "Random seed; the same seed and --jobs give the same result.", SEARCHING, min=0),
+]
+Jobs = Annotated[
+    int,
+    option(
+        "N", "Number of processes; -1: one per core.", RUNNING, "--jobs", "-j", callback=_check_jobs
+    ),
+    Role.RUN,
+]
+Json = Annotated[bool, flag("--json", "Print JSON, for scripts.", RUNNING), Role.RUN]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,111 +263,99 @@ class TableOptions:
 
     data: Annotated[
         Path,
-        typer.Argument(
-            metavar="DATA",
-            help="Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or "
-            ".jsonl. A quoted pattern, 'data/*.csv', stands for several files; a folder for the "
-            "Parquet files in it.",
-            show_default=False,
+        argument(
+            "DATA",
+            "Table of all sites: CSV (also .gz, .bz2, .xz), Parquet, Feather, Excel or .jsonl. A "
+            "quoted pattern, 'data/*.csv', stands for several files; a folder for the Parquet "
+            "files in it.",
         ),
         Role.FILE,
     ]
     site: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column with the site of each row. Without it, every file is a site.",
-            show_default=False,
-        ),
+        option("COLUMN", "Column with the site of each row. Without it, every file is a site."),
         Role.DATA,
     ] = None
     target: Annotated[
         str | None,
-        typer.Option(
-            metavar="SITE",
-            help="Site to tune for; needs no labels. Default: that of --target-file.",
-            show_default=False,
-        ),
+        option("SITE", "Site to tune for; needs no labels. Default: that of --target-file."),
         Role.DATA,
     ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Label, not compared.", show_default=False),
-        Role.DATA,
-    ] = None
+    label: Annotated[str | None, option("COLUMN", "Label, not compared."), Role.DATA] = None
     target_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Rows of the target, if DATA has only the sources; it needs no site column.",
-            rich_help_panel=READING,
-            show_default=False,
+        option(
+            "FILE",
+            "Rows of the target, if DATA has only the sources; it needs no site column.",
+            READING,
         ),
         Role.FILE,
     ] = None
     group: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Rows with the same value belong together, such as visits of a patient: never "
-            "divided between training and validation, and counted as one in intervals. Not used by "
-            "the model.",
-            rich_help_panel=READING,
-            show_default=False,
+        option(
+            "COLUMN",
+            "Rows with the same value belong together, such as visits of a patient: never divided "
+            "between training and validation, and counted as one in intervals. Not used by the "
+            "model.",
+            READING,
         ),
         Role.DATA,
     ] = None
     sample_weight: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Weights of rows: one of weight 2 counts as two, in training, risk and metrics. "
-            "Not used by the model.",
-            rich_help_panel=READING,
-            show_default=False,
+        option(
+            "COLUMN",
+            "Weights of rows: one of weight 2 counts as two, in training, risk and metrics. Not "
+            "used by the model.",
+            READING,
         ),
         Role.DATA,
     ] = None
     keep: Annotated[
-        list[str], _columns(text="Use this column even if it would be left out."), Role.DATA
+        list[str],
+        option("COLUMN", "Use this column even if it would be left out. Can be repeated.", READING),
+        Role.DATA,
     ] = field(default_factory=list)
-    drop: Annotated[list[str], _columns(text="Leave this column out."), Role.DATA] = field(
-        default_factory=list
-    )
+    drop: Annotated[
+        list[str], option("COLUMN", "Leave this column out. Can be repeated.", READING), Role.DATA
+    ] = field(default_factory=list)
     identifiers: Annotated[
         list[str],
-        _columns("--id", text="Identifier: not used by the model, copied to predictions.csv."),
+        option(
+            "COLUMN",
+            "Identifier: not used by the model, copied to predictions.csv. Can be repeated.",
+            READING,
+            "--id",
+        ),
         Role.DATA,
     ] = field(default_factory=list)
     date_format: Annotated[
         str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Format of dates written as text, such as %d/%m/%Y; default: inferred.",
-            rich_help_panel=READING,
-            show_default=False,
+        option(
+            "FORMAT",
+            "Format of dates written as text, such as %d/%m/%Y; default: inferred.",
+            READING,
         ),
         Role.DATA,
     ] = None
-
     most_rows: Annotated[
         int,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            "Most rows that are read: of more, as many are drawn at random, small sites whole and "
+            "of all others the same number.",
+            READING,
             min=1,
-            help="Most rows that are read: of more, as many are drawn at random, small sites whole "
-            "and of all others the same number.",
-            rich_help_panel=READING,
         ),
         Role.DATA,
-    ] = MOST_ROWS
+    ] = 1_000_000  # as `ShiftProblem.from_large`: 1.5 GiB with 20 columns (results/speed.md)
     missing: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN=VALUE",
-            help="Value that stands for a missing one, such as age=999. Can be repeated.",
-            rich_help_panel=READING,
-            show_default=False,
+        option(
+            "COLUMN=VALUE",
+            "Value that stands for a missing one, such as age=999. Can be repeated.",
+            READING,
         ),
         Role.DATA,
     ] = field(default_factory=list)
@@ -318,138 +385,6 @@ class TableOptions:
         return site_table(sampled.table, settings, files.notes).of_sample(sampled)
 
 
-Run = Annotated[
-    Path,
-    typer.Argument(metavar="DIR", help="Folder of a result of shiftune tune.", show_default=False),
-]
-MovedTable = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The table, if it was moved.", show_default=False),
-]
-MovedTargetFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The target's file, if it was moved.", show_default=False),
-]
-SafeCsv = Annotated[
-    bool,
-    typer.Option(
-        "--safe-csv/--no-safe-csv",
-        metavar="",
-        help="Write text that a spreadsheet would take for a formula with ' before it.",
-    ),
-]
-
-
-SEARCHING, RUNNING = "Search", "Run"
-SAVED = (Role.DATA, Role.SEARCH, Role.RESULT)
-
-
-def _name(
-    what: str,
-    choices: Sequence[str],
-    text: str,
-    panel: str | None = None,
-    show_default: bool = False,
-    checked: Callable[[Any], str] | None = None,
-) -> Any:
-    """Return an option for names out of several: checked, and completed by the shell."""
-
-    def check(value: Any) -> Any:
-        if isinstance(value, list):
-            for each in value:
-                _check_one(each, choices, what)
-            check_different(value, what)
-            return value
-        if value is None:
-            return None
-        return check_choice(value, choices, what) if checked is None else checked(value)
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in choices if name.startswith(incomplete)]
-
-    return typer.Option(
-        metavar="NAME",
-        help=text,
-        callback=check,
-        autocompletion=complete,
-        rich_help_panel=panel,
-        show_default=show_default,
-    )
-
-
-def _above_zero(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise typer.BadParameter(f"{seconds:g} is no time above 0 seconds")
-    return seconds
-
-
-def _check_one(name: str, choices: Sequence[str], what: str) -> None:
-    """Check a name of an option that can be repeated."""
-    parts = [part.strip() for part in name.split(",")]
-    if len(parts) > 1 and set(parts) <= set(choices):
-        repeated = " ".join(f"--{what} {part}" for part in parts)
-        raise SettingsError(f"--{what} takes one name at a time; repeat it: {repeated}")
-    check_choice(name, choices, what)
-
-
-def _check_jobs(value: Any) -> Any:
-    if value == 0 or value < -1:
-        raise SettingsError(f"--jobs must be a number of processes, or -1 for all cores: {value}")
-    return value
-
-
-def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
-    """Read a file; the command line has its path, a settings file may have its entries."""
-    from shiftune.models._space import read_entries
-
-    return given if isinstance(given, dict) else read_entries(Path(given))
-
-
-def _metrics_with(incomplete: str) -> list[str]:
-    return [name for name in _names.METRICS if name.startswith(incomplete)]
-
-
-# "oracle" needs labels of the target that are kept aside, which only Python code can do.
-RISKS = tuple(name for name in _names.RISKS if name != "oracle")
-
-Ratio = Annotated[
-    str,
-    _name(
-        "density ratio",
-        _names.RATIOS,
-        "Density ratios, for the risk estimators that need them; auto compares all, and is slow.",
-        SEARCHING,
-        True,
-    ),
-]
-Seed = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Random seed; the same seed and --jobs give the same result.",
-        rich_help_panel=SEARCHING,
-    ),
-]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        "-j",
-        metavar="N",
-        help="Number of processes; -1: one per core.",
-        callback=_check_jobs,
-        rich_help_panel=RUNNING,
-    ),
-    Role.RUN,
-]
-Json = Annotated[
-    bool,
-    typer.Option("--json", metavar="", help="Print JSON, for scripts.", rich_help_panel=RUNNING),
-    Role.RUN,
-]
-
-
 @dataclass(frozen=True, kw_only=True)
 class DiagnoseOptions(TableOptions):
     """Options of `shiftune diagnose`."""
@@ -457,6 +392,10 @@ class DiagnoseOptions(TableOptions):
     ratio: Ratio = "logistic"
     seed: Seed = 0
     as_json: Json = False
+
+
+# "oracle" needs labels of the target that are kept aside, which only Python code can do.
+RISKS = tuple(name for name in _names.RISKS if name != "oracle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -467,11 +406,8 @@ class TuneOptions(TableOptions):
     of an earlier run and read back follow from the fields and their roles.
     """
 
-    label: Annotated[  # field() takes the inherited default away
-        str,
-        typer.Option(metavar="COLUMN", help="Column to predict.", show_default=False),
-        Role.DATA,
-    ] = field()
+    # field() takes the inherited default away
+    label: Annotated[str, option("COLUMN", "Column to predict."), Role.DATA] = field()
     model: Annotated[
         list[str],
         _name(
@@ -482,39 +418,34 @@ class TuneOptions(TableOptions):
         ),
     ] = field(default_factory=list)
     trials: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Number of trials, those of earlier runs included."),
-        Role.RUN,
+        int, option("N", "Number of trials, those of earlier runs included.", min=1), Role.RUN
     ] = 50
     timeout: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS",
+        option(
+            "SECONDS",
+            "Begin no trial after this time; the same command continues.",
+            RUNNING,
             callback=_above_zero,
-            help="Begin no trial after this time; the same command continues.",
-            rich_help_panel=RUNNING,
-            show_default=False,
         ),
         Role.RUN,
     ] = None
     trial_timeout: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS",
+        option(
+            "SECONDS",
+            "Time for the fits of one trial; a longer trial fails, and the search goes on.",
+            RUNNING,
             callback=_above_zero,
-            help="Time for the fits of one trial; a longer trial fails, and the search goes on.",
-            rich_help_panel=RUNNING,
-            show_default=False,
         ),
         Role.RUN,
     ] = None
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the results; the same command continues there. "
-            "Default: DATA-SITE-MODEL, or DATA-SITE-auto.",
-            show_default=False,
+        option(
+            "DIR",
+            "Folder for the results; the same command continues there. Default: DATA-SITE-MODEL, "
+            "or DATA-SITE-auto.",
         ),
         Role.RUN,
     ] = None
@@ -530,32 +461,25 @@ class TuneOptions(TableOptions):
     ] = None
     drop_unlabelled: Annotated[
         bool,
-        typer.Option(
-            "--drop-unlabelled",
-            metavar="",
-            help="Leave out source rows without a label.",
-            rich_help_panel=READING,
-        ),
+        flag("--drop-unlabelled", "Leave out source rows without a label.", READING),
         Role.DATA,
     ] = False
     use_target_labels: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--use-target-labels",
-            metavar="",
-            help="Also evaluate and train with the labels that rows of the target have.",
-            rich_help_panel=READING,
+            "Also evaluate and train with the labels that rows of the target have.",
+            READING,
         ),
         Role.DATA,
     ] = False
     space: Annotated[
         dict[str, Any] | None,
-        typer.Option(
-            metavar="FILE",
+        option(
+            "FILE",
+            "Search space, TOML or JSON; [bold]shiftune models NAME[/] prints one to edit.",
+            SEARCHING,
             parser=_space_entries,
-            help="Search space, TOML or JSON; [bold]shiftune models NAME[/] prints one to edit.",
-            rich_help_panel=SEARCHING,
-            show_default=False,
         ),
     ] = None
     loss: Annotated[
@@ -565,12 +489,11 @@ class TuneOptions(TableOptions):
             _names.LOSSES,
             "Loss of a prediction, or a metric such as auc; default: log_loss or squared.",
             SEARCHING,
-            checked=loss_name,
+            check_one=loss_name,
         ),
     ] = None
     risk: Annotated[
-        str,
-        _name("risk estimator", RISKS, "Estimator of the risk at the target.", SEARCHING, True),
+        str, _name("risk estimator", RISKS, "Estimator of the risk at the target.", SEARCHING)
     ] = "adjusted"
     ratio: Ratio = "logistic"
     final: Annotated[
@@ -586,13 +509,12 @@ class TuneOptions(TableOptions):
     ] = None
     metric: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Metric to estimate beside the loss, such as auc, o_e, sensitivity@0.2, rmse, or "
-            "a scorer of scikit-learn. Can be repeated. Default: a set for the label.",
-            autocompletion=_metrics_with,
-            rich_help_panel=SEARCHING,
-            show_default=False,
+        option(
+            "NAME",
+            "Metric to estimate beside the loss, such as auc, o_e, sensitivity@0.2, rmse, or a "
+            "scorer of scikit-learn. Can be repeated. Default: a set for the label.",
+            SEARCHING,
+            autocompletion=completing(_names.METRICS),
         ),
         Role.RESULT,
     ] = field(default_factory=list)
@@ -601,16 +523,17 @@ class TuneOptions(TableOptions):
     jobs: Jobs = 1
     join: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--join",
-            metavar="",
-            help="Share the trials with other processes that run the same command with the same "
-            "--out, on machines that share the folder; the last one writes the results.",
-            rich_help_panel=RUNNING,
+            "Share the trials with other processes that run the same command with the same --out, "
+            "on machines that share the folder; the last one writes the results.",
+            RUNNING,
         ),
         Role.RUN,
     ] = False
     as_json: Json = False
+
+    # ---------------------------------------------------------------- as they are saved
 
     def saved(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
@@ -622,14 +545,9 @@ class TuneOptions(TableOptions):
         given = values_of(self, Role.FILE).items()
         return {name: str(path.resolve()) for name, path in given if path is not None}
 
-    def repeated(self) -> dict[str, Any]:
-        """Return what another run needs to give the same result."""
-        run = {"trials": self.trials, "jobs": self.jobs, "trial_timeout": self.trial_timeout}
-        return {**self.saved_files(), **self.saved(), **run}
-
     def of_result(self) -> dict[str, Any]:
         """Return the saved settings of what is made of the trials."""
-        return {name: self.saved()[name] for name in named(type(self), Role.RESULT)}
+        return {k: v for k, v in self.saved().items() if k in named(type(self), Role.RESULT)}
 
     def compared(self) -> dict[str, Any]:
         """Return the saved settings that all runs in a folder must have in common."""
@@ -642,7 +560,7 @@ class TuneOptions(TableOptions):
 
         Settings that did not exist yet when the folder was written have their defaults.
         """
-        known = {n for role in SAVED for n in named(cls, role)}
+        known = {each.name for each in declared(cls) if each.role in SAVED}
         required = {each.name for each in declared(cls) if each.default is MISSING} - {"data"}
         if not required <= saved.keys() <= known:
             raise StorageError(
@@ -652,17 +570,13 @@ class TuneOptions(TableOptions):
         return cls(trials=1, **files, **saved)
 
 
-HEADING = "# shiftune tune --settings THIS_FILE --out DIR repeats this run."
+# ---------------------------------------------------------------- options in a file
 
 
 def settings_option(options: type) -> Any:
     """Return the annotation of an option that reads the others from a file.
 
-    Parameters
-    ----------
-    options : dataclass
-        Options of the command; those that only `tune` has are skipped, so that commands can share
-        a file.
+    Options that only `tune` has are skipped, so that commands can share a file.
     """
 
     def use(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -670,15 +584,9 @@ def settings_option(options: type) -> Any:
             ctx.default_map = read_settings(path, options)
         return path
 
-    option = typer.Option(
-        "--settings",
-        metavar="FILE",
-        help="TOML file with options, such as label = 'ill'; options of the command line win.",
-        callback=use,
-        is_eager=True,
-        show_default=False,
-    )
-    return Annotated[Path | None, option]
+    text = "TOML file with options, such as label = 'ill'; options of the command line win."
+    found = option("FILE", text, None, "--settings", callback=use, is_eager=True)
+    return Annotated[Path | None, found]
 
 
 def read_settings(path: Path, options: type) -> dict[str, Any]:
@@ -712,7 +620,9 @@ def _checked(value: Any, option: Declared, path: Path) -> Any:
 
 
 def settings_text(options: TuneOptions) -> str:
-    """Return the text of a file that repeats a run."""
-    values = options.repeated()
+    """Return the text of a file with what another run needs to give the same result."""
+    run = {name: getattr(options, name) for name in ("trials", "jobs", "trial_timeout")}
+    values = {**options.saved_files(), **options.saved(), **run}
     given = {each.key: values.get(each.name) for each in declared(TuneOptions)}
-    return f"{HEADING}\n{toml_lines({k: v for k, v in given.items() if v not in (None, [])})}\n"
+    lines = toml_lines({k: v for k, v in given.items() if v not in (None, [])})
+    return f"# shiftune tune --settings THIS_FILE --out DIR repeats this run.\n{lines}\n"

@@ -1,30 +1,24 @@
-"""Tables and notes on the terminal."""
+"""What the commands show on the terminal: tables, notes, the result, updates."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
+import typer
 from rich.console import Console
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from shiftune._names import Level
-from shiftune._wording import (
-    count,
-    listed,
-    loss_in_words,
-    number,
-    percent,
-    printable,
-)
+from shiftune._wording import count, listed, loss_in_words, number, percent
 from shiftune.checks import Trust
-from shiftune.errors import DataWarning, OverlapWarning, SearchWarning
+from shiftune.cli._console import facts_grid, grid_of, screen, show_note
+from shiftune.models import MODELS, space_as_toml, space_entries
+from shiftune.models._space import format_range
 from shiftune.ratio._overlap import (
     effective_share,
     overlapping,
@@ -41,65 +35,22 @@ from shiftune.report._words import (
 )
 from shiftune.tables import SiteFiles, SiteTable
 
-if TYPE_CHECKING:
-    from shiftune.cli._options import TuneOptions
-
-
-class SafeConsole(Console):
-    """Console that shows control characters in a text as codes, and reads no markup in it."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, highlight=False, emoji=False, **options)
-
-    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Yield segments; Rich adds its own codes, for colours, later."""
-        for segment in super().render(renderable, options):
-            if segment.control:
-                yield segment
-            else:
-                yield Segment(printable(segment.text), segment.style)
-
-
 # Longer lists are cut off.
 MOST_COLUMNS = 25
 MOST_SITES = 40
-MOST_METRICS = 6
 COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
-
-
-def screen(*, silent: bool = False) -> Console:
-    """Return the terminal; text from users' files is never read as markup."""
-    return SafeConsole(quiet=silent, soft_wrap=False)
-
-
-@contextmanager
-def notes_for_warnings() -> Iterator[None]:
-    """Show each warning of this package once, as a note; hide the warnings of other packages."""
-    shown: set[str] = set()
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in shown:
-            shown.add(str(message))
-            show_note(SafeConsole(stderr=True), str(message))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for ours in (DataWarning, OverlapWarning, SearchWarning):
-            warnings.simplefilter("always", ours)
-        warnings.showwarning = show
-        yield
 
 
 def show_table(
     console: Console, files: SiteFiles, table: SiteTable, notes: Sequence[str], *, label: str | None
 ) -> None:
     """Show the sites, the label and the columns that were read, and the notes."""
-    console.print(_facts(files, table, label))
+    console.print(_about_table(files, table, label))
     columns = table.columns
     remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
     shown = remarkable.head(MOST_COLUMNS)
     if len(shown):
-        grid = grid_of(("column", "left"), ("read as", "left"), ("distinct", "right"))
+        grid = grid_of("column", "read as", ">distinct")
         grid.add_column("missing", justify="right", no_wrap=True)
         grid.add_column("note", ratio=1)
         for name, row in shown.iterrows():
@@ -111,14 +62,14 @@ def show_table(
         console.print(grid)
     if more := len(columns) - len(shown):
         how = "used without changes" if len(shown) == len(remarkable) else "listed by --json"
-        _more(console, f"{more} more columns, {how}")
+        console.print(Text(f"and {more} more columns, {how}", style="dim"))
     if notes:
         console.print()
     for note in notes:
         show_note(console, note)
 
 
-def _facts(files: SiteFiles, table: SiteTable, label: str | None) -> Table:
+def _about_table(files: SiteFiles, table: SiteTable, label: str | None) -> Table:
     problem = table.problem
     sites = sorted(problem.sources, key=len, reverse=True)
     shown = listed((f"{site.name} ({len(site)})" for site in sites), 8, quoted=False)
@@ -137,21 +88,17 @@ def _facts(files: SiteFiles, table: SiteTable, label: str | None) -> Table:
         ("Columns", kinds + (f"; {left} left out" if left else "")),
     ]
     if label is not None:
-        facts.insert(3, ("Label", f"{label}, {_about_label(table)}"))
-    return labelled_facts(*facts)
-
-
-def _about_label(table: SiteTable) -> str:
-    problem = table.problem
-    if problem.task == "regression":
-        return "a quantity"
-    classes = [str(name) for name in problem.classes]
-    return f"{len(classes)} classes: {listed(classes, 6, quoted=False)}"
+        about = "a quantity"
+        if problem.task != "regression":
+            classes = [str(name) for name in problem.classes]
+            about = f"{len(classes)} classes: {listed(classes, 6, quoted=False)}"
+        facts.insert(3, ("Label", f"{label}, {about}"))
+    return facts_grid(*facts)
 
 
 def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     """Show how well each source overlaps with the target, the best first."""
-    grid = grid_of(("source", "left"), ("rows", "right"), ("mean weight", "right"))
+    grid = grid_of("source", ">rows", ">mean weight")
     grid.add_column("effective rows", justify="right")
     grid.add_column("out of reach", justify="right")
     grid.add_column("verdict", ratio=1)
@@ -169,7 +116,7 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     console.print()
     console.print(grid)
     if len(overlap) > MOST_SITES:
-        _more(console, f"{len(overlap) - MOST_SITES} more sources")
+        console.print(Text(f"and {len(overlap) - MOST_SITES} more sources", style="dim"))
     console.print()
     console.print(_in_one_sentence(overlap, target))
     console.print(
@@ -199,32 +146,29 @@ def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:
     return f"{whole} of {n} {sources} overlap{'s' * (whole == 1)} with {target}{rest}."
 
 
-def show_task(console: Console, options: TuneOptions, earlier: int) -> None:
-    """Show the settings of a search that begins or continues."""
-    went = f", {earlier} of them done" if earlier else ""
-    console.print(
-        f"\nTuning {listed(options.model, quoted=False)}: {count(options.trials, 'trial')}{went}, "
-        f"loss {options.loss}, risk {options.risk}, seed {options.seed}"
-    )
-
-
-def show_finished(console: Console, best: dict[str, Any], folder: Path) -> None:
-    """Show that the folder has all trials already."""
-    console.print(
-        f"\n{folder} already has {count(best['trials'], 'trial')}; a larger --trials adds more."
-    )
-
-
-def show_models(console: Console) -> None:
-    """Show the models and their search spaces."""
-    from shiftune.models import MODELS
-    from shiftune.models._space import format_range
-
-    grid = grid_of(("model", "left"), ("hyperparameter", "left"))
+def show_models(name: str | None, as_json: bool) -> None:
+    """Show the models and their search spaces, or the space of one model as a file."""
+    shown = {each: model for each, model in MODELS.items() if name in (None, each)}
+    if as_json:
+        found = {
+            each: {
+                "about": model.about,
+                "tasks": model.tasks,
+                "space": space_entries(model.space()),
+            }
+            for each, model in shown.items()
+        }
+        typer.echo(json.dumps(found, indent=2))
+        return
+    if name is not None:
+        (one,) = shown.values()
+        typer.echo(f"# {name}: {one.about}\n{space_as_toml(one.space())}")
+        return
+    console, grid = screen(), grid_of("model", "hyperparameter")
     grid.add_column("search range", ratio=1)
-    for name, model in MODELS.items():
+    for each, model in shown.items():
         only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
-        grid.add_row(name, Text(f"{model.about}{only}", style="italic"), "")
+        grid.add_row(each, Text(f"{model.about}{only}", style="italic"), "")
         for parameter, values in model.space().items():
             grid.add_row("", parameter, format_range(values))
     console.print(grid)
@@ -235,37 +179,6 @@ def show_models(console: Console) -> None:
             style="dim",
         )
     )
-
-
-def show_note(console: Console, text: str) -> None:
-    """Show a note."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="yellow", no_wrap=True)
-    grid.add_column()
-    grid.add_row("note", text)
-    console.print(grid)
-
-
-def _more(console: Console, what: str) -> None:
-    console.print(Text(f"and {what}", style="dim"))
-
-
-def labelled_facts(*facts: tuple[str, str | Text]) -> Table:
-    """Lay out facts with their names on the left."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
-    for name, fact in facts:
-        grid.add_row(name, fact)
-    return grid
-
-
-def grid_of(*columns: tuple[str, str]) -> Table:
-    """Return a table without rows; columns have a name and a side."""
-    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name, side in columns:
-        grid.add_column(name, justify="right" if side == "right" else "left", no_wrap=False)
-    return grid
 
 
 LEVELS = {Trust.TRUST: Level.OK, Trust.WITH_CARE: Level.CAUTION, Trust.DO_NOT_USE: Level.PROBLEM}
@@ -280,9 +193,9 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     brief = best["brief"]
     console.print()
     console.print(Text(brief["title"], style="bold"))
-    console.print(labelled_facts(("Verdict", _verdict(brief))))
+    console.print(facts_grid(("Verdict", _verdict(brief))))
     console.print()
-    grid = grid_of((f"expected at {best['target']}", "left"), ("", "right"))
+    grid = grid_of(f"expected at {best['target']}", ">")
     grid.add_column("95 % interval", no_wrap=True)
     grid.add_column("beside", style="dim", ratio=1)
     for figure in brief["figures"]:
@@ -291,7 +204,7 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
     console.print(grid)
     console.print()
     console.print(
-        labelled_facts(
+        facts_grid(
             ("Predicts", _predicts(best)),
             *update_facts(best["update"], best["target"]),
             *_next(best, folder),
@@ -325,18 +238,14 @@ def _predicts(best: dict[str, Any]) -> str:
     return f"weighted mean of {len(members)} trials of {models}; {trial}"
 
 
-def _in_short(about: str, step: str) -> str:
-    if about == "labels":
-        return step
-    first, stop, _ = step.partition(". ")
-    return f"{first}{stop.rstrip()} ({about})"
-
-
 def _next(best: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
     """Return what to do next; the last step is about labels, where there are figures."""
     steps = best["brief"]["next_steps"]
     shown = [*steps[:-1][:MOST_STEPS], *steps[-1:]]
-    found = [("Next", _in_short(about, step)) for about, step in shown]
+    found = []
+    for about, step in shown:
+        first, stop, _ = step.partition(". ")
+        found.append(("Next", step if about == "labels" else f"{first}{stop.rstrip()} ({about})"))
     if best["label_worth"]:
         how = (
             "With labels in the table: --use-target-labels"
@@ -362,7 +271,7 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
         (f"Effect of {target}", effect_in_words(record, target)),
         ("First estimate", first_in_words(record)),
     ]
-    console.print(labelled_facts(*facts))
+    console.print(facts_grid(*facts))
     files = ("update.json", "predictions.csv", record["model_file"], "labels.csv")
     console.print(f"\nIn {state}: {', '.join(files)}")
 
@@ -378,12 +287,7 @@ def show_updates(
     else:
         loss = loss_in_words(states[-1]["loss"])
         grid = grid_of(
-            ("update", "right"),
-            ("labels", "right"),
-            (f"{loss} without", "right"),
-            ("with", "right"),
-            ("gain (95 % interval)", "left"),
-            ("model", "left"),
+            ">update", ">labels", f">{loss} without", ">with", "gain (95 % interval)", "model"
         )
         for state in states:
             grid.add_row(

@@ -7,22 +7,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import typer
+from optuna.distributions import IntDistribution
+from rich.console import Console
+from rich.text import Text
+from threadpoolctl import threadpool_limits
 
 from shiftune._wording import count
-from shiftune.cli._app import command, command_line
-from shiftune.cli._options import Jobs
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-
-    from shiftune.models._space import Space
-    from shiftune.problem import ShiftProblem
-    from shiftune.problem._columns import ColumnKind
-    from shiftune.search import ShiftSearch
+from shiftune.cli._console import grid_of, screen
+from shiftune.cli._folder import ResultFolder, command_line
+from shiftune.cli._screen import show_overlap
+from shiftune.cli._tune import NO_REPORT
+from shiftune.datasets import hospitals
+from shiftune.errors import OverlapWarning
+from shiftune.models import ready_model
+from shiftune.models._space import Space
+from shiftune.problem import ShiftProblem
+from shiftune.problem._columns import ColumnKind
+from shiftune.search import ShiftSearch
 
 TARGET = "A"
 # From no correction to the default; the oracle tunes with the hidden labels of the target.
@@ -42,27 +48,8 @@ OVER_SEEDS = (
 )
 
 
-@command()
-def demo(
-    trials: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of trials with each risk estimator.")
-    ] = 12,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the hospitals.")] = 0,
-    jobs: Jobs = 1,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")] = Path(
-        "shiftune-demo"
-    ),
-) -> None:
-    """Show a whole run in about a minute, on generated hospitals with a known truth.
-
-    The demonstration diagnoses the overlap with hospital A, tunes a model for A with each of
-    several risk estimators, and compares the estimated with the true errors at A. The report of
-    the default estimator goes to DIR.
-    """
-    from shiftune.cli._folder import ResultFolder
-    from shiftune.cli._screen import screen, show_overlap
-    from shiftune.cli.tune import NO_REPORT
-
+def demo(trials: int, seed: int, jobs: int, out: Path) -> None:
+    """Diagnose, tune with each risk estimator, and compare the estimates with the truth."""
     console = screen()
     problem = demo_problem(seed=seed)
     names = ", ".join(problem.names)
@@ -105,8 +92,6 @@ class Answer:
 
 def demo_problem(n: int = 400, seed: int = 0) -> ShiftProblem:
     """Return the hospitals with the target's labels kept aside, for the oracle alone."""
-    from shiftune.problem import ShiftProblem
-
     return ShiftProblem.from_frame(
         _patients(n, seed),
         site="hospital",
@@ -117,8 +102,6 @@ def demo_problem(n: int = 400, seed: int = 0) -> ShiftProblem:
 
 
 def _patients(n: int, seed: int, only: str | None = None, rows_state: int = 0) -> pd.DataFrame:
-    from shiftune.datasets import hospitals
-
     return hospitals(
         n,
         outcomes_differ=OUTCOMES_DIFFER,
@@ -138,12 +121,6 @@ def answers(
     progress: bool | None = None,
 ) -> Iterator[Answer]:
     """Tune for the target with each of the estimators, one after the other."""
-    import numpy as np
-    from threadpoolctl import threadpool_limits
-
-    from shiftune.errors import OverlapWarning
-    from shiftune.search import ShiftSearch
-
     model, space = demo_model(problem)
     unseen = _patients(TRUTH_ROWS, seed, only=TARGET, rows_state=1)
     for method in METHODS:
@@ -170,10 +147,6 @@ def answers(
 
 def demo_model(problem: ShiftProblem) -> tuple[Any, Space]:
     """Return LightGBM, or scikit-learn's boosting where that is not installed, with few trees."""
-    from optuna.distributions import IntDistribution
-
-    from shiftune.models import ready_model
-
     name, trees = "hist_gradient_boosting", "max_iter"
     if find_spec("lightgbm") is not None:
         name, trees = "lightgbm", "n_estimators"
@@ -187,17 +160,7 @@ def demo_model(problem: ShiftProblem) -> tuple[Any, Space]:
 
 def _show_answers(console: Console, answers: Sequence[Answer]) -> None:
     """Show the estimates of several risk estimators beside the truth."""
-    from rich.text import Text
-
-    from shiftune.cli._screen import grid_of
-
-    grid = grid_of(
-        ("estimator", "left"),
-        ("estimate", "right"),
-        ("95 % interval", "right"),
-        (f"truth at {TARGET}", "right"),
-        ("covered", "left"),
-    )
+    grid = grid_of("estimator", ">estimate", ">95 % interval", f">truth at {TARGET}", "covered")
     for answer in answers:
         risk = answer.search.risk_
         low, high = risk.interval()

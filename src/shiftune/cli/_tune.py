@@ -1,0 +1,597 @@
+"""`shiftune diagnose`, `tune` and `report`: from options to a table, a search and a folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+
+from shiftune import _interrupts, _names
+from shiftune._files import PART, atomic_write, one_at_a_time
+from shiftune._provenance import check_same, made_with, versions_in_words
+from shiftune._wording import check_choice, count, how_to_install, listed, printable
+from shiftune.checks import Checks, Trust, judgement
+from shiftune.cli._console import notes_for_warnings, screen
+from shiftune.cli._folder import (
+    BEST,
+    CARD,
+    COMMAND,
+    FORMAT,
+    MODEL,
+    PREDICTIONS,
+    REPORT,
+    SETTINGS,
+    TRIALS,
+    ResultFolder,
+    Updates,
+    command_line,
+    write_json,
+    writing_to,
+)
+from shiftune.cli._options import (
+    DiagnoseOptions,
+    Role,
+    TuneOptions,
+    named,
+    settings_text,
+    values_of,
+)
+from shiftune.cli._predict import ROW, safe_for_spreadsheets, with_identifiers
+from shiftune.cli._screen import show_answer, show_overlap, show_table, show_updates
+from shiftune.effects._site_effects import LEAST_LIKELY
+from shiftune.errors import (
+    DataError,
+    MissingPackageError,
+    ProblemError,
+    SearchWarning,
+    SettingsError,
+    StorageError,
+)
+from shiftune.models import expand_auto, ready_model, save_model, space_entries, space_from_entries
+from shiftune.predictor import SiteScores
+from shiftune.predictor._ensemble import TableModel, prediction_columns
+from shiftune.problem._site import Features
+from shiftune.ratio._overlap import ColumnSummaries
+from shiftune.report._words import brief
+from shiftune.risk._result import Estimate, RiskEstimate
+from shiftune.search import ShiftSearch
+from shiftune.search._families import table_size
+from shiftune.search._journal import is_searched
+from shiftune.search._result import SearchResult
+from shiftune.search._settings import check_settings
+from shiftune.search._trial import finished_trials
+from shiftune.search._updating import Updated
+from shiftune.tables import SiteTable, files_at
+from shiftune.tables._schema import profile_of
+
+OUT = "put this right and run the same command again, or give another folder with --out"
+NO_REPORT = f"no report, because packages are missing: {how_to_install('report')}"
+
+# ---------------------------------------------------------------- the commands
+
+
+def diagnose(options: DiagnoseOptions) -> None:
+    """Show the overlap of the sites with the target, before any model is trained."""
+    table = options.read(seed=options.seed, drop_unlabelled=True)
+    notes = list(table.notes)
+    if options.label is None:
+        notes.append("all columns but the site are compared; name the label, if any, with --label")
+    target = table.problem.target
+    overlap = table.problem.diagnose(options.ratio, random_state=options.seed)
+    if options.as_json:
+        found = {
+            "target": target.name,
+            "target_rows": len(target),
+            "sources": records(overlap),
+            "columns": records(table.columns),
+            "notes": notes,
+        }
+        typer.echo(json.dumps(found, indent=2))
+        return
+    console = screen()
+    show_table(console, options.files, table, notes, label=options.label)
+    show_overlap(console, overlap, target.name)
+
+
+def tune(options: TuneOptions) -> None:
+    """Search in a folder, or continue there, and show the result."""
+    folder = ResultFolder(options.out or _default_folder(options))
+    job = prepare_job(options, folder.journal)
+    with _one_beginning(folder) if options.join else nullcontext():
+        new = check_folder(folder, job)
+        best = None if new else folder.complete(options.trials, job.options.of_result())
+        if best is not None and (lost := folder.lost()):
+            typer.echo(f"{lost}; the others run again", err=True)
+            best = None
+        if best is None:
+            begin(folder, job)
+    console = screen(silent=options.as_json)
+    show_table(console, options.files, job.table, job.table.notes, label=options.label)
+    if best is not None:
+        done = count(best["trials"], "trial")
+        console.print(f"\n{folder.path} already has {done}; a larger --trials adds more.")
+    else:
+        _interrupts.keeps_results(True)
+        earlier = 0 if new else folder.finished()
+        asked = job.options
+        console.print(
+            f"\nTuning {listed(asked.model, quoted=False)}: {count(asked.trials, 'trial')}"
+            f"{f', {earlier} of them done' if earlier else ''}, loss {asked.loss}, "
+            f"risk {asked.risk}, seed {asked.seed}"
+        )
+        best = _searched(job, folder, new)
+    if best is None:
+        typer.echo(f"the time is over; other processes go on and write {folder.path}", err=True)
+        return
+    if options.timeout is not None and best["trials"] < options.trials:
+        trials = f"{best['trials']} of {options.trials} trials"
+        typer.echo(f"--timeout: {trials}; the same command continues", err=True)
+    if options.as_json:
+        table = {"notes": list(job.table.notes), "columns": records(job.table.columns)}
+        found = {"folder": str(folder.path), **best, **table}
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    show_answer(console, best, folder.path)
+    if best["verdict"]["trust"] == Trust.DO_NOT_USE:
+        reason = f"Do not use this model at {best['target']}: {best['verdict']['reason']}"
+        typer.echo(printable(reason), err=True)
+
+
+def report(path: Path, moved: Mapping[str, Path | None]) -> None:
+    """Write the files of a result again, from the trials so far."""
+    if not ResultFolder.can_report():
+        raise MissingPackageError(NO_REPORT)
+    folder = ResultFolder(path)
+    if lost := folder.lost() or ("" if folder.finished() else f"{path} has no finished trial"):
+        raise StorageError(f"{lost}; run this first: {folder.last_command}")
+    job = reopened(folder, moved)
+    with notes_for_warnings():
+        # The study has a trial, so none is added.
+        job.search.set_params(progress=False).fit(job.table.problem)
+        write_result(folder, job)
+    if states := folder.updates.records:
+        show_updates(screen(), path, states, ())
+    typer.echo(f"Written to {path / REPORT}")
+
+
+def _default_folder(options: TuneOptions) -> Path:
+    pattern = any(sign in options.data.name for sign in "*?[")
+    name = options.data.resolve().parent.name if pattern else options.data.name
+    stem = name.split(".", maxsplit=1)[0]
+    models = "-".join(sorted(options.model)) or "auto"
+    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.files.target_name}-{models}"))
+
+
+def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] | None:
+    """Run the trials and write the result; None if other processes will write it."""
+    if not folder.can_report():
+        typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
+    with notes_for_warnings():
+        if job.options.join:
+            return _searched_together(job, folder)
+        try:
+            job.search.fit(job.table.problem)
+        except StorageError:  # the folder may be that of another run of the same command
+            raise
+        except ProblemError:
+            if new:
+                folder.discard()
+            raise
+        return write_result(folder, job)
+
+
+def _searched_together(job: TuneJob, folder: ResultFolder) -> dict[str, Any] | None:
+    """Run trials with other processes; return the result, whichever process has written it.
+
+    It is written when all trials are finished, by the first process that finds no other one
+    writing: if it dies, the next one does it. After a timeout others may still be at work, who will
+    write it.
+    """
+    search = job.search
+    search.add_trials(job.table.problem)
+    with one_at_a_time(folder.journal.with_name(f".{folder.journal.name}.writing")):
+        finished = folder.finished()
+        if finished < job.options.trials and is_searched(folder.journal):
+            return None
+        best = folder.complete(finished, job.options.of_result())
+        if best is not None:
+            return best
+        search.refit()
+        for note in search.result_.notes:
+            warnings.warn(note, SearchWarning, stacklevel=2)
+        return write_result(folder, job)
+
+
+# ---------------------------------------------------------------- the job
+
+
+@dataclass(frozen=True)
+class TuneJob:
+    """Options whose table has been read and whose settings have been checked.
+
+    Defaults that depend on the table are filled in; identifiers of the target's rows are as they
+    are written in the file; the search is ready to fit.
+    """
+
+    options: TuneOptions
+    table: SiteTable
+    identifiers: pd.DataFrame
+    search: ShiftSearch
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Fingerprint of the data that was read."""
+        return self.table.problem.fingerprint()
+
+
+def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
+    """Read the table and set up the search; writes nothing."""
+    table = _with_note(options.read(seed=options.seed))
+    task = table.problem.task
+    if options.loss is not None:
+        check_choice(options.loss, _names.LOSSES_OF[task], f"loss for {task}")
+    size = table_size(table.problem, table.schema)
+    # In an order that does not depend on that of the options: the models take turns in it.
+    wanted = expand_auto(options.model or [_names.AUTO])
+    models = {
+        name: ready_model(name, task, table.schema, size=size)
+        for name in expand_auto([_names.AUTO, *_names.MODELS])
+        if name in wanted
+    }
+    space = None
+    if options.space is not None:
+        if len(models) > 1:
+            raise SettingsError("--space is for one model; give one --model with it")
+        (model,) = models.values()
+        space = space_from_entries(options.space, model.bare, model.space)
+    search = ShiftSearch(
+        models,
+        space,
+        loss=options.loss,
+        risk=options.risk,
+        ratio=options.ratio,
+        final=options.final,
+        metrics=options.metric or None,
+        n_trials=options.trials,
+        timeout=options.timeout,
+        trial_timeout=options.trial_timeout,
+        n_jobs=options.jobs,
+        storage=storage,
+        join=options.join,
+        random_state=options.seed,
+    )
+    settings = check_settings(search.get_params(deep=False), table.problem)
+    settled = replace(
+        options,
+        target=table.problem.target.name,
+        task=task,
+        model=list(models),
+        space=None if space is None else space_entries(space),
+        loss=settings.loss.name,
+        final=settings.final,
+    )
+    identifiers = pd.DataFrame(index=range(len(table.target_rows)))
+    if table.identifiers:
+        identifiers = options.files.as_written(table.identifiers, table.target_rows)
+    return TuneJob(settled, table, identifiers, search)
+
+
+def _with_note(table: SiteTable) -> SiteTable:
+    """Note that not all rows of the target are predicted, if they were not all read."""
+    problem = table.problem
+    own, sample = problem.target, problem.sample
+    if sample is None or sample.share_of(own.name) == 1:
+        return table
+    note = (
+        f"predictions.csv has the {len(own):,} rows of {own.name} that were read; shiftune predict "
+        "predicts all"
+    )
+    first, *others = problem.notes
+    return replace(table, problem=replace(problem, notes=(first, note, *others)))
+
+
+def reopened(folder: ResultFolder, moved: Mapping[str, Path | None] | None = None) -> TuneJob:
+    """Read the table of a result again; another table is refused."""
+    options = folder.options(moved)
+    for name, path in values_of(options, Role.FILE).items():
+        try:
+            files_at(path or options.data)
+        except StorageError as error:
+            option = f"--{name.replace('_', '-')}"
+            raise DataError(f"{error} (if it was moved, give {option} FILE)") from error
+    job = prepare_job(options, folder.journal)
+    if folder.settings()["data"] != job.fingerprint:
+        raise DataError(
+            f"{options.files} is not the table of this result, or has changed since; give the old "
+            "one with --data"
+        )
+    check_folder(folder, job)
+    return job
+
+
+# ---------------------------------------------------------------- the folder of a job
+
+
+@contextmanager
+def _one_beginning(folder: ResultFolder) -> Iterator[None]:
+    """Let one process at a time check the settings in a folder, and record its own run."""
+    with writing_to(folder.path, OUT):
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with one_at_a_time(folder.path / f"{PART}beginning"):
+        yield
+
+
+def check_folder(folder: ResultFolder, job: TuneJob) -> bool:
+    """Make sure that a folder can be used for a job; return whether it is new.
+
+    A folder of other data or settings, or with other files, is refused.
+    """
+    path = folder.path
+    if path.exists() and not path.is_dir():
+        raise StorageError(f"{path} is a file, not a folder; give another with --out")
+    with writing_to(path, OUT):
+        there = path.is_dir() and any(not each.name.startswith(PART) for each in path.iterdir())
+    if not there:
+        return True
+    if not (path / SETTINGS).exists():
+        raise StorageError(
+            f"the folder {path} is not empty and holds no result of shiftune; give another with "
+            "--out"
+        )
+    settings = folder.settings()
+    earlier, now = folder.options().compared(), job.options.compared()
+    # Options that read the same file differently imply other data, which is not reported again.
+    if all(earlier[name] == now[name] for name in named(TuneOptions, Role.DATA)):
+        earlier, now = earlier | {"data": settings["data"]}, now | {"data": job.fingerprint}
+    elsewhere = "give another folder with --out, or the same settings to continue"
+    check_same(earlier, now, str(path), elsewhere, hidden=("space", "data"))
+    folder.best()  # an error if it is damaged
+    return False
+
+
+def begin(folder: ResultFolder, job: TuneJob) -> None:
+    """Record a run with its command and versions; create the folder if needed."""
+    path = folder.path
+    date = datetime.now().astimezone().isoformat("T", "seconds")
+    run = {"command": command_line(), "date": date} | made_with()
+    earlier = folder.settings()["runs"] if (path / SETTINGS).exists() else []
+    settings = {
+        "format": FORMAT,
+        "files": job.options.saved_files(),
+        "data": job.fingerprint,
+        "options": job.options.saved(),
+        "runs": [*earlier, run],
+    }
+    with writing_to(path, OUT):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(path / SETTINGS, settings)
+        with atomic_write(path / COMMAND) as part:
+            part.write_text(settings_text(job.options), "utf-8")
+
+
+def write_result(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
+    """Write all files of a fitted search; return the content of `BEST`.
+
+    `BEST` goes first and comes back last: where it is, the other files belong to it.
+    """
+    search, path = job.search, folder.path
+    labelled = job.table.target_labelled if job.options.use_target_labels else None
+    with writing_to(path, OUT):
+        for outdated in (BEST, REPORT, CARD):
+            (path / outdated).unlink(missing_ok=True)
+        trials = search.trials_
+        with atomic_write(path / TRIALS) as part:
+            (safe_for_spreadsheets(trials) if job.options.safe_csv else trials).to_csv(part)
+        model = table_model(job, search.predictor_, search.result_.site_scores)
+        model_file = save_model(model, path / MODEL).name
+        with atomic_write(path / PREDICTIONS) as part:
+            predictions(job, search, labelled).to_csv(part, index=False)
+    best = _best(job, model_file)
+    origin = _origin(folder, job)
+    with writing_to(path, OUT), atomic_write(path / CARD) as part:
+        search.model_card(part, settings=origin)
+    if folder.can_report():
+        updates = Updates(path, best).records
+        with writing_to(path, OUT), atomic_write(path / REPORT) as part:
+            search.report(part, settings=origin, updates=updates)
+    with writing_to(path, OUT):
+        write_json(path / BEST, best)
+    return best
+
+
+def _origin(folder: ResultFolder, job: TuneJob) -> dict[str, str]:
+    """Return where a result comes from, for the report and the model card."""
+    settings = folder.settings()
+    last = settings["runs"][-1]
+    columns, labelled = job.table.columns, job.table.target_labelled
+    remarks = columns["remark"][columns["remark"] != ""]
+    used = f"used: {labelled.sum()} of {len(labelled)} rows" if labelled.any() else "not used"
+    return {
+        "command": last["command"],
+        "data file": ", ".join(settings["files"].values()),
+        "data fingerprint": settings["data"],
+        "labels of the target": used,
+        "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",
+        "seed": str(settings["options"]["seed"]),
+        "date": last["date"],
+        "versions": versions_in_words(last["versions"]),
+    }
+
+
+def table_model(job: TuneJob, predictor: Any, scores: SiteScores) -> TableModel:
+    """Return a fitted predictor with the profile of its training rows."""
+    table, options = job.table, job.options
+    sites = [pd.DataFrame(site.X) for site in table.problem.labelled_sites]
+    target = pd.DataFrame(table.problem.target.X)
+    unused = table.columns.index[~table.columns["used"]]
+    others = [options.files.site_column, options.label, *unused]
+    return TableModel(
+        predictor,
+        profile_of(sites, target, table.schema, others),
+        ColumnSummaries.of(table.schema.read(target)),
+        table.identifiers,
+        options.label,
+        scores,
+    )
+
+
+def predictions(
+    job: TuneJob, predictor: Any, labelled: NDArray[np.bool_] | None = None
+) -> pd.DataFrame:
+    """Return identifiers, position in the table and prediction of every target row.
+
+    Rows whose label the predictor has seen, a bool array of shape (n_T,), have a column if given.
+    """
+    found = prediction_columns(predictor, pd.DataFrame(job.table.problem.target.X))
+    if labelled is not None:
+        found.insert(0, "label_used", labelled)
+    found.insert(0, ROW, job.table.target_rows)
+    whole = with_identifiers(job.identifiers, found)
+    return safe_for_spreadsheets(whole) if job.options.safe_csv else whole
+
+
+# ---------------------------------------------------------------- records of a result
+
+
+def _best(job: TuneJob, model_file: str) -> dict[str, Any]:
+    """Return the content of `BEST` for a fitted search."""
+    search, problem = job.search, job.table.problem
+    result, checks = search.result_, search.checks()
+    gain, worth, updated = result.choice.gain, result.worth_of_labels, result.updated
+    sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
+    return {
+        "format": FORMAT,
+        "target": problem.target.name,
+        "models": job.options.model,
+        "model": search.best_model_,
+        "task": problem.task,
+        "loss": search.loss_.name,
+        **job.options.of_result(),
+        "trials": len(finished_trials(search.study_)),
+        "failed_trials": int((search.trials_["failure"] != "").sum()),
+        "best_trial": search.best_index_,
+        "params": search.best_params_,
+        "members": records(search.members_),
+        "ensemble_gain": None if gain is None else estimate_record(gain),
+        "risk": risk_record(search.risk_),
+        "sample": _sample_record(result),
+        "brief": brief(result, checks).record(),
+        "verdict": _verdict_record(checks),
+        "sources": records(sources),
+        "metrics": records(search.metrics_),
+        "site_metrics": records(search.site_metrics_),
+        "target_labels_used": int(job.table.target_labelled.sum()),
+        "update": updated and effect_record(updated, search.predictor_, problem.target.X),
+        "label_worth": None if worth is None else records(worth),
+        "update_obstacle": result.updater.obstacle,
+        "model_file": model_file,
+    }
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, with the index as a column; NaN is null."""
+    text = frame.reset_index().to_json(orient="records", double_precision=15)
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
+    """Return an estimate with its interval; unknown values are null."""
+    low, high = estimate.interval(level)
+    return {
+        "value": estimate.value,
+        "stderr": _finite(estimate.stderr),
+        "low": _finite(low),
+        "high": _finite(high),
+        "level": level,
+    }
+
+
+def risk_record(risk: RiskEstimate) -> dict[str, Any]:
+    """Return an estimated risk with its interval and method."""
+    return estimate_record(risk) | {"method": risk.method, "fallback": risk.fallback}
+
+
+def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, Any]:
+    """Return risks, the gain, and the site's effect on the predictions of the target's rows X.
+
+    The predictor is the fitted `UpdatedRegressor` or `UpdatedClassifier` that predicts.
+    """
+    effect = updated.effect_  # intercept and slope come first; columns can be thousands
+    several = "class" in effect.index.names
+    first = effect.groupby("class", sort=False).head(2) if several else effect[:2]
+    return {
+        "labels": updated.labels_,
+        "before": risk_record(updated.before_),
+        "after": risk_record(updated.risk_),
+        "gain": estimate_record(updated.gain_),
+        "metrics": records(updated.metrics_),
+        "effect": records(first),
+        "shift": _shift(predictor, X),
+    }
+
+
+def _shift(after: Any, X: Features) -> list[dict[str, Any]]:
+    """Return how far the effect moves the target's predictions: values, or log odds by class."""
+    before = after.predictor_
+    if not hasattr(after, "classes_"):
+        moved = after.predict(X) - np.asarray(before.predict(X)).reshape(-1)
+        return [{"class": None, "scale": "value", "mean": float(moved.mean())}]
+    moved = _log_odds(after.predict_proba(X)) - _log_odds(before.predict_proba(X))
+    return [
+        {"class": str(name), "scale": "log odds", "mean": float(column.mean())}
+        for name, column in zip(after.classes_, moved.T, strict=True)
+    ]
+
+
+def _log_odds(shares: Any) -> NDArray[np.float64]:
+    inside = np.clip(shares, LEAST_LIKELY, 1 - LEAST_LIKELY)
+    return np.asarray(np.log(inside / (1 - inside)))
+
+
+def _sample_record(result: SearchResult) -> dict[str, Any] | None:
+    """Return what was drawn of a larger table, and what that costs; None if all was read."""
+    if (sample := result.problem.sample) is None:
+        return None
+    return {
+        "rows": sample.rows,
+        "rows_drawn": sample.rows_drawn,
+        "most_of_a_site": sample.cap,
+        "stderr_of_all_rows": result.stderr_of_all_rows,
+    }
+
+
+def _verdict_record(checks: Checks) -> dict[str, Any]:
+    """Return the verdict on a result, and the checks that it follows from."""
+    found = judgement(checks)
+    return {
+        "trust": str(found.trust),
+        "reason": found.reason,
+        "checks": [
+            {
+                "name": check.name,
+                "level": str(check.level),
+                "finding": check.finding,
+                "advice": check.advice,
+                "figures": {name: _finite(value) for name, value in check.figures.items()},
+            }
+            for check in checks
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

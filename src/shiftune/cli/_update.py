@@ -1,0 +1,547 @@
+"""`shiftune label-plan` and `update`: labels of some rows of the target update a result's model."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+from pandas.api import types
+
+from shiftune._files import atomic_write
+from shiftune._wording import alike, count, listed, number
+from shiftune.cli._console import notes_for_warnings, screen, show_note
+from shiftune.cli._folder import (
+    LABELS,
+    PREDICTIONS,
+    ResultFolder,
+    Updates,
+    command_line,
+    writing_to,
+)
+from shiftune.cli._predict import ROW, free_name
+from shiftune.cli._screen import show_update, show_updates
+from shiftune.cli._tune import (
+    TuneJob,
+    effect_record,
+    estimate_record,
+    predictions,
+    reopened,
+    risk_record,
+    table_model,
+)
+from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
+from shiftune.models import load_model
+from shiftune.models._storing import PICKLED
+from shiftune.problem._columns import ColumnKind
+from shiftune.problem._site import rows_of
+from shiftune.risk import by_group, estimate
+from shiftune.risk._result import Estimate, RiskEstimate
+from shiftune.search._result import site_scores
+from shiftune.search._storage import only_search_of
+from shiftune.search._updating import update as update_predictor
+from shiftune.tables import read_as_written, read_file, separator_of
+from shiftune.tables._formats import read_numbers, without_zeros
+from shiftune.tables._schema import Schema
+
+# Rows and columns that an error names.
+MOST_NAMED = 2
+# Relative difference of two numbers that are the same, as spreadsheets write them.
+SAME_NUMBER = 1e-5
+# Relative difference of predictions up to which two models are the same: other machines and
+# versions of libraries sum in another order.
+SAME_PREDICTION = 1e-6
+Moved = Mapping[str, Path | None]
+
+# ---------------------------------------------------------------- the commands
+
+
+def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> None:
+    """Write a file with rows of the target, drawn at random among those without a label so far."""
+    folder = ResultFolder(path)
+    obstacle = folder.completed().get("update_obstacle")
+    out = out or Path(f"{path.resolve().name}-labels.csv")
+    if out.suffix.lower() != ".csv":
+        raise SettingsError(f"--out must be a CSV file, which ends in .csv, got {out}")
+    if out.exists():
+        raise StorageError(f"{out} exists, and may have labels in it; give another file with --out")
+    with notes_for_warnings():
+        job = reopened(folder, moved)
+        plan = _plan(job, folder.updates, n, seed)
+    with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
+        plan.to_csv(part, index=False, sep=separator_of(job.options.files.of_target))
+    console = screen()
+    target = job.table.problem.target.name
+    written = f"Written to {out}: {count(n, 'row')} of {target}, drawn at random."
+    if obstacle:
+        console.print(written)
+        show_note(
+            console,
+            f"labels cannot update this predictor: {obstacle}. Fill them in in the table, and run "
+            "shiftune tune with --use-target-labels",
+        )
+        return
+    console.print(f"{written} Fill in {job.options.label!r}, then run:")
+    typer.echo(f"  {shlex.join(['shiftune', 'update', str(path), str(out)])}")
+
+
+def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
+    """Return rows of the target without a label so far, as written in the table."""
+    table = job.table
+    left = ~table.target_labelled
+    left[list(_earlier_labels(updates, job))] = False
+    rows = table.target_rows[left]
+    if n > len(rows):
+        raise DataError(
+            f"{table.problem.target.name!r} has {count(len(rows), 'row')} without a label so far; "
+            f"give an --n of at most {len(rows)}"
+            if len(rows)
+            else f"all rows of {table.problem.target.name!r} have a label already"
+        )
+    drawn = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
+    used = table.columns.index[table.columns["used"]].to_list()
+    found = job.options.files.as_written([*table.identifiers, *used], drawn)
+    found.insert(len(table.identifiers), _row_column(job), drawn)
+    return found.assign(**{job.options.label: ""})
+
+
+def list_updates(path: Path, as_json: bool) -> None:
+    """Show the updates of a result so far."""
+    folder = ResultFolder(path)
+    folder.settings()  # an error where this is no folder of a result
+    updates = folder.updates
+    if as_json:
+        found = {"updates": updates.records, "unfinished": updates.unfinished}
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        show_updates(screen(), path, updates.records, updates.unfinished)
+
+
+def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
+    """Update the model of a result by the labels in a file, and by all earlier ones."""
+    folder = ResultFolder(path)
+    folder.settings()  # an error where this is no folder of a result
+    with notes_for_warnings(), only_search_of(folder.journal):
+        record = _updated(folder, labels, moved)
+    state = folder.updates.state(record["number"])
+    if as_json:
+        found = {"folder": str(state), **record}
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        show_update(screen(), record, state)
+
+
+def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
+    """Return the record of a new state, or of the last one if the labels are all in it."""
+    best, updates = folder.completed(), folder.updates
+    if obstacle := best.get("update_obstacle"):
+        raise SettingsError(f"labels cannot update this predictor: {obstacle}")
+    job = reopened(folder, moved)
+    last = max(updates.finished, default=None)
+    earlier = _earlier_labels(updates, job)
+    given = _without_known(read_labels(path, job), job, path)
+    new = given.keys() - earlier.keys()
+    replaced = [each for each in given if given[each] != earlier.get(each, given[each])]
+    if last is not None and not new and not replaced and updates.record(last)["current"]:
+        _note(f"update {last} has all labels of {path} already")
+        return updates.record(last)
+    if replaced:
+        _note(f"new labels replace those of {_rows_in_words(replaced, job)}")
+    for each in updates.unfinished:
+        _note(f"{updates.state(each)} was not finished, and is written again")
+    labels = dict(sorted((earlier | given).items()))
+    problem = job.table.problem
+    kind = float if problem.task == "regression" else problem.classes.dtype
+    positions, y = np.array(list(labels)), np.array(list(labels.values()), dtype=kind)
+    job.search.reopen(problem)
+    result = job.search.result_
+    model = _stored_model(folder, best, job)
+    X = rows_of(problem.target.X, positions)
+    groups = None if problem.target.groups is None else problem.target.groups[positions]
+    updated = update_predictor(result, model, X, y, groups)
+    losses = result.loss(y, getattr(model, result.loss.needs)(X), result.context.data.classes)
+    record = {
+        "command": command_line(),
+        "new_labels": len(new),
+        "replaced_labels": len(replaced),
+        "target": problem.target.name,
+        "label": job.options.label,
+        "loss": result.loss.name,
+        **effect_record(updated, updated.predictor_, problem.target.X),
+        "labels_of_tune": updated.labels_ - len(y),
+        "first_estimate": _compared(result.risk, losses, groups),
+        "of_trials": best["trials"],
+    }
+    used = job.table.target_labelled.copy()
+    used[positions] = True
+    rows = {_row_column(job): job.table.target_rows[positions], job.options.label: y}
+    return updates.write(
+        table_model(job, updated.predictor_, site_scores(result, updated.labels_)),
+        job.identifiers.iloc[positions].assign(**rows),
+        predictions(job, updated.predictor_, used),
+        record,
+    )
+
+
+def _note(text: str) -> None:
+    warnings.warn(text, DataWarning, stacklevel=2)
+
+
+def _without_known(given: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
+    """Leave labels out that the search had; they must be the same."""
+    few = job.table.problem.labelled_target
+    if few is None:
+        return given
+    had = dict(zip(few.rows.tolist(), few.labels.tolist(), strict=True))
+    rows = job.table.target_rows
+    for position, label in given.items():
+        before = had.get(int(rows[position]), label)
+        if before != label:
+            raise DataError(
+                f"row {rows[position]} has the label {str(label)!r} in {path}, and had "
+                f"{str(before)!r} in tune; correct the one, or correct the table and tune again"
+            )
+    left = {place: label for place, label in given.items() if int(rows[place]) not in had}
+    if not left:
+        raise DataError(f"all labels of {path} are those that tune has used; give others")
+    return left
+
+
+def _compared(
+    first: RiskEstimate, losses: NDArray[np.float64], groups: NDArray[np.intp] | None
+) -> dict[str, Any]:
+    """Compare the estimate before any of these labels with the mean loss at their rows.
+
+    They agree if the 95 % interval of the difference contains 0; a single row, or rows of a single
+    group, show nothing.
+    """
+    found: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
+    m = len(losses)
+    risk = by_group(
+        estimate([losses], method="naive"), [np.arange(m) if groups is None else groups]
+    )
+    if risk.block_counts[0] < 2:
+        return found | {"mean_loss": {"value": risk.value, "low": None, "high": None}}
+    own = Estimate(risk.value, risk.variance * m / (m - 1), risk.dof)
+    parts = np.array([first.variance, own.variance])
+    total = float(parts.sum())
+    # Degrees of freedom of the difference, by Welch and Satterthwaite.
+    dof = total**2 / float(np.sum(parts**2 / [first.dof, own.dof])) if total > 0 else own.dof
+    about = estimate_record(own)
+    if first.nonnegative:
+        about["low"] = max(about["low"], 0.0)
+    low, high = Estimate(own.value - first.value, total, dof).interval()
+    return found | {"mean_loss": about, "agrees": bool(low <= 0 <= high)}
+
+
+# ---------------------------------------------------------------- the stored model
+
+
+def _stored_model(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> Any:
+    """Return the stored model of a search that is open again, if it is the one of its trials.
+
+    A pickled model is fitted again instead, since loading it would execute code.
+    """
+    members = {member["trial"]: member["weight"] for member in best["members"]}
+    weights = job.search.result_.choice.weights
+    if weights.keys() != members.keys() or not all(
+        np.isclose(weights[trial], members[trial], rtol=SAME_PREDICTION) for trial in members
+    ):
+        raise StorageError(_other_model(folder, "chooses other models"))
+    if best["model_file"].endswith(PICKLED):
+        return job.search.refit().predictor_
+    model = load_model(folder.path / best["model_file"]).predictor
+    labelled = job.table.target_labelled if job.options.use_target_labels else None
+    now = StringIO(predictions(job, model, labelled).to_csv(index=False))
+    if not _same(pd.read_csv(folder.path / PREDICTIONS), pd.read_csv(now)):
+        raise StorageError(_other_model(folder, f"does not predict what {PREDICTIONS} holds"))
+    return model
+
+
+def _other_model(folder: ResultFolder, what: str) -> str:
+    return (
+        f"the model in {folder.path} is not the one of its trials: with the packages installed "
+        f"now, shiftune {what}; shiftune report {folder.path} writes the model again"
+    )
+
+
+def _same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    if list(one) != list(other) or len(one) != len(other):
+        return False
+    return all(
+        np.allclose(one[name], other[name], rtol=SAME_PREDICTION, equal_nan=True)
+        if one[name].dtype.kind in "iuf" and other[name].dtype.kind in "iuf"
+        else one[name].equals(other[name])
+        for name in one
+    )
+
+
+# ---------------------------------------------------------------- labels in a file
+
+
+def _earlier_labels(updates: Updates, job: TuneJob) -> dict[int, Any]:
+    """Return the labels of the last state, by position among the target's rows."""
+    if not (finished := updates.finished):
+        return {}
+    return read_labels(updates.state(finished[-1]) / LABELS, job)
+
+
+def read_labels(path: Path, job: TuneJob) -> dict[int, Any]:
+    """Return the labels in a file, by position among the target's rows.
+
+    Rows are found by the identifiers of the run's table that the file has, or by the number of the
+    row in the data file; other columns must not contradict those rows. Empty cells are left out.
+    """
+    label = job.options.label
+    table = read_file(path, f"the label {label!r} and a column that identifies rows")
+    if label not in table:
+        near = alike(label, table.columns)
+        raise DataError(
+            f"{path} has no column {label!r}, which is the label; "
+            + (f"did you mean {near[0]!r}?" if near else "name the column of the labels like this")
+        )
+    known = np.flatnonzero(table[label].notna())
+    if not len(known):
+        raise DataError(f"no row of {path} has a label in {label!r}; fill some in")
+    names, keys, positions = _matched(path, table, known, job)
+    whats = [_named(names, key) for key in keys]
+    check_rows(path, table.iloc[known], whats, positions, job)
+    texts = read_as_written(path, [label])[label].iloc[known].astype(str).str.strip()
+    if job.table.problem.task == "regression":
+        values = _quantities(table[label].iloc[known], texts, whats, path)
+    else:
+        values = [_class(*each, path, job) for each in zip(texts, whats, strict=True)]
+    given: dict[int, Any] = {}
+    for what, position, value in zip(whats, positions, values, strict=True):
+        if given.setdefault(position, value) != value:
+            raise DataError(
+                f"{what} has the labels {str(given[position])!r} and {str(value)!r} in {path}; "
+                "keep one of them"
+            )
+    return given
+
+
+def _quantities(
+    labels: pd.Series, texts: pd.Series, whats: Sequence[str], path: Path
+) -> list[float]:
+    numeric = types.is_numeric_dtype(labels)
+    values = labels.astype(float) if numeric else read_numbers(labels.astype(str).str.strip())
+    for what, text, value in zip(whats, texts, values, strict=True):
+        if not np.isfinite(value):
+            raise DataError(
+                f"{what} has the label {text!r} in {path}, which is not a number; write a number "
+                "there, or leave it empty"
+            )
+    return list(values)
+
+
+def _class(text: str, what: str, path: Path, job: TuneJob) -> Any:
+    classes = job.table.problem.classes
+    known = {_plain(str(each), classes): each for each in classes}
+    if (found := known.get(_plain(text, classes))) is not None:
+        return found
+    near = alike(text, map(str, classes))
+    raise DataError(
+        f"{what} has the label {text!r} in {path}, which is none of the classes "
+        f"{listed(map(str, classes), 8)}; "
+        + (f"did you mean {near[0]!r}? Correct it" if near else "correct it")
+        + ", or leave it empty"
+    )
+
+
+def _plain(text: str, classes: Any) -> str:
+    """Return a class as text that does not depend on how numbers and truth values are written."""
+    if classes.dtype.kind == "b":
+        return text.lower()
+    if classes.dtype.kind in "iuf":
+        value = pd.to_numeric(text, errors="coerce")
+        return text if pd.isna(value) else repr(float(value))
+    return text.casefold()
+
+
+# ---------------------------------------------------------------- which rows they are of
+
+Key = tuple[str, ...]
+
+
+class _Rows:
+    """Positions of rows by their identifiers, which spreadsheets may rob of leading zeros."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self.exact: dict[Key, list[int]] = defaultdict(list)
+        self.loose: dict[Key, list[int]] = defaultdict(list)
+        for position, key in enumerate(keys):
+            self.exact[key].append(position)
+            self.loose[self._loose(key)].append(position)
+
+    def __getitem__(self, key: Key) -> list[int]:
+        return self.exact.get(key) or self.loose.get(self._loose(key), [])
+
+    @staticmethod
+    def _loose(key: Key) -> Key:
+        return tuple(without_zeros(text.removesuffix(".0")) for text in key)
+
+
+def _matched(
+    path: Path, table: pd.DataFrame, known: Any, job: TuneJob
+) -> tuple[list[str], list[Key], list[int]]:
+    """Return the columns that identify rows, their values, and the positions of the rows."""
+    row = _row_column(job)
+    identifiers = [name for name in job.table.identifiers if name in table]
+    numbered = [row] if row in table else []
+    if not identifiers and not numbered:
+        raise DataError(
+            f"{path} does not identify its rows: it has no column "
+            f"{' or '.join(map(repr, [*job.table.identifiers, row]))}; add {row!r}, the number of "
+            f"the row in {job.options.files.of_target}, counted from 0"
+        )
+    own = job.identifiers.assign(**{row: job.table.target_rows})
+    for names in (identifiers or numbered, [*identifiers, *numbered]):
+        keys = _keys(read_as_written(path, names).iloc[known])
+        rows = _Rows(_keys(own[names]))
+        found = [rows[key] for key in keys]
+        if all(len(positions) <= 1 for positions in found):
+            break
+    if unknown := [key for key, positions in zip(keys, found, strict=True) if not positions]:
+        raise DataError(_about_unknown(path, names, unknown[0], job))
+    for key, positions in zip(keys, found, strict=True):
+        if len(positions) > 1:
+            raise DataError(
+                f"{_named(names, key)} in {path} may be any of the "
+                f"{_rows_in_words(positions, job)} of {job.options.files.of_target}; add a column "
+                f"{row!r} with the number of the row there, counted from 0"
+            )
+    return names, keys, [positions[0] for positions in found]
+
+
+def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
+    """Explain why a row is none of the target's: it is another site's, or nobody's."""
+    files, row, target = job.options.files, _row_column(job), job.table.problem.target.name
+    stored = [name for name in names if name != row]
+    everything = files.as_written([*stored, files.site_column])
+    if files.target_file is not None and row in names:  # numbers are those of the target's file
+        everything = everything[everything[files.site_column] == files.target_name]
+    everything[row] = range(len(everything))
+    keys = _keys(everything[names])
+    what = _named(names, key)
+    if others := _Rows(keys)[key]:
+        site = everything[files.site_column].iloc[others[0]]
+        if job.table.problem.sample is not None and str(site).strip() == target:
+            return (
+                f"{what} in {path} was not among the rows that were drawn; give labels of rows in "
+                "predictions.csv"
+            )
+        return (
+            f"{what} in {path} is of site {str(site)!r}, not of {target!r}; only labels of "
+            f"{target!r} update its predictor: leave the others out"
+        )
+    if names == [row]:
+        return (
+            f"{files.of_target} has no {what}, which {path} names; its rows are counted from 0 to "
+            f"{len(keys) - 1}, the first one below the header being 0"
+        )
+    texts = {" ".join(each): each for each in _keys(job.identifiers[stored])} if stored else {}
+    near = alike(" ".join(key[: len(stored)]), texts)
+    return (
+        f"{files.of_target} has no row with {what}, which {path} names; write identifiers as they "
+        "are written there" + (f" (is it {_named(stored, texts[near[0]])}?)" if near else "")
+    )
+
+
+def _keys(frame: pd.DataFrame) -> list[Key]:
+    texts = [frame[name].astype(str).str.strip() for name in frame]
+    return list(zip(*texts, strict=True))
+
+
+def _named(names: Sequence[str], key: Key) -> str:
+    return " and ".join(
+        f"{name} {text if text.isdigit() and name.startswith(ROW) else repr(text)}"
+        for name, text in zip(names, key, strict=True)
+    )
+
+
+def _row_column(job: TuneJob) -> str:
+    """Return the name of the column with the number of a row in the data file, from 0."""
+    taken = [job.options.files.site_column, job.options.label, *job.table.columns.index]
+    return free_name(ROW, taken)
+
+
+def _rows_in_words(positions: Sequence[int], job: TuneJob) -> str:
+    """Name rows of the target by their numbers in the data file."""
+    rows = [str(job.table.target_rows[position]) for position in positions]
+    return f"row{'s' * (len(rows) > 1)} {listed(rows, quoted=False)}"
+
+
+# ---------------------------------------------------------------- other columns of the file
+
+
+def check_rows(
+    path: Path, given: pd.DataFrame, names: Sequence[str], positions: Sequence[int], job: TuneJob
+) -> None:
+    """Raise an error where columns of a file contradict the table.
+
+    A file whose labels were shifted or sorted without its other columns still identifies rows.
+    Empty cells, rounded numbers and dates in another format contradict nothing.
+
+    The m rows in `given` have a label; each has a name, and the position of the target's row with
+    which it was matched.
+    """
+    target, site = job.table.problem.target, job.options.files.site_column
+    kinds = {**job.table.schema.kinds, site: "category"}
+    shared = {name: kind for name, kind in kinds.items() if name in given}
+    schema = Schema(shared, job.table.schema.date_formats)
+    own: pd.DataFrame = rows_of(target.X, np.asarray(positions))
+    here = schema.read(given.reset_index(drop=True))
+    there = schema.read(own.reset_index(drop=True).assign(**{site: target.name}))
+    differ = pd.DataFrame({name: _differ(here[name], there[name]) for name in shared})
+    rows = np.flatnonzero(differ.any(axis=1))
+    if not len(rows):
+        return
+    first = [
+        f"{names[row]} has {_values(here.iloc[row], differ.iloc[row], schema)} there, and "
+        f"{_values(there.iloc[row], differ.iloc[row], schema)} in {job.options.files.of_target}"
+        for row in rows[:MOST_NAMED]
+    ]
+    columns = listed([name for name in shared if differ[name].any()], 4)
+    raise DataError(
+        f"{count(len(rows), 'labelled row')} of {path} contradict{'s' * (len(rows) == 1)} the "
+        f"table: {'; '.join(first)}. Were labels or rows moved? Put each label beside its row; if "
+        f"they are right, leave {columns} out of {path}"
+    )
+
+
+def _differ(one: pd.Series, other: pd.Series) -> NDArray[np.bool_]:
+    known = (one.notna() & other.notna()).to_numpy()
+    if one.dtype == object:
+        texts = [column.astype(str).str.strip().str.casefold() for column in (one, other)]
+        return known & (texts[0] != texts[1]).to_numpy()
+    rounded = min(map(_half_a_digit, one.dropna()), default=0.0)
+    near = rounded + SAME_NUMBER * np.maximum(one.abs(), other.abs())
+    return known & ~((one - other).abs() <= near).to_numpy()
+
+
+def _half_a_digit(value: float) -> float:
+    """Return half a unit of a number's last decimal: 0.05 for 2.5, and 0.5 for 70.0."""
+    exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
+    return 0.5 * 10.0 ** min(int(exponent), 0)
+
+
+def _values(row: pd.Series, differ: pd.Series, schema: Schema) -> str:
+    names = [name for name in schema.kinds if differ[name]][:MOST_NAMED]
+    return " and ".join(f"{name} {_written(row[name], schema.kinds[name])}" for name in names)
+
+
+def _written(value: Any, kind: ColumnKind) -> str:
+    if kind == "date":
+        return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}"
+    return repr(value) if kind == "category" else number(value, 6)
