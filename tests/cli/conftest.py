@@ -12,6 +12,7 @@ import typer.testing
 from typer.testing import CliRunner
 
 import shiftune.report
+from shiftune._provenance import made_with
 from shiftune.checks import all_checks
 from shiftune.cli import _tune, app
 from shiftune.cli._folder import ResultFolder, read_json, write_json
@@ -24,7 +25,7 @@ def _once_per_process(monkeypatch):
     monkeypatch.setattr(_tune, "made_with", versions_and_code)
 
 
-typer_command, versions_and_code = cache(typer.main.get_command), cache(_tune.made_with)
+typer_command, versions_and_code = cache(typer.main.get_command), cache(made_with)
 
 
 @pytest.fixture

@@ -166,8 +166,7 @@ class Declared:
         return next((mark for mark in self.hint.__metadata__ if isinstance(mark, kind)), None)
 
 
-@cache
-def declared(options: type) -> list[Declared]:
+def _declared(options: type) -> list[Declared]:
     """Return the options of a dataclass."""
     hints = get_type_hints(options, include_extras=True)
     return [
@@ -178,6 +177,9 @@ def declared(options: type) -> list[Declared]:
         )
         for each in fields(options)
     ]
+
+
+declared: Callable[[type], list[Declared]] = cache(_declared)  # a command asks 50 times
 
 
 def named(options: type, role: Role) -> list[str]:
