@@ -149,6 +149,7 @@ def test_with_other_estimators(few, tune, risk, judging):
     assert found["sources"][-1]["n"] == judging
 
 
+@pytest.mark.slow
 def test_what_labels_would_buy(visits, folder, tune):
     """It needs three sources; then the end of a run says it."""
     table = visits.drop(columns="ill")

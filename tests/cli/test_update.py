@@ -680,6 +680,7 @@ def test_rows_with_a_label_are_not_drawn_again(updated, run):
     assert not (updated / "third.csv").exists()
 
 
+@pytest.mark.slow
 def test_rows_that_tune_had_are_not_drawn(wards_run, run):
     df = wards().drop(columns="ill")
     few = df.assign(cost=df["cost"].where((df["ward"] != "C") | (df.index < 90)))

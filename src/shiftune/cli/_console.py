@@ -54,6 +54,11 @@ def notes_for_warnings() -> Iterator[None]:
         yield
 
 
+def note(text: str) -> None:
+    """Warn about data; a command shows it as a note."""
+    warnings.warn(text, DataWarning, stacklevel=2)
+
+
 def show_note(console: Console, text: str) -> None:
     """Show a note."""
     console.print(facts_grid(("note", text), style="yellow"))

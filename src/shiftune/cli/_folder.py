@@ -10,7 +10,6 @@ import json
 import shlex
 import shutil
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -21,8 +20,9 @@ import pandas as pd
 
 from shiftune._files import atomic_write
 from shiftune._provenance import check_format
+from shiftune.cli._console import note
 from shiftune.cli._options import TuneOptions
-from shiftune.errors import DataWarning, ProblemError, StorageError
+from shiftune.errors import ProblemError, StorageError
 from shiftune.models import load_model, save_model
 from shiftune.models._storing import PICKLED
 from shiftune.predictor._ensemble import TableModel
@@ -177,11 +177,9 @@ class ResultFolder:
             if last["current"]:
                 path = state / last["model_file"]
             else:
-                warnings.warn(
+                note(
                     f"the updates in {self.path} are of an earlier model and are not used; update "
-                    f"this one: shiftune update {self.path} {state / LABELS}",
-                    DataWarning,
-                    stacklevel=2,
+                    f"this one: shiftune update {self.path} {state / LABELS}"
                 )
         if path.suffix == PICKLED:
             raise StorageError(

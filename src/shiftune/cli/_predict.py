@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -21,9 +20,9 @@ import typer
 from shiftune import _interrupts
 from shiftune._files import atomic_write, make_temporary_folder, remove_temporary_folder
 from shiftune._wording import count, how_to_install, listed, printable
-from shiftune.cli._console import notes_for_warnings
+from shiftune.cli._console import note, notes_for_warnings
 from shiftune.cli._folder import ResultFolder, writing_to
-from shiftune.errors import DataError, DataWarning, MissingPackageError, SettingsError
+from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.tables import TableFile
 from shiftune.tables._schema import NewRows
@@ -83,7 +82,7 @@ def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     rows = NewRows(model.profile, source.decimal)
     if unknown := rows.check_names(source.names, model.identifiers):
         verb = "column is" if len(unknown) == 1 else "columns are"
-        _note(f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}")
+        note(f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}")
     rng = np.random.default_rng(0)
     sample, keys = pd.DataFrame(columns=list(rows.profile.columns)), np.empty(0)
     for part in source.parts(rows.profile.columns):
@@ -98,10 +97,10 @@ def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     if strict and serious:
         raise DataError("; ".join(serious))
     for each in findings:
-        _note(str(each))
+        note(str(each))
     if rows.rows:
         for about in model.about_drift(rows.read(sample)):
-            _note(about)
+            note(about)
     return rows
 
 
@@ -109,7 +108,7 @@ def _predicted(model: TableModel, rows: NewRows, source: TableFile, q: float | N
     """Yield predictions in parts, at least one of them; it may have no rows."""
     there = [name for name in model.identifiers if name in source.names]
     if lacking := [name for name in model.identifiers if name not in there]:
-        _note(f"the table has no identifier {listed(lacking)}; rows are numbered from 0")
+        note(f"the table has no identifier {listed(lacking)}; rows are numbered from 0")
     columns = [*model.profile.columns, *there]
     parts: Iterable[pd.DataFrame] = source.parts(columns)
     for part in parts if rows.rows else [pd.DataFrame(columns=columns)]:
@@ -120,10 +119,6 @@ def _predicted(model: TableModel, rows: NewRows, source: TableFile, q: float | N
         yield with_identifiers(part[there], found)
 
 
-def _note(text: str) -> None:
-    warnings.warn(text, DataWarning, stacklevel=2)
-
-
 # ---------------------------------------------------------------- columns
 
 
@@ -131,7 +126,7 @@ def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataF
     """Prepend identifier columns, renaming prediction columns on a clash."""
     free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
     if ours := [other for name, other in free.items() if name != other]:
-        _note(
+        note(
             "identifiers have names of columns that shiftune writes to the predictions; these are "
             f"called {listed(ours)} there"
         )
@@ -174,7 +169,7 @@ def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
     names = [safe_text(name) for name in frame.columns]
     changed += [str(name) for name, safe in zip(frame.columns, names, strict=True) if name != safe]
     if changed:
-        _note(
+        note(
             f"text in {listed(dict.fromkeys(changed))} begins like a formula of a spreadsheet and "
             "is written with ' before it; --no-safe-csv writes it as it is"
         )

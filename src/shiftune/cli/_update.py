@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -20,7 +19,7 @@ from pandas.api import types
 
 from shiftune._files import atomic_write
 from shiftune._wording import alike, count, listed, number
-from shiftune.cli._console import notes_for_warnings, screen, show_note
+from shiftune.cli._console import note, notes_for_warnings, screen, show_note
 from shiftune.cli._folder import (
     LABELS,
     PREDICTIONS,
@@ -40,7 +39,7 @@ from shiftune.cli._tune import (
     risk_record,
     table_model,
 )
-from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
+from shiftune.errors import DataError, SettingsError, StorageError
 from shiftune.models import load_model
 from shiftune.models._storing import PICKLED
 from shiftune.problem._columns import ColumnKind
@@ -153,12 +152,12 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     new = given.keys() - earlier.keys()
     replaced = [each for each in given if given[each] != earlier.get(each, given[each])]
     if last is not None and not new and not replaced and updates.record(last)["current"]:
-        _note(f"update {last} has all labels of {path} already")
+        note(f"update {last} has all labels of {path} already")
         return updates.record(last)
     if replaced:
-        _note(f"new labels replace those of {_rows_in_words(replaced, job)}")
+        note(f"new labels replace those of {_rows_in_words(replaced, job)}")
     for each in updates.unfinished:
-        _note(f"{updates.state(each)} was not finished, and is written again")
+        note(f"{updates.state(each)} was not finished, and is written again")
     labels = dict(sorted((earlier | given).items()))
     problem = job.table.problem
     kind = float if problem.task == "regression" else problem.classes.dtype
@@ -191,10 +190,6 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
         predictions(job, updated.predictor_, used),
         record,
     )
-
-
-def _note(text: str) -> None:
-    warnings.warn(text, DataWarning, stacklevel=2)
 
 
 def _without_known(given: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
