@@ -180,6 +180,8 @@ def test_json_for_scripts(visits, folder, tune, run):
     assert [source["site"] for source in sources] == ["B", "C"]
     assert all(0 < source["ess_share"] <= 1 for source in sources)
     assert json.loads(run("models", "--json").stdout)["ridge"]["space"]["alpha"]["log"] is True
+    shown = run("models").output
+    assert all(name in shown for name in (*MODELS, "search range", "alpha"))
 
 
 def test_diagnose_shows_a_site_out_of_reach(visits, folder, run):
