@@ -450,3 +450,18 @@ class TestMoreMistakes:
     def test_random_state(self, hospitals):
         with pytest.raises(ProblemError, match="random_state"):
             read(hospitals).split(random_state=-1)
+
+
+class Mine(ShiftProblem):
+    """A problem of somebody's own."""
+
+
+def test_constructors_of_a_subclass_make_the_subclass():
+    X, y = np.arange(8.0)[:, None], np.arange(8.0)
+    sites = np.repeat(["B", "C"], 4)
+    assert type(Mine.from_arrays(X, y, sites, X)) is Mine
+    df = pd.DataFrame({"x": X[:, 0], "y": y, "site": sites})
+    df.loc[df["site"] == "C", "y"] = np.nan
+    df.loc[:1, "site"] = "A"
+    assert type(Mine.from_frame(df, site="site", label="y", target="C")) is Mine
+    assert type(Mine.from_sites({"A": (X, y), "B": (X, y)}, X)) is Mine

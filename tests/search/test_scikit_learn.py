@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -118,3 +120,26 @@ def test_classes_of_xgboost(search):
     found = ShiftSearch(Numbers(), {"C": [1.0]}, n_trials=1).fit(search.problem_)
     assert found.best_params_ == {"C": 1.0}
     assert set(found.predict(rows(20, 3)[0])) == {"no", "yes"}
+
+
+class Narrow(ShiftSearch):
+    """A search with a constructor of its own."""
+
+    def __init__(self, largest=1.0):
+        self.largest = largest
+        space = {"C": (0.01, largest)}
+        super().__init__(LogisticRegression(), space, n_trials=1, progress=False)
+
+
+@dataclass(eq=False, repr=False)
+class Tagged(ShiftSearch):
+    """A search with one more parameter."""
+
+    tag: str = ""
+
+
+def test_subclasses(search):
+    assert Narrow(largest=0.5).fit(search.problem_).best_params_["C"] == 1.0  # the model as given
+    space = {"C": (0.01, 1.0)}
+    tagged = Tagged(LogisticRegression(), space, n_trials=1, progress=False, tag="mine")
+    assert tagged.fit(search.problem_).risk_.value == Narrow().fit(search.problem_).risk_.value

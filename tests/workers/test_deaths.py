@@ -156,7 +156,14 @@ def test_a_worker_that_is_paused_is_replaced(notes, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="forks")
-@pytest.mark.parametrize("how", ["SIGKILL with a child", "SIGKILL with a child while it answers"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "SIGKILL with a child",
+        "SIGKILL with a child while it answers",
+        "SIGKILL with a program while it answers",
+    ],
+)
 def test_what_an_item_has_started_ends_with_its_worker(how, notes):
     """A child that held the worker's pipe open would keep the driver from hearing of its death."""
     diary = Diary(notes)

@@ -47,9 +47,17 @@ LIMIT = 1200.0
 def dask_client(**config):
     distributed = pytest.importorskip("distributed")
     dask = pytest.importorskip("dask")
+
+    class LocalCluster(distributed.LocalCluster):  # type: ignore[name-defined]
+        def _update_worker_status(self, op, msg):
+            # Where workers restart one after the other, it may hear twice that one is gone, and
+            # raises the KeyError when it is closed.
+            with suppress(KeyError):
+                super()._update_worker_status(op, msg)
+
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 3, **config}),
-        distributed.LocalCluster(
+        LocalCluster(
             n_workers=2,
             threads_per_worker=1,
             processes=True,

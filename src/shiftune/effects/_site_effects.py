@@ -513,7 +513,7 @@ class SiteEffects:
     --------
     Sites whose labels lie some way above or below what the model expects:
 
-    >>> from shiftune.evaluate._losses import loss_named
+    >>> from shiftune.evaluate import loss_named
     >>> rng = np.random.default_rng(0)
     >>> X = [rng.normal(size=(60, 1)) for _ in range(8)]
     >>> y = [x[:, 0] + rng.normal(0, 1) + rng.normal(0, 0.2, 60) for x in X]

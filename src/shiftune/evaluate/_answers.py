@@ -40,7 +40,7 @@ class Answers:
 
     Examples
     --------
-    >>> from shiftune.evaluate._losses import loss_named
+    >>> from shiftune.evaluate import loss_named
     >>> answers = Answers(np.array([1.0, 2.0]), np.array([1.0, 4.0]), 0.5)
     >>> answers.losses(np.array([1.0, 2.0]), loss_named("squared"))
     array([0., 2.])

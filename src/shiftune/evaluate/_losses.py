@@ -42,7 +42,7 @@ class Loss:
         Larger losses are cut to this; the theory needs a bounded loss.
     within_site : bool
         Whether the number of a row depends on the other rows of its site, as in a rank; only
-        their mean over the site has a meaning then (`shiftune.metrics._as_loss`). The function
+        their mean over the site has a meaning then. The function
         also gets the number of every row's site: 0, 1, ...
 
     Examples

@@ -102,7 +102,7 @@ class StudyData:
         """Split losses of all validation rows, shape (n,), into one array per site.
 
         Where rows have weights, the mean of an array is the weighted mean of the site's losses
-        (`shiftune.rows._moments`).
+        (`shiftune.rows.Moments`).
         """
         return self._each_site(linearised, losses)
 

@@ -2,8 +2,7 @@
 
 A metric of a site is a number of its labels and predictions (`Metric`); its influence values show
 how far each row moves it. Predictions at each source come from models that have not seen it, as
-they will not have seen the target; from them follows the metric at the target
-(`shiftune.metrics._new_site`).
+they will not have seen the target; from them follows the metric at the target.
 """
 
 from shiftune.metrics._by_name import METRICS, metric_named, metrics_for

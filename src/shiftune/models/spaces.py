@@ -145,7 +145,7 @@ def extra_trees(*, prefix: str = "") -> Space:
 
 
 def linear(*, prefix: str = "") -> Space:
-    """Space for the known model "linear" (`shiftune.models._penalised`).
+    """Space for the known model "linear".
 
     The penalty has the range of `ridge`; a degree of 2 adds squares and products.
 
@@ -160,7 +160,7 @@ def linear(*, prefix: str = "") -> Space:
 
 
 def kernel(*, prefix: str = "") -> Space:
-    """Space for the known model "kernel" (`shiftune.models._penalised`).
+    """Space for the known model "kernel".
 
     `gamma` is divided by the number of columns. At 0.01 the model is nearly linear, at 30 it
     knows little but the rows that its features are made of.

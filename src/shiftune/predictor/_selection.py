@@ -65,7 +65,7 @@ class Candidates:
     --------
     Two models that err in opposite directions, and one that is useless:
 
-    >>> from shiftune.evaluate._losses import loss_named
+    >>> from shiftune.evaluate import loss_named
     >>> y = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
     >>> high, low, useless = np.arange(4) + 0.1, np.arange(4) - 0.1, np.arange(4) + 5.0
     >>> answers = {i: Answers(a, a, 0.5) for i, a in enumerate([high, useless, low])}

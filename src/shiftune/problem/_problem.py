@@ -10,7 +10,7 @@ import hashlib
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -110,8 +110,9 @@ class ShiftProblem:
     def __post_init__(self) -> None:
         check_names(self.names, self.target.name)
 
-    @staticmethod
+    @classmethod
     def from_frame(
+        cls,
         df: pd.DataFrame,
         *,
         site: Hashable,
@@ -124,7 +125,7 @@ class ShiftProblem:
         missing_labels: Literal["error", "drop"] = "error",
         target_name: str = "target",
         task: Task | None = None,
-    ) -> ShiftProblem:
+    ) -> Self:
         """Read a table with a site column.
 
         Parameters
@@ -152,7 +153,8 @@ class ShiftProblem:
         target_name : str
             Name of a target that is given as a table of its own.
         task : {"classification", "regression"}, optional
-            Default: decided by the labels (see `shiftune.problem._site.task_of`).
+            Default: decided by the labels. Text and booleans are classes, and so are whole
+            numbers with at most 20 distinct values.
         """
         df, target = as_pandas(df), as_pandas(target)
         if not isinstance(df, pd.DataFrame):
@@ -194,6 +196,7 @@ class ShiftProblem:
         known, notes = has_label(df[label][~inside], sites[~inside], drop=drop)
         rows = np.flatnonzero(~inside)[known]
         return read_problem(
+            cls,
             split_by_site(everyone.take(rows, ""), sites[rows]),
             own,
             notes=notes,
@@ -202,8 +205,9 @@ class ShiftProblem:
             label=str(label),
         )
 
-    @staticmethod
+    @classmethod
     def from_large(
+        cls,
         data: Any,
         *,
         site: Hashable,
@@ -212,7 +216,7 @@ class ShiftProblem:
         most_rows: int = 1_000_000,
         random_state: int = 0,
         **options: Any,
-    ) -> ShiftProblem:
+    ) -> Self:
         """Read a table that may not fit in memory, in parts.
 
         Parameters
@@ -244,9 +248,7 @@ class ShiftProblem:
             group=options.get("group"),
             random_state=random_state,
         )
-        problem = ShiftProblem.from_frame(
-            sampled.table, site=site, label=label, target=target, **options
-        )
+        problem = cls.from_frame(sampled.table, site=site, label=label, target=target, **options)
         return problem.of_sample(sampled)
 
     def of_sample(self, sampled: SampledParts, rows: NDArray[np.intp] | None = None) -> Self:
@@ -259,8 +261,9 @@ class ShiftProblem:
         notes = (*sampled.notes, *self.notes)
         return replace(self, target=own, labelled_target=few, notes=notes, sample=sampled.sample)
 
-    @staticmethod
+    @classmethod
     def from_arrays(
+        cls,
         X: Any,
         y: ArrayLike,
         groups: ArrayLike,
@@ -272,7 +275,7 @@ class ShiftProblem:
         oracle_labels: ArrayLike | None = None,
         target_name: str = "target",
         task: Task | None = None,
-    ) -> ShiftProblem:
+    ) -> Self:
         """Read the rows of all sources stacked, with the site of every row in `groups`.
 
         Parameters
@@ -291,6 +294,7 @@ class ShiftProblem:
         """
         stacked = GivenSite("", X, y, group=group, sample_weight=sample_weight)
         return read_problem(
+            cls,
             split_by_site(stacked, groups),
             GivenSite(target_name, X_target, oracle_labels),
             target_labels="oracle",
@@ -298,8 +302,9 @@ class ShiftProblem:
             task=task,
         )
 
-    @staticmethod
+    @classmethod
     def from_sites(
+        cls,
         sites: Mapping[str, tuple[Any, ...]] | Iterable[tuple[Any, ...]],
         X_target: Any,
         *,
@@ -307,7 +312,7 @@ class ShiftProblem:
         oracle_labels: ArrayLike | None = None,
         target_name: str = "target",
         task: Task | None = None,
-    ) -> ShiftProblem:
+    ) -> Self:
         """Read one (X, y) per source: a mapping from names, or a list (named "1", "2", ...).
 
         (X, y, sample_weight) gives the rows weights; see `from_frame`.
@@ -326,6 +331,7 @@ class ShiftProblem:
             X, y, *weights = pair
             given.append(GivenSite(str(name), X, y, sample_weight=weights[0] if weights else None))
         return read_problem(
+            cls,
             given,
             GivenSite(target_name, X_target, oracle_labels),
             target_labels="oracle",
@@ -333,8 +339,9 @@ class ShiftProblem:
             task=task,
         )
 
-    @staticmethod
+    @classmethod
     def from_sample_domain(
+        cls,
         X: Any,
         y: ArrayLike,
         sample_domain: ArrayLike,
@@ -342,7 +349,7 @@ class ShiftProblem:
         target: int | None = None,
         sample_weight: ArrayLike | None = None,
         task: Task | None = None,
-    ) -> ShiftProblem:
+    ) -> Self:
         """Read skada's form: `sample_domain` >= 0 marks a source row, < 0 a target row.
 
         The labels of target rows, masked (-1 or NaN) or not, are never read. With more than one
@@ -363,7 +370,7 @@ class ShiftProblem:
         if chosen not in targets:
             raise SettingsError(f"target={chosen} is not among the target domains {targets}")
         sources = [site for number, site in sites.items() if number >= 0]
-        return read_problem(sources, sites[chosen]._replace(y=None), task=task)
+        return read_problem(cls, sources, sites[chosen]._replace(y=None), task=task)
 
     @property
     def names(self) -> list[str]:
@@ -467,7 +474,11 @@ class ShiftProblem:
         return "\n".join(lines)
 
 
+P = TypeVar("P", bound=ShiftProblem)
+
+
 def read_problem(
+    cls: type[P],
     sources: Sequence[GivenSite],
     target: GivenSite,
     *,
@@ -477,7 +488,7 @@ def read_problem(
     task: Task | None = None,
     label: str = "",
     warn: bool = True,
-) -> ShiftProblem:
+) -> P:
     """Check all sites, give them the same columns, and decide the task.
 
     With `warn`, the notes given and the most important of the others become warnings.
@@ -537,7 +548,7 @@ def read_problem(
     if warn:
         for note in loud:
             warnings.warn(note, DataWarning, stacklevel=3)
-    return ShiftProblem(
+    return cls(
         sources=found,
         target=own,
         labelled_target=None if few is None else checked(few, target.name, labels[_FEW]),

@@ -30,7 +30,7 @@ class Site:
     name : str
         Name of the site in the user's table.
     X : DataFrame or array of shape (n, d)
-        Already checked columns; see `shiftune.problem._columns`.
+        Already checked columns.
     y : array of shape (n,), optional
         Labels; None for a site without labels.
     rows : array of shape (n,), optional

@@ -39,7 +39,7 @@ class Split:
 
     @property
     def names(self) -> list[str]:
-        """Names of the validation sites, for `shiftune.risk._estimate`."""
+        """Names of the validation sites, for `shiftune.risk.estimate`."""
         return [site.name for site in self.validation]
 
 

@@ -78,8 +78,7 @@ class RegressionAdjusted(RiskEstimator):
 
     Labelled rows of the target itself enter as its own mean loss, with the share
     :math:`m / (m + m_0)` for m rows; the sources keep the rest. :math:`m_0` is 100 until the end of
-    a study, when it is estimated from the differences between sites
-    (`shiftune.risk._adjusted.source_pseudo_rows`).
+    a study, when it is estimated from the differences between sites.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             The rows whose losses `estimate` will receive, in the same order.
         sample_weight : k + 1 arrays, of shape (n_T,) and (n_j,), optional
             Weights of the rows, where they have any; those of the target first. The losses are
-            then such that their means are weighted ones (`shiftune.rows._moments`).
+            then such that their means are weighted ones (`shiftune.rows.Moments`).
         """
         return self
 

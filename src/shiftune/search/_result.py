@@ -65,7 +65,7 @@ class Overlap:
     weights : dict from a source's name to an array of shape (n_j,)
         Density ratios.
     table : DataFrame
-        Of `shiftune.ratio._overlap`.
+        Of `shiftune.ratio.overlap`.
     used : bool
         Whether the risk was estimated with these weights; otherwise they only describe the sites.
     """
@@ -352,12 +352,7 @@ class SearchResult:
 
 
 def cv_results(result: SearchResult) -> dict[str, Any]:
-    """Return the finished trials as a dict of arrays; scores are negated risks.
-
-    `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
-    error. Every site is a split: `split0_test_score` is the negated estimate of the first source.
-    `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
-    """
+    """Return the table of `ShiftSearch.cv_results_`."""
     trials = result.trials
     by_number = {trial.number: trial for trial in finished_trials(result.study)}
     found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}

@@ -10,7 +10,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -346,6 +346,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             X, y, groups, X_target, sample_weight=sample_weight, task=task
         )
 
+    def _params(self) -> dict[str, Any]:
+        """Parameters of a search; a subclass may have others, or none."""
+        return {field.name: getattr(self, field.name) for field in fields(ShiftSearch)}
+
     def add_trials(self, problem: ShiftProblem) -> Self:
         """Run trials until there are enough; `refit` then chooses among them.
 
@@ -353,7 +357,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         with _interrupts.deferred():
             self._forget()
-            settings = check_settings(self.get_params(deep=False), problem)
+            settings = check_settings(self._params(), problem)
             with only_search_of(settings.storage, join=settings.join):
                 self._open(problem, settings)
                 try:
@@ -409,7 +413,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         with _interrupts.deferred():
             self._forget()
-            self._open(problem, check_settings(self.get_params(deep=False), problem))
+            self._open(problem, check_settings(self._params(), problem))
             self._prepare()
             self._read_results()
         return self
@@ -559,7 +563,12 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Trials as a dict of arrays; see `shiftune.search._result`."""
+        """Finished trials as a dict of arrays; scores are negated risks.
+
+        `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
+        error. Every site is a split: `split0_test_score` is the negated estimate of the first
+        source. `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
+        """
         return cv_results(self.result_)
 
     @property
@@ -727,13 +736,45 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def label_worth(
         self, counts: int | Sequence[int] | None = None, *, level: float = 0.95
     ) -> pd.DataFrame:
-        """Estimate the gain from labelling target rows; see `shiftune.search._updating`."""
+        """Estimate the gain from labelling some rows of the target.
+
+        Each source is treated as the target in turn: some of its rows are labelled, its own effect
+        is learned from them as `update` does it, and its other rows are predicted, all with models
+        that have not seen it. A source that is too small for so many labels has 60 % of its rows
+        labelled, so that the gain is rather too low then. Needs ``risk="adjusted"`` and at least
+        three sources.
+
+        Parameters
+        ----------
+        counts : number or numbers of labelled rows, optional
+            In all, including those that the search had; 0 is always in the table. Default: 10, 30,
+            100, 300, as far as the target has rows.
+        level : float
+            Of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by the number of labels: ``risk``, the expected loss at the target; ``gain``,
+            how much lower it is than without labels, with the interval from ``gain_low`` to
+            ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
+        """
         return label_worth(self._result(), counts, level=level)
 
     def labels_for(
         self, *, half_width: float | None = None, loss: float | None = None, level: float = 0.95
     ) -> int | None:
-        """Return how many labels are expected to be enough; see `shiftune.search._updating`."""
+        """Return how many labels are expected to be enough; None if no number that is tried is.
+
+        Parameters
+        ----------
+        half_width : float, optional
+            Wanted half width of the risk's interval, as in the table of `label_worth`.
+        loss : float, optional
+            Wanted loss at the target.
+        level : float
+            Of the interval.
+        """
         return labels_for(self._result(), half_width=half_width, loss=loss, level=level)
 
     def checks(self) -> Checks:

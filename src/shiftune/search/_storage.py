@@ -66,7 +66,7 @@ FORMAT_NUMBER = "shiftune_format"
 # A random mark of the study, by which its answers are known.
 MARK = "shiftune_mark"
 # Number of the form in which trials are recorded.
-FORMAT = 2
+FORMAT = 3
 # Attempts to open a storage that others may be creating.
 ATTEMPTS = 8
 # A driver waits so long for others that are writing to the same file.
@@ -296,10 +296,10 @@ def stable_repr(thing: Any) -> str:
         inside = (
             f"{_code(thing.__code__)} {stable_repr(thing.__defaults__)} {stable_repr(closed_over)}"
         )
-        return f"{thing.__module__}.{thing.__qualname__} {_digest(inside.encode())}"
+        return f"{_home(thing)}.{thing.__qualname__} {_digest(inside.encode())}"
     if isinstance(thing, type | BuiltinFunctionType | np.ufunc):
-        return f"{getattr(thing, '__module__', '')}.{thing.__name__}"
-    name = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        return f"{_home(thing)}.{thing.__name__}"
+    name = f"{_home(type(thing))}.{type(thing).__qualname__}"
     if hasattr(thing, "get_params"):
         return f"{name} {stable_repr(thing.get_params(deep=False))}"
     if isinstance(thing, np.random.RandomState | np.random.Generator):
@@ -309,6 +309,12 @@ def stable_repr(thing: Any) -> str:
     if getattr(thing, "__dict__", None):
         return f"{name} {stable_repr(vars(thing))}"
     return re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
+
+
+def _home(thing: Any) -> str:
+    """Module of a class or function; of ours the public package, whose private modules may move."""
+    module = getattr(thing, "__module__", None) or ""
+    return module.partition("._")[0] if module.startswith("shiftune.") else module
 
 
 def _code(code: CodeType) -> str:

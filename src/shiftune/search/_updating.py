@@ -369,30 +369,7 @@ LADDER = (5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 def label_worth(
     result: SearchResult, counts: int | Sequence[int] | None = None, *, level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate the gain from labelling some rows of the target.
-
-    Each source takes the target's role in turn: some of its rows are labelled, its own effect is
-    learned from them as `ShiftSearch.update` does it, and its other rows are predicted, all with
-    models that have not seen it. A source that is too small for so many labels has 60 % of its
-    rows labelled, so that the gain is rather too low then.
-
-    Parameters
-    ----------
-    result : SearchResult
-        Of a search with ``risk="adjusted"`` and at least three sources.
-    counts : number or numbers of labelled rows, optional
-        In all, including those that the search had; 0 is always in the table. Default: 10, 30,
-        100, 300, as far as the target has rows.
-    level : float
-        Of the intervals.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by the number of labels: ``risk``, the expected loss at the target; ``gain``,
-        how much lower it is than without labels, with the interval from ``gain_low`` to
-        ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
-    """
+    """Table of `ShiftSearch.label_worth`."""
     if counts is None:
         counts = [0, *(m for m in COUNTS if m <= len(result.problem.target))]
     given = np.atleast_1d(np.asarray(counts))
@@ -429,18 +406,7 @@ def labels_for(
     loss: float | None = None,
     level: float = 0.95,
 ) -> int | None:
-    """Return how many labels are expected to be enough; None if no number that is tried is.
-
-    Parameters
-    ----------
-    result : SearchResult
-    half_width : float, optional
-        Wanted half width of the risk's interval, as in the table of `label_worth`.
-    loss : float, optional
-        Wanted loss at the target.
-    level : float
-        Of the interval.
-    """
+    """Smallest number that `ShiftSearch.labels_for` asks for."""
     if half_width is None and loss is None:
         raise SettingsError("give the half width of the interval, the loss, or both")
     for m in (0, *(m for m in LADDER if m <= len(result.problem.target))):

@@ -176,6 +176,7 @@ def site_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if label is None or not settings.use_target_labels:
         own = own._replace(y=None)
     problem = read_problem(
+        ShiftProblem,
         list(by_site.values()),
         own,
         notes=decisions,

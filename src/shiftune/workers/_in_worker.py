@@ -52,9 +52,11 @@ def serve(pipe: Connection, folder: str, time_limit: float | None) -> None:
     if os.name == "posix":
         os.setsid()  # a group of its own: what its items start can be ended with it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked while it started
-        # The pipe ends with this process, even if a process that an item has forked lives on: a
-        # worker that is killed in the middle of a large outcome would leave the driver reading.
+        # The pipe ends with this process, even if one that an item has forked (or started by
+        # os.system, which inherits) lives on: a worker that is killed in the middle of a large
+        # outcome would leave the driver reading.
         os.register_at_fork(after_in_child=pipe.close)
+        os.set_inheritable(pipe.fileno(), False)
     context = unreadable = first = None
     try:
         context = read_context(folder)
