@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from shiftune import ShiftSearch
 from shiftune.datasets import toy_problem
 
-STORAGE = os.environ.get("STORAGE", "study.journal")
+STORAGE = os.environ.get("STORAGE", "joined.journal")
 
 problem = toy_problem(1.0, n=100).problem
 search = ShiftSearch(

@@ -30,11 +30,11 @@ if __name__ == "__main__":
     columns = make_column_transformer((OneHotEncoder(), ["ward"]), remainder=numbers)
     model = make_pipeline(columns, LogisticRegression())
     search = ShiftSearch(
-        model, space, sampler=TPESampler(seed=0), n_trials=10, storage="study.journal"
+        model, space, sampler=TPESampler(seed=0), n_trials=10, storage="tpe.journal"
     )
     search.fit(problem)
     print(search.risk_, search.best_params_)
 
-    study = search.study_  # an ordinary Optuna study; `optuna-dashboard study.journal` shows it
+    study = search.study_  # an ordinary Optuna study; `optuna-dashboard tpe.journal` shows it
     print(study.trials_dataframe()[["number", "value", "params_kind", "params_C"]].tail(3))
     print(search.result_.importances)  # by Optuna, without the trial of the given parameters
