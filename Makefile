@@ -122,7 +122,7 @@ audit:
 	$(AUDIT)/bin/python .ci/audit.py constraints.txt
 
 # The rehearsal of a release; CONTRIBUTING.md has the steps.
-release-check: check-wheel
+release-check: test-slow check-wheel
 	$(BIN)/python .ci/release_check.py
 
 # PEERS is the Python of an environment with the packages that benchmarks/speed/peers.py names.

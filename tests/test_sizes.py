@@ -13,6 +13,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 MODULES, LINES = 111, 31_000
 # One story has up to about 900 lines (CONTRIBUTING.md).
 MODULE_LINES = 950
+# A function without its docstring.
+FUNCTION_LINES = 80
 # What users import from modules; everything else comes from packages.
 PUBLIC = {"__main__", "errors", "figures", "spaces", "testing"}
 
@@ -29,16 +31,28 @@ def test_modules_are_private_by_default():
     assert public | {"__main__"} == PUBLIC
 
 
+FUNCTIONS = {
+    f"{path.relative_to(ROOT)}:{node.name}:{node.lineno}": node
+    for path in FILES
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.FunctionDef)
+}
+
+
+def test_functions_can_be_read_at_one_sitting():
+    assert [name for name, node in FUNCTIONS.items() if _length(node) > FUNCTION_LINES] == []
+
+
 def test_no_forwarders():
     """A function that only hands its own arguments to another one is that function."""
-    functions = [
-        (path, node)
-        for path in FILES
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef)
-    ]
-    found = [f"{path.relative_to(ROOT)}:{node.name}" for path, node in functions if _forwards(node)]
-    assert found == []
+    assert [name for name, node in FUNCTIONS.items() if _forwards(node)] == []
+
+
+def _length(node: ast.FunctionDef) -> int:
+    lines = (node.end_lineno or 0) - node.lineno + 1
+    if ast.get_docstring(node):
+        lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+    return lines
 
 
 def _forwards(node: ast.FunctionDef) -> bool:

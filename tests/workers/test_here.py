@@ -5,7 +5,7 @@ from __future__ import annotations
 import joblib
 import pytest
 
-from shiftune.workers._here import (
+from shiftune.workers._cores import (
     START_SECONDS,
     TO_BE_SURE,
     Here,
@@ -18,8 +18,8 @@ from shiftune.workers._here import (
 def clocks(monkeypatch):
     """CPU seconds and seconds of the clock, which go on when an item says so."""
     now = {"cpu": 0.0, "clock": 0.0}
-    monkeypatch.setattr("shiftune.workers._here.time.process_time", lambda: now["cpu"])
-    monkeypatch.setattr("shiftune.workers._here.time.monotonic", lambda: now["clock"])
+    monkeypatch.setattr("shiftune.workers._cores.time.process_time", lambda: now["cpu"])
+    monkeypatch.setattr("shiftune.workers._cores.time.monotonic", lambda: now["clock"])
     return now
 
 

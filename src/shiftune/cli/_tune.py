@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -488,7 +488,7 @@ def _best(job: TuneJob, model_file: str) -> dict[str, Any]:
         "ensemble_gain": None if gain is None else estimate_record(gain),
         "risk": risk_record(search.risk_),
         "sample": _sample_record(result),
-        "brief": brief(result, checks).record(),
+        "brief": asdict(brief(result, checks)),
         "verdict": _verdict_record(checks),
         "sources": records(sources),
         "metrics": records(search.metrics_),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,10 +100,6 @@ class Brief:
     figures: tuple[KeyFigure, ...]  # the loss first
     compared: tuple[Compared, ...]  # what is handed over first
     next_steps: tuple[tuple[str, str], ...]  # what it is about, and what to do
-
-    def record(self) -> dict[str, Any]:
-        """Return it as dicts and lists, for JSON."""
-        return asdict(self)
 
 
 def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:

@@ -152,7 +152,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         when that pays: the first fits of a small table run in this process.
     executor : function, optional
         Run trials on a Dask cluster instead of `n_jobs` processes: ``client.get_executor``, or a
-        function that calls it with options.
+        function that calls it with options. It is called once; the client has to last.
     storage : path, Optuna URL or Optuna storage, optional
         A path is a journal file. A run that was killed continues where it stopped; other data or
         other settings are refused, and so is a second search at the same time, unless all `join`.
@@ -671,7 +671,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
         with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
-        Any other estimator is refused.
+        Any other estimator is refused, unless its estimate fell back.
         """
         result = self._result()
         risk = result.risks[result.chosen]

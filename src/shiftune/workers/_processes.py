@@ -23,8 +23,8 @@ from shiftune import _interrupts
 from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune.errors import NoWorkersError, StorageError
 from shiftune.workers import _in_worker
+from shiftune.workers._cores import share_of_cores
 from shiftune.workers._deaths import Death, Look, judge
-from shiftune.workers._here import share_of_cores
 from shiftune.workers._in_worker import Outcome
 
 LOOK_SECONDS = 0.5

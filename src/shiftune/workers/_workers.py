@@ -12,9 +12,9 @@ from typing import Any, Protocol, Self
 
 from shiftune import _interrupts
 from shiftune.errors import SettingsError
+from shiftune.workers._cores import Here, number_of_workers
 from shiftune.workers._dask import DaskPool
 from shiftune.workers._deaths import Death, Deaths
-from shiftune.workers._here import Here, number_of_workers
 from shiftune.workers._in_worker import Outcome, OutOfTime, Task, pack_item
 from shiftune.workers._processes import ProcessPool
 
@@ -38,7 +38,8 @@ class Pool(Protocol):
       was to run it.
     - `end_overdue` kills the workers of items that run long after the time limit, and returns the
       futures of these items. Others run on, or again.
-    - `close` waits for running items unless ``kill``.
+    - `close` ends what runs: processes finish their items first unless ``kill``, a cluster drops
+      them.
     """
 
     @property
