@@ -258,11 +258,13 @@ def _check_running(given: SimpleNamespace) -> None:
             f"catch must be an exception class, such as ValueError, or a tuple of them, got "
             f"{given.catch!r}"
         )
-    if given.executor is not None and (not callable(given.executor) or given.n_jobs != 1):
+    if given.executor is not None and not callable(given.executor):
         raise SettingsError(
-            "executor must be the method get_executor of a Dask client, given instead of n_jobs; "
-            f"got executor={given.executor!r}, n_jobs={given.n_jobs!r}"
+            "executor must be the method get_executor of a Dask client (for processes of this "
+            f"machine use n_jobs), got {given.executor!r}"
         )
+    if given.executor is not None and given.n_jobs != 1:
+        raise SettingsError(f"give executor or n_jobs, not both; got n_jobs={given.n_jobs!r}")
     if given.join and given.storage is None:
         raise SettingsError(
             "join=True is for processes that share a storage; give the path of a journal or the "
