@@ -21,7 +21,7 @@ NEEDS = {
 # Pages that show what a script prints.
 SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-SLOW = {"dask_cluster", "flights", "mlflow_run", "resume", "skorch_model"}
+SLOW = {"dask_cluster", "flights", "mlflow_run", "quickstart", "resume", "skorch_model"}
 # Libraries that warn of themselves.
 LOUD = {"mlflow_run", "skorch_model"}
 

@@ -28,6 +28,9 @@ from shiftune.errors import DataWarning, MissingPackageError, ProblemError, Stor
 from shiftune.problem import ShiftProblem, Site
 from shiftune.risk import estimate
 
+# The paper is repeated, not used: `make test-slow`.
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 
 SMALL = Toy(budget=6, cs=(1.0, 5.0), n=120, weighed_seeds=4)

@@ -19,6 +19,9 @@ from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
 from shiftune.risk._theory import variance_of_unbiased
 
+# The paper is repeated, not used: `make test-slow`.
+pytestmark = pytest.mark.slow
+
 METHODS = ("unbiased", "variance_reduced")
 # In one worker: the study need not be made by each.
 once = pytest.mark.xdist_group("regret study")

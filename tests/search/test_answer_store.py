@@ -348,7 +348,7 @@ ShiftSearch(
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
-@pytest.mark.parametrize("place", ["writing", "recording"])
+@pytest.mark.parametrize("place", ["writing", pytest.param("recording", marks=pytest.mark.slow)])
 def test_a_run_that_was_killed(problem, journal, place):
     """While a file is written, and between the file and the record of its trial."""
     code = subprocess.run(

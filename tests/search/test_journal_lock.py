@@ -69,7 +69,9 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills")
-@pytest.mark.parametrize(("record", "moved"), [(3, False), (20, True)])
+@pytest.mark.parametrize(
+    ("record", "moved"), [pytest.param(3, False, marks=pytest.mark.slow), (20, True)]
+)
 def test_a_writer_that_was_killed(problem, folder, record, moved):
     code = subprocess.run([sys.executable, "-c", KILLED, str(record)], check=False).returncode
     assert code == -signal.SIGKILL

@@ -785,6 +785,7 @@ class Mortal(Constant):
 
 @pytest.mark.xdist_group("search")
 class TestWorkers:
+    @pytest.mark.slow
     def test_a_trial_that_takes_too_long_is_recorded_as_failed(self, toy):
         def space(trial):
             return {"sleeps": trial.number == 1}

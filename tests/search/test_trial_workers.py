@@ -46,7 +46,15 @@ def context(problem):
     return of
 
 
-@pytest.mark.parametrize("plan", [LeaveSourcesOut(3), LeaveSourcesOut(), PooledFit()], ids=repr)
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(LeaveSourcesOut(3), marks=pytest.mark.slow),
+        LeaveSourcesOut(),
+        pytest.param(PooledFit(), marks=pytest.mark.slow),
+    ],
+    ids=repr,
+)
 def test_shared_fits_give_the_same_trial(context, plan):
     own = context(Ridge(), plan)
     whole = run_trial(own, Candidate({"alpha": 3.0}))
