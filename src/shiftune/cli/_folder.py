@@ -26,6 +26,7 @@ from shiftune.errors import ProblemError, StorageError
 from shiftune.models import load_model, save_model
 from shiftune.models._storing import PICKLED
 from shiftune.predictor._ensemble import TableModel
+from shiftune.search._storage import ANSWERS, trials_in
 
 JOURNAL = "study.journal"
 SETTINGS, COMMAND = "settings.json", "settings.toml"
@@ -140,8 +141,6 @@ class ResultFolder:
 
     def finished(self) -> int:
         """Return the number of finished trials in the journal."""
-        from shiftune.search._storage import trials_in  # `predict` needs no search
-
         return len(trials_in(self.journal))
 
     def lost(self) -> str:
@@ -156,8 +155,6 @@ class ResultFolder:
 
     def discard(self) -> None:
         """Remove the files of a first run that failed before any trial had a result."""
-        from shiftune.search._storage import ANSWERS, trials_in
-
         with suppress(OSError, ProblemError):
             if any(trial.value is not None for trial in trials_in(self.journal)):
                 return
