@@ -12,7 +12,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 # What the package had when 290 modules became 111. Lower them when it shrinks; raise them never.
 MODULES, LINES = 111, 31_000
 # One story has up to about 900 lines (CONTRIBUTING.md).
-MODULE_LINES = 950
+MODULE_LINES = 900
 # A function without its docstring.
 FUNCTION_LINES = 80
 # What users import from modules; everything else comes from packages.

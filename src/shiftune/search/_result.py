@@ -16,7 +16,7 @@ from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import TrialState
 
-from shiftune._wording import number
+from shiftune._wording import listed, number
 from shiftune.effects._site_effects import from_scale
 from shiftune.errors import ProblemError
 from shiftune.evaluate._answers import Answers
@@ -27,6 +27,7 @@ from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
 from shiftune.predictor._conformal import SiteScores, row_scores
 from shiftune.predictor._selection import Choice
 from shiftune.problem import ShiftProblem
+from shiftune.problem._columns import column_kinds
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
@@ -39,6 +40,7 @@ from shiftune.search._trial import (
     DEFAULTS,
     MEAN_LOSS,
     MODEL,
+    OUT_OF_TIME,
     SECONDS,
     Candidate,
     Outcome,
@@ -493,3 +495,34 @@ def model_name(estimator: Any) -> str:
     """Name a model, that of the last step for a pipeline."""
     steps = getattr(estimator, "steps", None)
     return type(steps[-1][1] if steps else estimator).__name__
+
+
+def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
+    """Return why a search without any evaluated trial has no result."""
+    failures = trials["failure"]
+    if failures.empty:
+        return "no trial was finished, so there is nothing to choose from"
+    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
+    if failures.str.startswith(OUT_OF_TIME).all():
+        hint = "\nGive trials more time (trial_timeout)"
+    else:
+        hint = _hint_about_columns(problem)
+    return (
+        f"all {len(failures)} trials failed, so there is nothing to choose from; "
+        f"the first reasons:{shown}{hint}"
+    )
+
+
+def _hint_about_columns(problem: ShiftProblem) -> str:
+    """Return a hint about columns without numbers, a common reason for trials that fail."""
+    X = problem.target.X
+    if not isinstance(X, pd.DataFrame):
+        return ""
+    kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
+    text = [str(n) for n, kind in kinds.items() if kind != "number" and X[n].dtype != bool]
+    if not text:
+        return ""
+    return (
+        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
+        "pipeline (shiftune.models.ready_model makes one), or leave them out"
+    )

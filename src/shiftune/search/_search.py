@@ -27,7 +27,7 @@ from sklearn.utils.metaestimators import available_if
 
 from shiftune import _interrupts
 from shiftune._names import Task
-from shiftune._wording import count, listed
+from shiftune._wording import count
 from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._losses import Loss
@@ -43,7 +43,7 @@ from shiftune.predictor._conformal import class_sets, interval_around
 from shiftune.predictor._ensemble import ensemble_of, prediction_of
 from shiftune.predictor._selection import Choice, best_alone, choose
 from shiftune.problem import ShiftProblem, Split, pooled
-from shiftune.problem._columns import as_pandas, column_kinds, rows_like
+from shiftune.problem._columns import as_pandas, rows_like
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimator
@@ -51,12 +51,11 @@ from shiftune.risk._result import RiskEstimate
 from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search._families import check_given, family_of, given_models, is_model
 from shiftune.search._loop import Loop, trial_answers
-from shiftune.search._result import SearchResult, cv_results
+from shiftune.search._result import SearchResult, cv_results, nothing_to_choose
 from shiftune.search._settings import Callback, Settings, check_final, check_settings
 from shiftune.search._storage import candidates, identity, only_search_of, open_answers, open_study
 from shiftune.search._trial import (
     CATCH,
-    OUT_OF_TIME,
     TrialContext,
     best_trial,
     evaluated_risks,
@@ -478,7 +477,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         trials, context = finished_trials(self.study_), self.context_
         best = best_trial(trials, risks)
         if best is None:
-            raise ProblemError(_nothing_to_choose(self.trials_, self.problem_))
+            raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
         answers = trial_answers(
             self.settings_, context, self.study_, self.answers_, candidates(trials)
         )
@@ -882,34 +881,3 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _repr_html_(self) -> str | None:
         """The same as HTML, for viewers that read no bundles; None where the user wants text."""
         return self._repr_mimebundle_().get("text/html")
-
-
-def _nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
-    """Return why a search without any evaluated trial has no result."""
-    failures = trials["failure"]
-    if failures.empty:
-        return "no trial was finished, so there is nothing to choose from"
-    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
-    if failures.str.startswith(OUT_OF_TIME).all():
-        hint = "\nGive trials more time (trial_timeout)"
-    else:
-        hint = _hint_about_columns(problem)
-    return (
-        f"all {len(failures)} trials failed, so there is nothing to choose from; "
-        f"the first reasons:{shown}{hint}"
-    )
-
-
-def _hint_about_columns(problem: ShiftProblem) -> str:
-    """Return a hint about columns without numbers, a common reason for trials that fail."""
-    X = problem.target.X
-    if not isinstance(X, pd.DataFrame):
-        return ""
-    kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
-    text = [str(n) for n, kind in kinds.items() if kind != "number" and X[n].dtype != bool]
-    if not text:
-        return ""
-    return (
-        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
-        "pipeline (shiftune.models.ready_model makes one), or leave them out"
-    )
