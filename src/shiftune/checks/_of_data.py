@@ -1,4 +1,4 @@
-"""Checks of the data: what the sites, their rows and their labels allow to be said of the target.
+"""Checks of the data: sites, rows and labels, and how far they support an estimate at the target.
 
 Same labels, leakage, overlap, frequency of the classes, reach: each function returns one `Check`.
 Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.md`.

@@ -368,7 +368,7 @@ class TableOptions:
         return SiteFiles(self.data, self.target_file, self.site, self.target)
 
     def read(self, *, seed: int, **more: Any) -> SiteTable:
-        """Read the files as a problem; `more` overrides what is said about the table.
+        """Read the files as a problem; `more` overrides settings of the table.
 
         Of more rows than wanted, some are drawn with this seed.
         """

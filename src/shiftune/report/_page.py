@@ -97,7 +97,7 @@ def page(
     updates: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the report as text; see `save_report`."""
-    plots.plotly()  # says what to install
+    plots.plotly()  # raises an error with the command that installs it
     try:
         import jinja2
         from markupsafe import Markup

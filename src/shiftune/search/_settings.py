@@ -234,7 +234,7 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
 
 
 def _check_running(given: SimpleNamespace) -> None:
-    """Check what says how many trials run, where, and what their errors and ends mean."""
+    """Check the number of trials, where they run, callbacks and errors that are caught."""
     if not isinstance(given.n_trials, int | np.integer) or given.n_trials <= 0:
         raise SettingsError(f"n_trials must be a whole number > 0, got {given.n_trials!r}")
     if not isinstance(given.n_jobs, int | np.integer) or given.n_jobs == 0:

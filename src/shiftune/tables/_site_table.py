@@ -55,7 +55,7 @@ _QUANTITY = "if it is a quantity, use --task regression"
 
 @dataclass(frozen=True, kw_only=True)
 class TableSettings:
-    """What the user says about a table: roles of its columns, and how they are read."""
+    """Settings of a table: roles of its columns, and how they are read."""
 
     site: str
     target: str  # the site to tune for

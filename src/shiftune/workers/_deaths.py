@@ -1,4 +1,4 @@
-"""How workers die, what Linux tells of it, and when an item is given up for it.
+"""How workers die, how Linux reports it, and when an item is given up for it.
 
 An item counts only the deaths of workers that were running it, never those of its neighbours.
 
