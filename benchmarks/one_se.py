@@ -45,13 +45,14 @@ def regrets(p: Problem, trials: int, seed: int) -> tuple[float, float, int]:
     search = ShiftSearch(
         model, space, n_trials=trials, sampler="random", random_state=seed, progress=False
     ).fit(found)
-    judged = [(trial, risk) for trial in finished_trials(search.study_) if (risk := risk_of(trial))]
+    tried = [trial for trial in finished_trials(search.study_) if trial.params]  # not the defaults
+    judged = [(trial, risk) for trial in tried if (risk := risk_of(trial))]
     risks, params = [risk for _, risk in judged], [trial.params for trial, _ in judged]
     truth = []
     for chosen in params:
         fitted = kind(n_jobs=1, verbose=-1, random_state=seed, **chosen).fit(X, y)
         truth.append(_loss(fitted, p))
-    best = int(np.argmin([risk.value for risk in risks]))
+    best = int(np.argmin([risk.criterion for risk in risks]))
     apart = [paired_difference(risk, risks[best]) for risk in risks]
     near = [t for t, d in enumerate(apart) if t == best or d.value <= d.stderr]
     simplest = min(near, key=lambda t: (_leaves(params[t]), -params[t]["reg_lambda"]))

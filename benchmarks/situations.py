@@ -1,4 +1,4 @@
-"""Fourteen situations in which the interval covers, or a check must say that it may not.
+"""Situations in which the interval covers, or a check must say that it may not.
 
     python benchmarks/situations.py [--runs 200] [--only NAME ...] [--jobs 2] [--out FILE]
 
@@ -84,6 +84,21 @@ SITUATIONS = {
         "target 3 sd away in three columns", target_shift=(3.0, 3.0, 3.0)
     ),
     "random slopes": Situation("slopes differ between sites", slopes=0.4),
+    **{
+        f"intercepts, {k} sources": Situation(
+            "levels differ by 0.7 of the noise", sizes=(150,) * k, intercepts=0.7
+        )
+        for k in (3, 4, 6, 10)
+    },
+    **{
+        f"slopes, {k} sources": Situation(
+            "slopes differ between sites", sizes=(150,) * k, slopes=0.4
+        )
+        for k in (3, 4, 6, 10)
+    },
+    "outside, straight": Situation(
+        "target 3 sd away, where nothing bends", curve=0.0, target_shift=(3.0,)
+    ),
     "patients": Situation("ten rows of every patient", visits=10, patients=1.0),
     "label shift": replace(
         CLASSES,
@@ -154,7 +169,8 @@ class Sites:
 
     def _frame(self, X: Floats, site: str, who: Floats) -> pd.DataFrame:
         frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]).assign(site=site)
-        return frame.assign(patient=who) if self.law.visits > 1 else frame
+        patients = [f"{site}-{i}" for i in who]  # no patient is at two sites
+        return frame.assign(patient=patients) if self.law.visits > 1 else frame
 
 
 def search_of(law: Situation, problem: ShiftProblem, seed: int) -> ShiftSearch:

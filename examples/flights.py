@@ -42,8 +42,8 @@ if __name__ == "__main__":
     print(f"gain over a single trial {averaging.value:.3f}, standard error {averaging.stderr:.3f}")
     tuning = search.default_risk().minus(search.risk_)
     print(f"gain over the defaults {tuning.value:.3f}, standard error {tuning.stderr:.3f}")
-    trials = search.trials_.sort_values("risk")
-    print(trials[["model", "risk", "stderr", "mean_loss", "tied_with_best"]].head())
+    trials = search.trials_.sort_values("criterion")
+    print(trials[["model", "criterion", "risk", "stderr", "tied_with_best"]].head())
 
     # 4. Do the assumptions hold?
     print(search.checks())

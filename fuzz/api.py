@@ -20,7 +20,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from fuzz.problems import RandomProblem
-from shiftune import LeaveSourcesOut, PooledFit, ShiftProblem, ShiftSearch
+from shiftune import ShiftProblem, ShiftSearch
 from shiftune._names import LOSSES_OF
 from shiftune.errors import ProblemError
 from shiftune.ratio._auto import ratio_named
@@ -95,7 +95,6 @@ def _split(problem: ShiftProblem, draw: Draw) -> None:
         shares,
         random_state=draw(st.integers(0, 99)),
         stratify=draw(st.sampled_from([None, True, False])),
-        target_trains=draw(st.booleans()),
     )
     for site in problem.sources:
         parts = [
@@ -178,7 +177,6 @@ def _search(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
     model, space = _models(problem, draw)
     risks = ["adjusted", "naive"] if weighted else [n for n in ESTIMATORS if n != "oracle"]
     risk = draw(st.sampled_from(["adjusted"] * len(risks) + risks))
-    plans = [None, None, PooledFit(), LeaveSourcesOut(), LeaveSourcesOut(2)]
     search = ShiftSearch(
         model,
         space,
@@ -187,19 +185,40 @@ def _search(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
         n_trials=draw(st.sampled_from([1, 2, 3])),
         sampler=draw(st.sampled_from(["random", "gp_lcb"])),
         final=draw(st.sampled_from([None, None, "ensemble", "best"])),
-        plan=draw(st.sampled_from(plans)),
         progress=False,
         random_state=draw(st.integers(0, 9)),
     )
     search.fit(problem)
     check_estimate(search.risk_, search.result_.notes)
-    answers = search.predict(problem.target.X)
-    assert len(answers) == len(problem.target)
+    predicted = search.predict(problem.target.X)
+    assert len(predicted) == len(problem.target)
     if classes:
-        assert set(answers.tolist()) <= set(search.classes_.tolist())
+        assert set(predicted.tolist()) <= set(search.classes_.tolist())
     else:
-        assert np.isfinite(answers).all()
+        assert np.isfinite(predicted).all()
+    _out_of_site(search)
     return search
+
+
+def _out_of_site(search: ShiftSearch) -> None:
+    """Check that every row was predicted by a model that has not seen its site or group."""
+    data, predictions = search.context_.data, search.result_.choice.predictions
+    rows = sum(map(len, data.y_validation))
+    assert len(data.folds) == rows
+    assert predictions is None or len(predictions) == rows
+    if predictions is not None:
+        assert np.isfinite(predictions).all()
+    if not search.settings_.risk.out_of_site:
+        assert (data.train_folds == -1).all()
+        return
+    for name in data.sources if data.out_of_site else []:
+        assert len(set(data.folds[data.validation_rows([name])].tolist())) == 1, name
+    for fold in search.context_.data.fold_numbers:
+        trains = data.trains(fold)
+        assert (data.train_folds[trains] != fold).all()
+        if data.groups is not None and data.train_groups is not None:
+            held_out = np.concatenate(data.groups)[data.folds == fold]
+            assert not np.isin(data.train_groups[trains], held_out).any()
 
 
 def _in_words(action: Callable[[], Any]) -> Any:

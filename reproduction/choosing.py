@@ -6,10 +6,13 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+
 from reproduction.baselines import DistBO, LearnedInitialisation
 from reproduction.settings import all_rows
 from reproduction.training import VarianceReducedFit
 from shiftune.errors import DataWarning, OverlapWarning
+from shiftune.evaluate import loss_named
 from shiftune.problem import PAPER_SHARES
 from shiftune.search import ShiftSearch
 
@@ -79,8 +82,15 @@ def choose(
     elif setting.same_rows:
         shares = PAPER_SHARES
     weighted = trained and setting.weighted_training and method in ("unbiased", "variance_reduced")
+    model = learner.model
+    # For "unbiased" lambda is the same for all sources, so density ratios alone are the same.
+    if weighted and method == "variance_reduced":
+        split = problem.split(PAPER_SHARES, random_state=seed)
+        shares = lambda _: split  # noqa: E731
+        sites = np.repeat([site.name for site in split.train], [len(site) for site in split.train])
+        model = VarianceReducedFit(model, sites, loss_named(learner.loss))
     search = ShiftSearch(
-        learner.model,
+        model,
         learner.space,
         loss=learner.loss,
         risk=setting.risk(method),
@@ -89,8 +99,6 @@ def choose(
         n_trials=budget,
         shares=shares,
         training_weights="importance" if weighted else None,
-        # For "unbiased" lambda is the same for all sources, so density ratios alone are the same.
-        plan=VarianceReducedFit() if weighted and method == "variance_reduced" else None,
         progress=False,
         random_state=seed,
     )

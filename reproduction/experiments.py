@@ -20,8 +20,8 @@ from shiftune._files import atomic_write
 from shiftune._wording import how_to_install
 from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
+from shiftune.evaluate._fits import fit, seeded
 from shiftune.evaluate._losses import loss_named
-from shiftune.evaluate._plan import fit, seeded
 from shiftune.models import spaces
 from shiftune.problem import ShiftProblem, Site
 from shiftune.search import ShiftSearch
@@ -180,9 +180,9 @@ class Patients:
         model = seeded(clone(learner.model).set_params(**choice.params), case.seed)
         fit(model, train.X, train.labels, None)
         loss = loss_named(learner.loss)
-        answers = getattr(model, loss.needs)(test.X)
+        predictions = getattr(model, loss.needs)(test.X)
         classes = model.classes_ if loss.needs == "predict_proba" else None
-        return Scored(choice, float(loss(test.labels, answers, classes).mean()))
+        return Scored(choice, float(loss(test.labels, predictions, classes).mean()))
 
     def describe(self, folder: Path) -> None:
         """Write the number of sources and, on Parkinson, how the label varies."""

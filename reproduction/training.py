@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from reproduction.settings import NO_GUARD
-from shiftune.evaluate._plan import PooledFit, fit, losses_of, relative
+from shiftune.evaluate._fits import fit, losses_of, relative
 from shiftune.risk._estimate import estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.utils import Tags
 
     from shiftune.evaluate._losses import Loss
-    from shiftune.evaluate._plan import StudyData, TrialLosses
+    from shiftune.problem._site import Features
 
 
-class VarianceReducedFit:
-    r"""Two fits per trial: with weights :math:`w`, then with :math:`\lambda^\star_j w`.
+class VarianceReducedFit(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Model that is fitted twice: with weights :math:`w`, then with :math:`\lambda^\star_j w`.
 
     Algorithms 1 and 2 train the model by minimising the variance reduced estimate on the training
     rows,
@@ -30,20 +32,59 @@ class VarianceReducedFit:
     but :math:`\lambda^\star_j` depends on the divergences of :math:`w L`, hence on the model that
     is being trained, and no learner minimises that directly. The first fit has :math:`\lambda`
     constant; its losses on the training rows give the divergences, and these the
-    :math:`\lambda^\star` of the second fit, whose losses count.
+    :math:`\lambda^\star` of the second fit, which predicts.
+
+    It has the parameters of the model under their own names, by which a sampler draws them.
+
+    Parameters
+    ----------
+    model : estimator
+    sites : array of shape (n,)
+        Source of every training row of a trial. Other rows, such as all of them, are fitted once.
+    loss : Loss
+        L.
     """
 
-    def __repr__(self) -> str:
-        return "VarianceReducedFit()"
+    def __init__(self, model: Any, sites: NDArray[np.str_], loss: Loss) -> None:
+        self.model = model
+        self.sites = sites
+        self.loss = loss
 
-    def losses(self, model: Any, data: StudyData, loss: Loss) -> TrialLosses:
-        """Fit twice; return the validation losses of the second model."""
-        if data.training_weights is not None:
-            first = fit(clone(model), data.X_train, data.y_train, data.training_weights)
-            own = losses_of(first, data.X_train, data.y_train, loss)
-            weights = objective_weights(own, data.training_weights, data.train_sites)
-            data = replace(data, training_weights=relative(weights))
-        return PooledFit().losses(model, data, loss)
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return its own parameters and those of the model."""
+        own: dict[str, Any] = super().get_params(deep=False)
+        return self.model.get_params() | own if deep else own
+
+    def set_params(self, **params: Any) -> VarianceReducedFit:
+        """Set parameters of the model."""
+        self.model.set_params(**params)
+        return self
+
+    def fit(
+        self, X: Features, y: NDArray[Any], sample_weight: NDArray[np.float64] | None = None
+    ) -> VarianceReducedFit:
+        """Fit twice, if rows have weights; keep the second model."""
+        if sample_weight is not None and len(y) == len(self.sites):
+            first = fit(clone(self.model), X, y, sample_weight)
+            own = losses_of(first, X, y, self.loss)
+            sample_weight = relative(objective_weights(own, sample_weight, self.sites))
+        self.model_ = fit(clone(self.model), X, y, sample_weight)
+        if hasattr(self.model_, "classes_"):
+            self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X: Features) -> NDArray[Any]:
+        """Predict with the second model."""
+        return np.asarray(self.model_.predict(X))
+
+    @available_if(lambda self: hasattr(self.model, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Features) -> NDArray[np.float64]:
+        """Predict probabilities with the second model."""
+        return np.asarray(self.model_.predict_proba(X))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Regressor or classifier, as the model is."""
+        return get_tags(self.model)
 
 
 def objective_weights(

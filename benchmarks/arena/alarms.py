@@ -22,15 +22,13 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
-from cells import answers_of
+from cells import predictions_of
 from problems import Problem, cells_in_turn, problem
 from row_file import RowFile
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._losses import Loss
-from shiftune.evaluate._plan import best_constant
+from shiftune.evaluate._fits import best_constant, losses_of_rows
 
 KEY = ("dataset", "target", "seed")
 FOUND = ("sources", "rows", "truth", "constant", "low", "high", "trust", "checks")
@@ -47,26 +45,25 @@ def measured(p: Problem, seed: int, trials: int) -> dict[str, object]:
         warnings.simplefilter("ignore")
         search = ShiftSearch("lightgbm", n_trials=trials, random_state=seed, progress=False)
         search.fit(given)
-        answers = answers_of(search, p.X_target, classes)
+        predictions = predictions_of(search, p.X_target, classes)
         checks, verdict = search.checks(), search.verdict_
     constant = best_constant(y, search.loss_, classes)
     alike = np.broadcast_to(constant, (len(p.y_target), *np.shape(constant)))
     low, high = search.risk_.interval(LEVEL)
+    truth, without = (
+        float(losses_of_rows(own, p.y_target, search.loss_, classes).mean())
+        for own in (predictions, alike)
+    )
     return {
         "sources": len(p.X),
         "rows": len(y),
-        "truth": mean_loss(search.loss_, p.y_target, answers, classes),
-        "constant": mean_loss(search.loss_, p.y_target, alike, classes),
+        "truth": truth,
+        "constant": without,
         "low": low,
         "high": high,
         "trust": str(verdict.trust),
         "checks": json.dumps({c.name: {"level": str(c.level), **c.figures} for c in checks}),
     }
-
-
-def mean_loss(loss: Loss, y: np.ndarray, answers: np.ndarray, classes: np.ndarray | None) -> float:
-    """Mean loss of answers, as the search measures it."""
-    return float(Answers(answers, answers).losses(y, loss, classes).mean())
 
 
 def summary(table: pd.DataFrame) -> str:

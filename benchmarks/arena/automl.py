@@ -14,7 +14,7 @@ environment of their own, here AUTOML, without torch:
 A cell is a (data set, target, seed), with the rows and targets of the arena. A peer is given all
 rows of all sources, the site of each, the metric (log loss or squared error), one thread and some
 seconds. ``automl.csv`` in the folder gets a row per cell and peer: the mean loss on the target as
-`cells.losses_of` defines it, seconds of wall clock and of CPU for fit and answers, or the reason of
+`cells.losses_of` defines it, seconds of wall clock and of CPU to fit and predict, or the reason of
 a failure. The budget is of wall clock, so on a busy machine a peer gets less than it seems: look at
 the seconds of CPU. Rows that the file has are not computed again; delete a row to repeat it. Ctrl-C
 ends the run after the present fit, a second one at once.
@@ -26,7 +26,7 @@ run where ``--datasets`` names them.
 - *FLAML*: ``split_type="group"``, which is GroupKFold, with the sites as groups. Its ensembles are
   left out: the stacker splits rows without the groups, after the budget and on all cores.
 - *AutoGluon*: models bagged over the values of the column ``groups``, which are the folds of
-  GroupKFold over sites; its weighted ensemble is fitted to their out-of-fold answers. The option
+  GroupKFold over sites; its weighted ensemble is fitted out of fold. The option
   ``validation_structure`` would keep the site as a feature, which a new site does not have.
 """
 
@@ -51,7 +51,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproducti
 
 from autogluon.tabular import TabularPredictor
 from autogluon.tabular.configs.hyperparameter_configs import get_hyperparameter_config
-from cells import answers_of, losses_of
+from cells import losses_of, predictions_of
 from flaml import AutoML
 from problems import Problem, cells_in_turn, problem
 from row_file import RowFile
@@ -92,7 +92,7 @@ class Rows:
 
 
 def flaml(rows: Rows, seconds: float) -> np.ndarray:
-    """Return the answers of FLAML's best model."""
+    """Return the predictions of FLAML's best model."""
     regression = rows.classes is None
     model = AutoML()
     model.fit(
@@ -113,11 +113,11 @@ def flaml(rows: Rows, seconds: float) -> np.ndarray:
         seed=rows.seed,
         verbose=0,
     )
-    return answers_of(model, rows.X_target, rows.classes)
+    return predictions_of(model, rows.X_target, rows.classes)
 
 
 def autogluon(rows: Rows, seconds: float) -> np.ndarray:
-    """Return the answers of AutoGluon's weighted ensemble of bagged models."""
+    """Return the predictions of AutoGluon's weighted ensemble of bagged models."""
     fold = np.empty(len(rows.y), dtype=int)
     for i, (_, held) in enumerate(GroupKFold(rows.folds).split(rows.X, groups=rows.site)):
         fold[held] = i
@@ -163,13 +163,13 @@ def measured(p: Problem, seed: int, peer: str, budget: float) -> dict[str, objec
     try:
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answers = PEERS[peer](rows, budget)
+            predictions = PEERS[peer](rows, budget)
     except Exception as error:  # whatever it is, it belongs to the result
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     if not reason:
-        loss = float(losses_of(answers, p.y_target, rows.classes).mean())
-        reason = "" if math.isfinite(loss) else "answers that are not finite"
+        loss = float(losses_of(predictions, p.y_target, rows.classes).mean())
+        reason = "" if math.isfinite(loss) else "predictions that are not finite"
     return {
         "seconds": f"{seconds:.1f}",
         "cpu_seconds": f"{cpu:.1f}",

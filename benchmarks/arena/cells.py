@@ -1,16 +1,15 @@
 """All losses of a pool on one problem, computed once and shared by every estimator.
 
-A cell is one (data set, target, family, seed). Every configuration is fitted once on the training
-rows of all sources (the model a user would get), and once without each of G groups of sources.
-Kept are the losses
+A cell is one (data set, target, family, seed). Every configuration is fitted on the training rows
+of all sources; without each of up to four groups of sources, on all rows of the others, as a trial
+of the package is; and on all rows of all sources, as the final model is. Kept are the losses
 
 - ``pooled``   (P, n_val): of the first model on the sources' validation rows,
-- ``left_out`` (P, n_all): on all rows of a source, of the model that never saw its group,
-- ``others``   (P, G, n_val): of every group's model on all validation rows,
-- ``target``   (P, n_T): of the first model on the target's rows: for scoring, and in the
+- ``left_out`` (P, n): on all rows of the sources, each by the model that never saw its site,
+- ``target``   (P, n_T): of the last model on the target's rows: for scoring, and in the
   experiments with a few labelled target rows;
 
-what the models answered (``pooled_answers``, ``left_out_answers``, ``target_answers``: predictions,
+the predictions (``pooled_predictions``, ``left_out_predictions``, ``target_predictions``: values,
 or probabilities of the classes), the label and site of every row, and the density ratios of target
 to source and of target to all sources pooled, at all rows.
 """
@@ -21,6 +20,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pools import pool
@@ -29,9 +29,9 @@ from reproduction.settings import SETTINGS
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from shiftune.evaluate._fits import assign_folds
 from shiftune.ratio import ClassifierRatio
 
-GROUPS = 4
 TRAIN = 0.7
 
 
@@ -65,53 +65,27 @@ def compute(cell: Cell, folder: Path) -> float:
 
 
 def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng([cell.seed, 1])
-    site, train = split_rows(p, rng)
+    site, train = split_rows(p, np.random.default_rng([cell.seed, 1]))
     X, y = np.concatenate(p.X), np.concatenate(p.y)
-    groups = min(GROUPS, len(p.X))
-    group = rng.permutation(np.arange(len(p.X)) % groups)
-    models = pool(cell.family, p.task, X.shape[1], cell.size, cell.seed)
-    P, n_val = len(models), int((~train).sum())
-    pooled = np.empty((P, n_val), dtype=np.float32)
-    left_out = np.empty((P, len(X)), dtype=np.float32)
-    others = np.empty((P, groups, n_val), dtype=np.float32)
-    target = np.empty((P, len(p.X_target)), dtype=np.float32)
     classes = None if p.task == "regression" else np.unique(y)
-    shape = () if classes is None else (len(classes),)
-    pooled_answers = np.zeros((P, n_val, *shape), dtype=np.float32)
-    left_out_answers = np.zeros((P, len(X), *shape), dtype=np.float32)
-    target_answers = np.zeros((P, len(p.X_target), *shape), dtype=np.float32)
-    failed = np.zeros(P, dtype=bool)
-    for i, model in enumerate(models):
+    group = assign_folds(np.array([len(x) for x in p.X]))
+    labels = {"pooled": y[~train], "left_out": y, "target": p.y_target}
+    found: dict[str, list[np.ndarray]] = {where: [] for where in labels}
+    for model in pool(cell.family, p.task, X.shape[1], cell.size, cell.seed):
         try:
-            fitted = clone(model).fit(X[train], y[train])
-            pooled_answers[i] = answers_of(fitted, X[~train], classes)
-            target_answers[i] = answers_of(fitted, p.X_target, classes)
-            pooled[i] = losses_of(pooled_answers[i], y[~train], classes)
-            target[i] = losses_of(target_answers[i], p.y_target, classes)
-            for g in range(groups):
-                held = np.isin(site, np.flatnonzero(group == g))
-                seen = train & ~held
-                fitted = clone(model).fit(X[seen], y[seen])
-                rows = held | ~train
-                answers = np.empty((len(X), *shape), dtype=np.float32)
-                losses = np.empty(len(X))
-                answers[rows] = answers_of(fitted, X[rows], classes)
-                losses[rows] = losses_of(answers[rows], y[rows], classes)
-                left_out_answers[i, held] = answers[held]
-                left_out[i, held] = losses[held]
-                others[i, g] = losses[~train]
-        except ValueError:  # for example, a class that is missing in all of a group's training rows
-            failed[i] = True
-    keep = ~failed
-    return {
-        "pooled": pooled[keep],
-        "left_out": left_out[keep],
-        "others": others[keep],
-        "target": target[keep],
-        "pooled_answers": pooled_answers[keep],
-        "left_out_answers": left_out_answers[keep],
-        "target_answers": target_answers[keep],
+            fitted = _predictions(model, X, y, train, group[site], p.X_target, classes)
+        except ValueError:  # for example, only one class in all rows but those of a group
+            continue
+        for where, own in zip(found, fitted, strict=True):
+            found[where].append(own.astype(np.float32))
+    arrays = {}
+    for where, predictions in found.items():
+        shape = (len(predictions), len(labels[where]))  # also where every fit has failed
+        losses = np.array([losses_of(each, labels[where], classes) for each in predictions])
+        columns = () if classes is None else (len(classes),)
+        arrays[where] = losses.reshape(shape).astype(np.float32)
+        arrays[f"{where}_predictions"] = np.reshape(predictions, (*shape, *columns))
+    return arrays | {
         "y": y.astype(np.float32),
         "site": site.astype(np.int16),
         "train": train,
@@ -120,6 +94,27 @@ def _losses(p: Problem, cell: Cell) -> dict[str, np.ndarray]:
         "task": np.array(p.task),
         **_ratios(p, X, site, train),
     }
+
+
+def _predictions(
+    model: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    train: np.ndarray,
+    group: np.ndarray,
+    X_target: np.ndarray,
+    classes: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the predictions of validation rows, of all rows out of site, and of the target."""
+
+    def by_fit(rows: np.ndarray, new: np.ndarray) -> np.ndarray:
+        return predictions_of(clone(model).fit(X[rows], y[rows]), new, classes)
+
+    pooled, target = by_fit(train, X[~train]), by_fit(np.full(len(X), True), X_target)
+    left_out = np.empty((len(X), *target.shape[1:]))
+    for g in np.unique(group):
+        left_out[group == g] = by_fit(group != g, X[group == g])
+    return pooled, left_out, target
 
 
 def split_rows(p: Problem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -132,21 +127,21 @@ def split_rows(p: Problem, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     return site, train
 
 
-def answers_of(model, X: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
-    """Return predictions (n,), or probabilities of all classes of the sources (n, C)."""
+def predictions_of(model, X: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """Return values (n,), or probabilities of all classes of the sources (n, C)."""
     if classes is None:
         return model.predict(X)
-    answers = np.zeros((len(X), len(classes)))
-    answers[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
-    return answers
+    chances = np.zeros((len(X), len(classes)))
+    chances[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+    return chances
 
 
-def losses_of(answers: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+def losses_of(predictions: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     """Return squared errors, at most 100, or log losses, at most those of a chance of 1e-3."""
     if classes is None:
-        return np.minimum((y - answers) ** 2, 100.0)
+        return np.minimum((y - predictions) ** 2, 100.0)
     at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
-    chance = np.where(classes[at] == y, answers[np.arange(len(y)), at], 0.0)
+    chance = np.where(classes[at] == y, predictions[np.arange(len(y)), at], 0.0)
     return -np.log(np.clip(chance, 1e-3, 1.0))
 
 

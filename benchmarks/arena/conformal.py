@@ -5,7 +5,7 @@
 
 reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
 by the package's own code, and calibrates intervals (sets of classes) on the rows of the sources,
-each answered by members trained without the row's site. Rows of the target, whose labels nobody
+each predicted by members trained without the row's site. Rows of the target, whose labels nobody
 has seen, show the coverage. For comparison: the quantile of all rows together, as if each row were
 drawn by itself.
 """
@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ensembles import read
+from pools import FAMILIES
 from stored_cells import arguments, over_cells
-from updates import FAMILIES, ensemble_effects
+from trials import read
+from updates import ensemble_effects
 
 from shiftune.effects._site_effects import from_scale
 from shiftune.predictor._conformal import SiteScores, class_sets, row_scores

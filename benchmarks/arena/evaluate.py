@@ -72,7 +72,7 @@ def about(cell: Cell, p: Problem) -> dict[str, object]:
 
 def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
     """Return the scores of an estimator's choice."""
-    chosen = int(np.argmin(found.risks))
+    chosen = int(np.argmin(found.order))
     nan = np.full(len(truth), np.nan)
     low, high = (nan if x is None else x for x in (found.low, found.high))
     return {
@@ -80,7 +80,7 @@ def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
         "loss": truth[chosen],
         "best": truth.min(),
         "median": np.median(truth),
-        "rank": spearmanr(found.risks, truth).statistic,
+        "rank": spearmanr(found.order, truth).statistic,
         "low": low[chosen],
         "high": high[chosen],
     }
@@ -88,10 +88,11 @@ def scored(found: Judged, truth: np.ndarray) -> dict[str, float]:
 
 def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
     """Label some rows of the target, choose with them, score on the others."""
-    risk = RegressionAdjusted().fit(view.problem.X_target, view.judged_X)
-    sources = [view.by_site(row) for row in view.half]
-    naive, half = view.known.mean(axis=1), view.half.mean(axis=1)
-    without = np.array([risk.estimate(own).value for own in sources])
+    losses = view.out_of_site
+    risk = RegressionAdjusted().fit(view.problem.X_target, losses.X)
+    sources = [losses.by_site(row) for row in losses.L]
+    naive, mean = view.pooled.L.mean(axis=1), losses.L.mean(axis=1)
+    without = np.array([risk.estimate(own).criterion for own in sources])
     rows = []
     for draw in range(DRAWS):
         order = np.random.default_rng([draw, 11]).permutation(target.shape[1])
@@ -100,19 +101,17 @@ def _with_labels(view: View, target: np.ndarray) -> list[dict[str, object]]:
                 continue
             labelled, truth = target[:, order[:m]], target[:, order[m:]].mean(axis=1)
             own = labelled.mean(axis=1)
-            both = zip(sources, labelled, strict=True)
+            both = [risk.estimate([*s, row]) for s, row in zip(sources, labelled, strict=True)]
             estimates = {
                 "naive": naive,
                 "adjusted, no labels": without,
                 "labels alone": own,
-                "labels + half unseen": own + half,
+                "labels + out of site": own + mean,
+                "adjusted": np.array([found.criterion for found in both]),
             }
-            risks = [risk.estimate([*s, row]) for s, row in both]
-            trusted = risk.finish(risks)
-            estimates["adjusted"] = np.array([found.value for found in trusted])
             estimates |= {
                 f"adjusted, sources worth {worth}": (worth * without + m * own) / (worth + m)
-                for worth in (20, 50, 100, 200)
+                for worth in (20, 50, 200)
             }
             share = _share_by_distance(without, target[:, order[m:]], m)
             estimates["adjusted, distance known"] = (1 - share) * without + share * own
@@ -128,7 +127,7 @@ def _share_by_distance(without: np.ndarray, hidden: np.ndarray, m: int) -> float
     """Return the share that m labels have if the target's distance to the sources is known.
 
     It reads the hidden labels, and shows how much is lost by estimating the distance. The better
-    half of the configurations counts, as in `shiftune.risk._adjusted`.
+    half of the configurations counts.
     """
     better = np.argsort(hidden.mean(axis=1))[: (len(hidden) + 1) // 2]
     losses = hidden[better] - hidden[better].mean(axis=0)
@@ -154,7 +153,7 @@ def version() -> str:
     for folder in (package / "ratio", package / "risk"):
         for path in sorted(folder.glob("*.py")):
             code.update(path.read_bytes())
-    for name in ("estimators.py", "pseudo_targets.py", "view.py", "evaluate.py"):
+    for name in ("estimators.py", "view.py", "evaluate.py"):
         code.update((Path(__file__).parent / name).read_bytes())
     return code.hexdigest()[:8]
 

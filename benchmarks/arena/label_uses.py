@@ -19,7 +19,7 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
-from cells import answers_of, losses_of
+from cells import losses_of, predictions_of
 from problems import Problem, cells_in_turn, problem
 from row_file import RowFile
 from sklearn.base import clone
@@ -64,7 +64,7 @@ def scored(p: Problem, seed: int) -> dict[int, dict[str, float]]:
         }
         found[m] = {
             use: losses_of(
-                answers_of(model, p.X_target[others], classes), p.y_target[others], classes
+                predictions_of(model, p.X_target[others], classes), p.y_target[others], classes
             ).mean()
             for use, model in models.items()
         }

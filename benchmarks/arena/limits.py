@@ -18,7 +18,7 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
-from cells import answers_of, losses_of
+from cells import losses_of, predictions_of
 from pools import MOST_SQUARED
 from problems import problem, real_datasets, targets
 from sklearn.preprocessing import StandardScaler
@@ -46,8 +46,8 @@ def scored(dataset: str, target: int, seed: int) -> list[dict[str, object]]:
             loss = {}
             for limited in (False, True):
                 fitted.model_["features"]["limit"].clip = limited
-                answers = answers_of(fitted, X_target, classes)
-                loss[limited] = losses_of(answers, p.y_target, classes).mean()
+                predictions = predictions_of(fitted, X_target, classes)
+                loss[limited] = losses_of(predictions, p.y_target, classes).mean()
             percent = 100 * (loss[True] / loss[False] - 1)
             rows.append({"dataset": dataset, "target": p.target, "degree": degree, "%": percent})
     return rows

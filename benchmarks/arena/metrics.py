@@ -6,9 +6,8 @@
 reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
 by the package's own code, and compares estimates of all metrics with those of the ensemble on the
 rows of the target: the package's, which linearises a metric on its scale and adjusts it to the
-target's rows; the same without adjustment, without the scale, with half of it from models that know
-the site; and what plain validation promises, rows of known sites put together. The first seed
-decides, the second judges.
+target's rows; the same without adjustment, and without the scale; and what plain validation
+promises, validation rows of known sites put together. The first seed decides, the second judges.
 """
 
 from __future__ import annotations
@@ -20,56 +19,57 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ensembles import LOSSES, Trials, read
+from pools import FAMILIES
 from stored_cells import arguments, over_cells
+from trials import LOSSES, Trials, read
 
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._plan import StudyData
+from shiftune.evaluate._fits import StudyData
 from shiftune.metrics import METRICS, Metric
 from shiftune.metrics._metric import SCALES, SitePredictions
 from shiftune.metrics._new_site import NewSite, at_site
 from shiftune.risk import RegressionAdjusted
 
-FAMILIES = ("trees", "kernel", "linear")
 LEVEL = 0.9
 PACKAGE, PLAIN = "adjusted on the scale", "mean of the sites on the scale"
 # Of the columns' share in the variance of losses: nothing is adjusted.
 NOTHING = 1e-9
 
 
-def predictions_of(trials: Trials, answers: Answers) -> SitePredictions:
-    """Return the answers to validation rows as the package reads them."""
-    names = tuple(map(str, range(len(trials.y))))
+def site_predictions(trials: Trials, predictions: np.ndarray) -> SitePredictions:
+    """Return out-of-site predictions of all rows as the package reads them."""
+    X, y = np.concatenate(trials.X), np.concatenate(trials.y)
+    site = np.repeat(np.arange(len(trials.y)), [len(own) for own in trials.y])
     data = StudyData(
-        X_train=np.zeros((0, 1)),
-        y_train=np.zeros(0),
-        train_sites=np.zeros(0, dtype=str),
+        X_train=X,
+        y_train=y,
+        train_folds=site,
         training_weights=None,
-        X_validation=np.concatenate(trials.X),
+        X_validation=X,
         y_validation=tuple(trials.y),
+        folds=site,
         weights=None,
-        names=names,
+        names=tuple(map(str, range(len(trials.y)))),
         classes=trials.classes,
     )
-    return SitePredictions.of(answers, data, LOSSES[trials.task])
+    return SitePredictions.of(predictions, data, LOSSES[trials.task])
 
 
-def at_target(trials: Trials, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels and predictions of the ensemble at the target, as metrics read them."""
-    p, y = np.tensordot(weights, trials.target_answers, axes=1), trials.y_target
+def as_read(
+    trials: Trials, y: np.ndarray, predictions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels and predictions of some rows as metrics read them."""
     if trials.classes is None:
-        return y, p
-    p = p / p.sum(axis=1, keepdims=True)
+        return y, predictions
+    p = predictions / predictions.sum(axis=1, keepdims=True)
     return np.searchsorted(trials.classes, y), p[:, 1] if p.shape[1] == 2 else p
 
 
 Rule = Callable[[Metric], tuple[float, float, float]]
 
 
-def rules_of(trials: Trials, nested: Answers) -> dict[str, Rule]:
+def rules_of(trials: Trials, weights: np.ndarray, nested: np.ndarray) -> dict[str, Rule]:
     """Return the estimates that are compared, each with its interval."""
-    unseen = predictions_of(trials, nested)
-    known = predictions_of(trials, replace(nested, unseen=nested.known))
+    predictions = site_predictions(trials, nested)
 
     def by(new_site: NewSite, change: Callable[[Metric], Metric] = lambda m: m) -> Rule:
         def rule(metric: Metric) -> tuple[float, float, float]:
@@ -79,27 +79,18 @@ def rules_of(trials: Trials, nested: Answers) -> dict[str, Rule]:
         return rule
 
     def pooled(metric: Metric) -> tuple[float, float, float]:
-        site = at_site(metric, "", np.concatenate(known.y), np.concatenate(known.p))
+        known = np.tensordot(weights, trials.pooled_predictions, axes=1)
+        site = at_site(metric, "", *as_read(trials, trials.y_pooled, known))
         half = 1.645 * site.stderr
         return site.value, site.value - half, site.value + half
 
     X = trials.X_target
-    adjusted = NewSite(unseen, X, trials.fitted, level=LEVEL)
-    plain = NewSite(unseen, X, RegressionAdjusted(prior_r2=NOTHING).fit(X, trials.X), level=LEVEL)
-
-    def half(metric: Metric) -> tuple[float, float, float]:
-        scale = SCALES[metric.scale]
-        both = [
-            by(NewSite(each, X, trials.fitted, level=LEVEL))(metric) for each in (unseen, known)
-        ]
-        return tuple(
-            float(scale.back(np.mean(scale.to(np.array(v))))) for v in zip(*both, strict=True)
-        )
-
+    nothing = RegressionAdjusted(prior_r2=NOTHING).fit(X, trials.X)
+    adjusted = NewSite(predictions, X, trials.fitted, level=LEVEL)
+    plain = NewSite(predictions, X, nothing, level=LEVEL)
     return {
         PACKAGE: by(adjusted),
         "adjusted, as it is": by(adjusted, lambda m: replace(m, scale="identity")),
-        "adjusted on the scale, half known sites": half,
         PLAIN: by(plain),
         "mean of the sites, as it is": by(plain, lambda m: replace(m, scale="identity")),
         "validation rows of known sites": pooled,
@@ -110,11 +101,9 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
     """Estimate all metrics of one problem by all rules."""
     warnings.simplefilter("ignore")
     trials = read(files, dataset, target, seed).first(FAMILIES, 24)
-    found = trials.candidates()
-    weights = np.zeros(len(trials.family))
-    weights[found.numbers] = found.weights()
-    y, p = at_target(trials, weights)
-    rules = rules_of(trials, found.nested_answers())
+    weights, nested = trials.ensemble()
+    y, p = as_read(trials, trials.y_target, trials.at_target(weights))
+    rules = rules_of(trials, weights, nested)
     rows: list[dict[str, object]] = []
     for metric in METRICS.values():
         if metric.task != trials.task or (metric.two_classes and p.ndim > 1):

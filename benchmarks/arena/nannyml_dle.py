@@ -5,8 +5,8 @@
     NANNYML/bin/python benchmarks/arena/nannyml_dle.py FOLDER/number
 
 The environment is its own: NannyML asks for other versions than shiftune's tests. The reference
-rows are validation rows answered by models that do not know the site; the target's rows are one
-chunk. CBPE is not called: in NannyML it has no log loss.
+rows are those of the sources, predicted by models that do not know the site; the target's rows are
+one chunk. CBPE is not called: in NannyML it has no log loss.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def estimate(file: Path) -> float:
     with np.load(file) as arrays:
         columns = [f"x{i}" for i in range(arrays["X"].shape[1])]
         reference = pd.DataFrame(arrays["X"], columns=columns)
-        reference = reference.assign(answer=arrays["answers"], y=arrays["y"])
+        reference = reference.assign(prediction=arrays["predictions"], y=arrays["y"])
         target = pd.DataFrame(arrays["X_target"], columns=columns)
-        target = target.assign(answer=arrays["answers_target"])
+        target = target.assign(prediction=arrays["predictions_target"])
     estimator = nml.DLE(
         feature_column_names=columns,
-        y_pred="answer",
+        y_pred="prediction",
         y_true="y",
         metrics=["mse"],
         chunk_number=1,

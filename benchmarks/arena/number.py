@@ -4,14 +4,15 @@
         --seeds 30 31 --out FOLDER/number
 
 reads the cells that ``benchmarks/arena losses`` has computed and estimates the loss at the target
-of what would be handed over (the chosen trial of each family, the ensemble with nested answers).
+of what would be handed over (the chosen trial of each family, the ensemble).
 The first seed decides, the others judge. The estimates are kept in ``number.csv`` and read from
 it if it is there; so are the rows of the ensembles of regression tables, in ``rows``, for NannyML,
 which has an environment of its own (`nannyml_dle.py` writes ``nannyml.csv``).
 
-All peers are given the answers of models that do not know the site, at validation rows:
+All estimates read the predictions of models that do not know the site, at all rows of the sources:
 
-- *DLE*: boosted trees regress the loss on the columns and the answer; mean over the target's rows.
+- *DLE*: boosted trees regress the loss on the columns and the prediction; mean over the target's
+  rows.
 - *CBPE*: probabilities of the classes, calibrated (isotonic, one class against the others); mean
   of the expected loss over the target's rows.
 - *DoC*: mean loss plus the difference of the expected loss by the model's own probabilities
@@ -21,69 +22,64 @@ All peers are given the answers of models that do not know the site, at validati
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ensembles import Trials, read
-from intervals import FAMILIES, handed_over
 from lightgbm import LGBMRegressor
+from pools import FAMILIES
 from regret import mean, resampled
 from sklearn.isotonic import IsotonicRegression
 from stored_cells import arguments, over_cells
-
-from shiftune.evaluate._answers import Answers
+from trials import Trials, handed_over, read
 
 # Losses of classes are at most those of this chance (`cells.losses_of`).
 SMALLEST_CHANCE = 1e-3
 # Sites from which the slope of the loss on the confidence is estimated.
 FEWEST_SITES = 5
-DEFAULT = "default"
+DEFAULT, MEAN = "default", "mean of the sites"
 CELL = ["dataset", "target", "seed", "kind", "family"]
 
 
 # ---------------------------------------------------------------- estimates
 
 
-def estimates(trials: Trials, answers: Answers, at_target: np.ndarray) -> dict[str, float]:
+def estimates(trials: Trials, predictions: np.ndarray, at_target: np.ndarray) -> dict[str, float]:
     """Return all estimates of the loss at the target."""
-    unseen = trials.losses_of(replace(answers, unseen_share=1.0))
-    half = trials.losses_of(answers)
+    losses = trials.losses_of(predictions)
+    risk = trials.fitted.estimate(trials.by_site(losses))
     found = {
-        DEFAULT: trials.fitted.estimate(trials.by_site(half)).value,
-        "default, unseen only": trials.fitted.estimate(trials.by_site(unseen)).value,
-        "mean of the sites": float(trials.row_shares @ half),
-        "DLE": dle(trials, answers, unseen, at_target),
-        "DLE, half and half": dle(trials, answers, half, at_target),
+        DEFAULT: risk.value,
+        MEAN: risk.criterion,
+        "DLE": dle(trials, predictions, losses, at_target),
     }
     if trials.classes is not None:
-        found["CBPE"] = cbpe(trials, answers.unseen, at_target)
-        own, there = (expected(P, P) for P in (answers.unseen, at_target))
-        found["DoC, entropy"] = float(
-            trials.row_shares @ unseen + there.mean() - trials.row_shares @ own
-        )
-        found["DoC, confidence"] = doc(trials, answers.unseen, unseen, at_target)
+        found["CBPE"] = cbpe(trials, predictions, at_target)
+        own, there = (expected(P, P) for P in (predictions, at_target))
+        found["DoC, entropy"] = risk.criterion + float(there.mean() - trials.row_shares @ own)
+        found["DoC, confidence"] = doc(trials, predictions, losses, at_target)
     return found
 
 
-def dle(trials: Trials, answers: Answers, losses: np.ndarray, at_target: np.ndarray) -> float:
+def dle(
+    trials: Trials, predictions: np.ndarray, losses: np.ndarray, at_target: np.ndarray
+) -> float:
     """Mean over the target's rows of a boosted regression of the loss."""
     rows, there = (
         np.column_stack([X, own])
-        for X, own in ((np.concatenate(trials.X), answers.unseen), (trials.X_target, at_target))
+        for X, own in ((np.concatenate(trials.X), predictions), (trials.X_target, at_target))
     )
     model = LGBMRegressor(n_jobs=1, verbose=-1, random_state=0).fit(rows, losses)
     return float(model.predict(there).mean())
 
 
-def cbpe(trials: Trials, unseen: np.ndarray, at_target: np.ndarray) -> float:
+def cbpe(trials: Trials, predictions: np.ndarray, at_target: np.ndarray) -> float:
     """Mean expected loss at the target by probabilities calibrated on unseen sites."""
     y, classes = np.concatenate(trials.y), trials.classes
     calibrated = np.column_stack(
         [
             IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-            .fit(unseen[:, c], y == each)
+            .fit(predictions[:, c], y == each)
             .predict(at_target[:, c])
             for c, each in enumerate(classes)
         ]
@@ -93,19 +89,22 @@ def cbpe(trials: Trials, unseen: np.ndarray, at_target: np.ndarray) -> float:
     return float(expected(calibrated, at_target).mean())
 
 
-def doc(trials: Trials, unseen: np.ndarray, losses: np.ndarray, at_target: np.ndarray) -> float:
+def doc(
+    trials: Trials, predictions: np.ndarray, losses: np.ndarray, at_target: np.ndarray
+) -> float:
     """Loss at the target's mean confidence, by a line through the sites' losses."""
     if len(trials.y) < FEWEST_SITES:
         return float(np.nan)
-    confidence = [own.mean() for own in trials.by_site(unseen.max(axis=1))]
+    confidence = [own.mean() for own in trials.by_site(predictions.max(axis=1))]
     means = [own.mean() for own in trials.by_site(losses)]
-    slope, at_zero = np.polyfit(confidence, means, 1, w=np.sqrt(trials.shares))
+    shares = [own.sum() for own in trials.by_site(trials.row_shares)]
+    slope, at_zero = np.polyfit(confidence, means, 1, w=np.sqrt(shares))
     return float(at_zero + slope * at_target.max(axis=1).mean())
 
 
-def expected(chances: np.ndarray, answers: np.ndarray) -> np.ndarray:
-    """Return the expected log loss of answers (n, C) if classes have these chances, (n,)."""
-    return -np.sum(chances * np.log(np.clip(answers, SMALLEST_CHANCE, 1.0)), axis=1)
+def expected(chances: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Return the expected log loss of predictions (n, C) if classes have these chances, (n,)."""
+    return -np.sum(chances * np.log(np.clip(predictions, SMALLEST_CHANCE, 1.0)), axis=1)
 
 
 def estimated(
@@ -115,19 +114,19 @@ def estimated(
     warnings.simplefilter("ignore")
     trials = read(files, dataset, target, seed).first(FAMILIES, 24)
     found = []
-    for kind, family, answers, weights in handed_over(trials):
-        at_target = np.tensordot(weights, trials.target_answers, axes=1)
+    for kind, family, predictions, weights in handed_over(trials):
+        at_target = trials.at_target(weights)
         row = {"dataset": dataset, "target": target, "seed": seed, "kind": kind, "family": family}
         row |= {"task": trials.task, "truth": trials.target_loss(weights)}
-        found.append(row | estimates(trials, answers, at_target))
+        found.append(row | estimates(trials, predictions, at_target))
         if kind == "ensemble" and trials.classes is None:
             np.savez_compressed(
                 rows / f"{dataset}-{target}-{seed}.npz",
                 X=np.concatenate(trials.X),
-                answers=answers.unseen,
+                predictions=predictions,
                 y=np.concatenate(trials.y),
                 X_target=trials.X_target,
-                answers_target=at_target,
+                predictions_target=at_target,
             )
     return found
 
@@ -137,7 +136,7 @@ def estimated(
 
 def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Add means of the default and its peers; where a peer is not defined the others count."""
-    peers = (["DLE"], ["DLE, half and half"], ["CBPE"], ["DoC, entropy"], ["DLE", "CBPE"])
+    peers = ([MEAN], ["DLE"], ["CBPE"], ["DoC, entropy"], ["DLE", "CBPE"])
     means = {
         f"mean of default and {' and '.join(names)}": rows[[DEFAULT, *names]]
         .mean(axis=1)

@@ -79,10 +79,11 @@ family of models and seed.
 best), at most {CAP:g}; averaged over the cells of a data set, then over data sets. *Relative*: the
 ratio of two such means, on the cells that both have; in brackets its {100 * LEVEL:g} %
 interval, by {DRAWS} bootstrap draws of data sets, the same for both. *Risk error*: median of
-|estimate - true loss| / true loss. *Rank*: mean Spearman correlation of estimates and true losses
-over a pool. *Covered*: share of the nominal 90 % intervals with the true loss in them; *half-width*
-of these: median, relative to the true loss. *Worst data set*: where the chosen configurations' mean
-true loss lies highest above that of naive's choices, in percent of the latter (and as a loss).
+|estimate - true loss| / true loss. *Rank*: mean Spearman correlation of true losses and what
+configurations are chosen by, over a pool. *Covered*: share of the nominal 90 % intervals with the
+true loss in them; *half-width* of these: median, relative to the true loss. *Worst data set*: where
+the chosen configurations' mean true loss lies highest above that of naive's choices, in percent of
+the latter (and as a loss).
 """
 
 

@@ -29,17 +29,17 @@ def ratios(cell: Cell, folder: Path, out: Path) -> None:
         truth = arrays.pop("target").astype(float).mean(axis=1)
         p = problem(cell.dataset, cell.target, cell.seed)
         view = View(p, arrays)
-        losses = [view.by_site(row) for row in view.known]
-        sources = [view.X[(view.site == j) & ~view.judged] for j in range(len(p.X))]
+        X, sources = view.pooled.X, view.training_X
+        losses = [view.pooled.by_site(row) for row in view.pooled.L]
         found = {"naive": judged_by(estimate(own, method="naive") for own in losses)}
         for name in NAMES:
             ratio = ratio_named(name).fit(p.X_target, sources)
-            own_weights = ratio.weights(view.judged_X)
+            own_weights = ratio.weights(X)
             found[f"VR, {name}"] = judged_by(
                 estimate(own, own_weights, "variance_reduced") for own in losses
             )
             balanced = BalancedRatio(ratio_named(name)).fit(p.X_target, sources)
-            w = balanced.weights(view.judged_X)
+            w = balanced.weights(X)
             if np.concatenate(w).any():
                 found[f"balanced, {name}"] = judged_by(
                     estimate(own, w, "self_normalised") for own in losses

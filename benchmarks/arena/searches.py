@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
-from cells import answers_of, losses_of
+from cells import losses_of, predictions_of
 from problems import Problem, cells_in_turn, problem
 from row_file import RowFile
 from threadpoolctl import threadpool_limits
@@ -48,11 +48,11 @@ def measured(p: Problem, seed: int, name: str, trials: int) -> dict[str, object]
         warnings.simplefilter("ignore")
         search = SEARCHES[name](n_trials=trials, random_state=seed, progress=False).fit(given)
         classes = None if p.task == "regression" else np.unique(y)
-        answers = answers_of(search, p.X_target, classes)
+        predictions = predictions_of(search, p.X_target, classes)
     return {
         "seconds": round(time.perf_counter() - start, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
-        "loss": float(losses_of(answers, p.y_target, classes).mean()),
+        "loss": float(losses_of(predictions, p.y_target, classes).mean()),
     }
 
 

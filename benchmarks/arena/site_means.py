@@ -3,9 +3,9 @@
     SHIFTUNE_DATA=FOLDER python benchmarks/arena/site_means.py --losses FOLDER/losses --seed 31
 
 The intercepts of the sources' effects are regressed on the means of their columns and on their mean
-answer (ridge over sites; the strength is chosen by leaving sites out). The predicted intercept of
-the target is added to its answers where this lowers the left-out sites' losses by some standard
-errors. Prints the loss relative to the ensemble as it is, in percent.
+prediction (ridge over sites; the strength is chosen by leaving sites out). The predicted intercept
+of the target is added to its predictions where this lowers the left-out sites' losses by some
+standard errors. Prints the loss relative to the ensemble as it is, in percent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pandas as pd
-from ensembles import cells_in, read
-from updates import FAMILIES, ensemble_effects
+from pools import FAMILIES
+from trials import cells_in, read
+from updates import ensemble_effects
 
 from shiftune.effects import SiteEffects, Spread
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import joblib
 import pandas as pd
-from ensembles import cells_in
 from tqdm import tqdm
+from trials import cells_in
 
 CELL = ["seed", "dataset", "target"]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from balanced import BalancedRatio
-from cells import Cell, answers_of, losses_of, split_rows
+from cells import Cell, losses_of, predictions_of, split_rows
 from evaluate import file_of
 from pools import pool
 from problems import problem
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from shiftune.evaluate._plan import fit
+from shiftune.evaluate._fits import fit
 from shiftune.risk import RegressionAdjusted, estimate
 
 # Powers of the density ratio of the target to the mixture of the sources.
@@ -42,9 +42,9 @@ def training(cell: Cell, out: Path) -> None:
             for model in pool(cell.family, p.task, X.shape[1], cell.size, cell.seed):
                 weights = None if power == 0 else relative
                 fitted = fit(clone(model), X[train], y[train], weights)
-                own = losses_of(answers_of(fitted, p.X_target, classes), p.y_target, classes)
+                own = losses_of(predictions_of(fitted, p.X_target, classes), p.y_target, classes)
                 truth.append(own.mean())
-                losses = losses_of(answers_of(fitted, X[~train], classes), y[~train], classes)
+                losses = losses_of(predictions_of(fitted, X[~train], classes), y[~train], classes)
                 by_site = [losses[site[~train] == j] for j in sources]
                 estimates["naive"].append(estimate(by_site, method="naive").value)
                 estimates["adjusted, known sites only"].append(adjusted.estimate(by_site).value)

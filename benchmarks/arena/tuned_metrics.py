@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ensembles import Trials, read
-from metrics import FAMILIES, LEVEL, at_target
+from metrics import LEVEL, as_read
+from pools import FAMILIES
 from stored_cells import arguments, over_cells
+from trials import Trials, read
 
 from shiftune._names import SITE_LOSSES
 from shiftune.metrics import METRICS, Metric
@@ -37,20 +38,11 @@ def judged_by(trials: Trials, metric: Metric) -> Trials | None:
     rows = np.repeat(has_value, [len(own) for own in trials.y])
     return replace(
         trials,
-        answers=[each.rows(rows) for each in trials.answers],
+        predictions=trials.predictions[:, rows],
         y=[own for own, kept in zip(trials.y, has_value, strict=True) if kept],
         X=[own for own, kept in zip(trials.X, has_value, strict=True) if kept],
         loss=metric_loss(metric),
     )
-
-
-def handed_over(trials: Trials) -> dict[str, np.ndarray]:
-    """Return the weights of the trials in the ensemble, and in the best single one."""
-    found = trials.candidates()
-    weights = np.zeros(len(trials.family))
-    weights[found.numbers] = found.weights()
-    best = int(np.argmin(trials.losses @ trials.compared_by()))
-    return {"ensemble": weights, "one trial": np.eye(len(trials.family))[best]}
 
 
 def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
@@ -59,19 +51,20 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
     trials = read(files, dataset, target, seed).first(FAMILIES, 24)
     if trials.classes is None:
         return []
-    by_log_loss, rows = handed_over(trials), []
+    rows = []
+    by_log_loss = {"ensemble": trials.ensemble()[0], "one trial": trials.best()}
     for metric in (METRICS[name] for name in SITE_LOSSES):
         own = judged_by(trials, metric)
         if own is None:
             continue
-        nested = own.candidates().nested_answers()
-        estimate = own.fitted.estimate(
-            own.by_site(own.losses_of(replace(nested, unseen_share=1.0)))
-        )
+        weights, nested = own.ensemble()
+        by_metric = {"ensemble": weights, "one trial": own.best()}
+        estimate = own.fitted.estimate(own.by_site(own.losses_of(nested)))
         low, high = estimate.interval(LEVEL)
-        for by, chosen in ((BY_LOG_LOSS, by_log_loss), (BY_METRIC, handed_over(own))):
+        for by, chosen in ((BY_LOG_LOSS, by_log_loss), (BY_METRIC, by_metric)):
             for final, weights in chosen.items():
-                truth = at_site(metric, "", *at_target(trials, weights)).value
+                labelled = as_read(trials, trials.y_target, trials.at_target(weights))
+                truth = at_site(metric, "", *labelled).value
                 row = {"dataset": dataset, "target": target, "seed": seed, "metric": metric.name}
                 row |= {"final": final, "by": by, "truth": truth}
                 if (final, by) == ("ensemble", BY_METRIC):

@@ -1,6 +1,6 @@
 """A few labels of the target update the ensemble: losses at hidden targets.
 
-    SHIFTUNE_DATA=FOLDER python benchmarks/arena/updates.py --losses FOLDER/losses --seed 31 \
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/updates.py --losses FOLDER/losses --seeds 31 \
         --out updates.csv
 
 reads the cells that ``benchmarks/arena losses`` has computed, makes the ensemble of three families
@@ -11,34 +11,30 @@ and what the sources promised.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
-from ensembles import DRAWS, LABELS, LOSSES, MOST_LABELLED, Trials, cells_in, naive, read
-from regret import LEVEL
-from tqdm import tqdm
+from pools import FAMILIES
+from regret import mean
+from stored_cells import arguments, over_cells
+from trials import LABELS, LOSSES, MOST_LABELLED, Trials, naive, read
 
 from shiftune.effects import SiteEffects
 from shiftune.effects._site_effects import strength, to_scale
 from shiftune.risk._adjusted import combined
 
-FAMILIES = ("trees", "kernel", "linear")
 REPEATS = 5
 
 
 def ensemble_effects(trials: Trials) -> tuple[Trials, SiteEffects, np.ndarray]:
-    """Return the ensemble's trials, the effects of the sources, and its answers at the target."""
+    """Return the ensemble's trials, the sources' effects, and its predictions at the target."""
     trials = trials.first(FAMILIES, 24)
-    found = trials.candidates()
-    weights = np.zeros(len(trials.family))
-    weights[found.numbers] = found.weights()
-    answers, loss = trials.by_site(found.nested_answers().unseen), LOSSES[trials.task]
-    effects = SiteEffects(answers, trials.X, trials.y, loss, trials.classes)
-    return trials, effects, np.tensordot(weights, trials.target_answers, axes=1)
+    weights, nested = trials.ensemble()
+    predictions, loss = trials.by_site(nested), LOSSES[trials.task]
+    effects = SiteEffects(predictions, trials.X, trials.y, loss, trials.classes)
+    return trials, effects, trials.at_target(weights)
 
 
 def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
@@ -58,7 +54,13 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
         promised["promised"] = worth.value
         for repeat in range(REPEATS if m else 1):
             rng = np.random.default_rng([seed, target, m, repeat])
-            row = {"dataset": dataset, "target": target, "labels": m, "repeat": repeat}
+            row = {
+                "seed": seed,
+                "dataset": dataset,
+                "target": target,
+                "labels": m,
+                "repeat": repeat,
+            }
             row |= updated(trials, effects, at_target, rng.permutation(len(plain)), m)
             if m:
                 spread = updated(trials, effects, at_target, systematic(at_target, m, rng), m)
@@ -71,9 +73,9 @@ def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list
 
 def systematic(at_target: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
     """Order the rows so that the first m are spread evenly over the predictions."""
-    by_answer = np.argsort(strength(to_scale(at_target)), kind="stable")
-    places = ((np.arange(m) + rng.random()) / m * len(by_answer)).astype(np.intp)
-    return np.concatenate([by_answer[places], np.delete(by_answer, places)])
+    by_prediction = np.argsort(strength(to_scale(at_target)), kind="stable")
+    places = ((np.arange(m) + rng.random()) / m * len(by_prediction)).astype(np.intp)
+    return np.concatenate([by_prediction[places], np.delete(by_prediction, places)])
 
 
 def updated(
@@ -105,22 +107,20 @@ def updated(
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
     """Return percent by number of labels: means over cells, then tables, bootstrapped."""
-    rng = np.random.default_rng(0)
     found = {}
     for m, part in rows.groupby("labels"):
         by = part.groupby("dataset")
         percent = 100 * (part["with"] / part["naive"] - 1)
         against = 100 * (part["with"] / part["without"] - 1)
-        means = percent.groupby(part["dataset"]).mean().to_numpy()
+        means = percent.groupby(part["dataset"]).mean()
         changes = against.groupby(part["dataset"]).mean()
-        draws = means[rng.integers(0, len(means), (DRAWS, len(means)))].mean(axis=1)
-        low, high = np.percentile(draws, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+        against_naive = mean(means)
         covers = part["with"].between(part["low"], part["high"])
         found[m] = {
             "tables": by.ngroups,
-            "%": means.mean(),
-            "low": low,
-            "high": high,
+            "%": against_naive.value,
+            "low": against_naive.low,
+            "high": against_naive.high,
             "worst": means.max(),
             "% of no labels": changes.mean(),
             "worst of no labels": changes.max(),
@@ -143,22 +143,14 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--losses", type=Path, required=True)
-    parser.add_argument("--seed", type=int, required=True)
+    parser = arguments(__doc__)
     parser.add_argument("--kind", choices=["real", "generated"], default="real")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    cells = cells_in(args.losses, args.seed, FAMILIES, args.kind)
-    work = [joblib.delayed(scored)(files, *key, args.seed) for key, files in cells.items()]
-    done = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work)
-    rows = pd.DataFrame([row for cell in tqdm(done, total=len(work), unit="cell") for row in cell])
-    rows = rows.sort_values(["dataset", "target", "labels", "repeat"], ignore_index=True)
+    rows = over_cells(scored, args, FAMILIES, kind=args.kind)
     rows.to_csv(args.out, index=False, float_format="%.6g")
-    print(summary(rows).round(2).to_string())
+    for seed, part in rows.groupby("seed"):
+        print(f"seed {seed}")
+        print(summary(part).round(2).to_string())
 
 
 if __name__ == "__main__":

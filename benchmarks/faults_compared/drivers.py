@@ -129,7 +129,7 @@ def by_shiftune(folder: str, trials: int, seconds: float, *, join: bool = False)
     import numpy as np
     from faults_model import Sleeper
 
-    from shiftune import PooledFit, ShiftProblem, ShiftSearch
+    from shiftune import ShiftProblem, ShiftSearch
 
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
@@ -138,7 +138,6 @@ def by_shiftune(folder: str, trials: int, seconds: float, *, join: bool = False)
         Sleeper(folder=folder, seconds=seconds),
         {"x": (0.0, 1.0)},
         risk="naive",
-        plan=PooledFit(),
         final="best",
         sampler="random",
         n_trials=trials,

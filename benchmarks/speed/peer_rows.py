@@ -16,7 +16,6 @@ from benchmarks.speed.search_rows import folds_of, model, search_of
 
 from shiftune import ShiftProblem
 from shiftune.risk import RegressionAdjusted
-from shiftune.search._settings import check_settings
 
 
 def peers(quick: bool, python: Path | None = None) -> Figures:
@@ -37,14 +36,15 @@ def peers(quick: bool, python: Path | None = None) -> Figures:
     wall = time.perf_counter() - start
     best = model().set_params(**search.best_params_).fit(X, y)
     loss = script.log_loss(hidden, best.predict_proba(target)[:, 1])
-    stacked, labels, folds = folds_of(search.settings_.split(problem))
+    data = search.context_.data
+    folds = folds_of(data)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data.npz")
         parts = {f"train{i}": train for i, (train, _) in enumerate(folds)}
         parts |= {f"test{i}": test for i, (_, test) in enumerate(folds)}
-        sites = np.concatenate([np.repeat(s.name, len(s)) for s in _in_order(problem)])
+        sites = np.repeat(problem.names, [len(each) for each in problem.sources])
         np.savez(
-            path, X=stacked, y=labels, site=sites, X_target=target, y_target=hidden,
+            path, X=data.X_train, y=data.y_train, site=sites, X_target=target, y_target=hidden,
             folds=len(folds), trials=trials, seconds=spent, wall=wall, **parts,
         )  # fmt: skip
         done = subprocess.run(
@@ -67,13 +67,6 @@ def peers(quick: bool, python: Path | None = None) -> Figures:
             **found,
         },
     )
-
-
-def _in_order(problem: ShiftProblem) -> list:
-    """Sites of the stacked rows: training rows of all sources, then their validation rows."""
-    settings = check_settings(search_of(1).get_params(deep=False), problem)
-    split = settings.split(problem)
-    return [*split.train, *split.validation]
 
 
 ROWS = (peers,)

@@ -18,8 +18,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate import LeaveSourcesOut
-from shiftune.problem import Split, pooled
+from shiftune.evaluate import StudyData
 from shiftune.ratio import ULSIF
 from shiftune.search import GPLCBSampler
 
@@ -41,18 +40,10 @@ class Unfitted(ShiftSearch):
         return clone(self.estimator)
 
 
-def folds_of(split: Split) -> tuple[np.ndarray, np.ndarray, Folds]:
-    """Return rows, labels and the five folds of a trial, as indices, for scikit-learn."""
-    (X, y), (V, w) = pooled(split.train), pooled(split.validation)
-    trained, judged = (
-        np.repeat([site.name for site in part], [len(site) for site in part])
-        for part in (split.train, split.validation)
-    )
-    folds = [(np.arange(len(X)), len(X) + np.arange(len(V)))]
-    for group in LeaveSourcesOut().groups(trained):
-        known, own = ~np.isin(trained, group), np.isin(judged, group)
-        folds.append((np.flatnonzero(known), len(X) + np.flatnonzero(own)))
-    return np.vstack([X, V]), np.concatenate([y, w]), folds
+def folds_of(data: StudyData) -> Folds:
+    """Return the folds of a trial as indices of the sources' rows, for scikit-learn."""
+    folds = range(data.folds.max() + 1)
+    return [(np.flatnonzero(data.trains(f)), np.flatnonzero(data.folds == f)) for f in folds]
 
 
 def overhead(quick: bool) -> Figures:
@@ -62,7 +53,8 @@ def overhead(quick: bool) -> Figures:
     search = search_of(trials)
     clone(search).set_params(n_trials=2).fit(problem)  # imports and first touches of memory
     whole = cpu(lambda: search.fit(problem))
-    X, y, folds = folds_of(search.settings_.split(problem))
+    data = search.context_.data
+    X, y, folds = data.X_train, data.y_train, folds_of(data)
     tried = [trial.params for trial in search.study_.trials]
 
     def bare() -> None:
@@ -80,7 +72,7 @@ def overhead(quick: bool) -> Figures:
     alone, theirs = cpu(bare), cpu(lambda: grid.fit(X, y))
     return Figures(
         whole / alone,
-        f"the {5 * trials} fits alone, 10 sources of {rows:,} rows, 10 columns",
+        f"the {len(folds) * trials} fits alone, 10 sources of {rows:,} rows, 10 columns",
         details={"against GridSearchCV": whole / theirs},
     )
 

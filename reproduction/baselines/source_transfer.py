@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from shiftune import _interrupts
 from shiftune.errors import DataWarning, ProblemError, SettingsError
+from shiftune.evaluate._fits import StudyData, fit, seeded
 from shiftune.evaluate._losses import Loss
-from shiftune.evaluate._plan import PooledFit, PreparedRows, StudyData, fit, seeded
 from shiftune.models._space import as_space
 from shiftune.problem import ShiftProblem, Site, Split, pooled
 from shiftune.problem._site import weights_of
@@ -215,17 +215,20 @@ def _stream(random_state: int, j: int) -> int:
 
 
 def _context(model: Any, loss: Loss, train: Site, validation: Site) -> TrialContext:
+    labels = np.concatenate([train.labels, validation.labels])
     data = StudyData(
         X_train=train.X,
         y_train=train.labels,
-        train_sites=np.repeat(train.name, len(train)),
+        train_folds=np.full(len(train), -1),
         training_weights=None,
         X_validation=validation.X,
         y_validation=(validation.labels,),
+        folds=np.zeros(len(validation), dtype=np.intp),
         weights=None,
         names=(validation.name,),
+        classes=np.unique(labels) if loss.needs == "predict_proba" else None,
     )
-    return TrialContext({"": model}, data, loss, risk_named("naive"), PooledFit(), PreparedRows())
+    return TrialContext({"": model}, data, loss, risk_named("naive"))
 
 
 def _search_source(
@@ -242,7 +245,7 @@ def _search_source(
             trial = study.ask(fixed_distributions=dict(space))
             outcome = run_trial(context, Candidate(trial.params))
             _interrupts.check()
-            outcomes.append((dict(trial.params), replace(outcome, answers=None)))
+            outcomes.append((dict(trial.params), replace(outcome, predictions=None)))
             if outcome.risk is None:
                 study.tell(trial, state=TrialState.FAIL)
             else:

@@ -5,15 +5,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shiftune.evaluate import LeaveSourcesOut, PooledFit
     from shiftune.models import load_model, spaces
     from shiftune.problem import ShiftProblem
     from shiftune.search import ShiftSearch
 
 __version__ = "0.1.0"
 __all__ = [
-    "LeaveSourcesOut",
-    "PooledFit",
     "ShiftProblem",
     "ShiftSearch",
     "__version__",
@@ -22,8 +19,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LeaveSourcesOut": "shiftune.evaluate",
-    "PooledFit": "shiftune.evaluate",
     "ShiftProblem": "shiftune.problem",
     "ShiftSearch": "shiftune.search",
     "load_model": "shiftune.models",

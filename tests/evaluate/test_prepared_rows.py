@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
-from shiftune.evaluate import _plan
-from shiftune.evaluate._plan import PreparedRows, tunes_last_step
+from shiftune import ShiftSearch
+from shiftune.evaluate import _fits
+from shiftune.evaluate._fits import PreparedRows, tunes_last_step
 from shiftune.search import _trial
 
 ALPHA = {"ridge__alpha": FloatDistribution(0.01, 100, log=True)}
-FITS = 5  # of LeaveSourcesOut with four sources
+FITS = 4  # with four sources
 
 
 class Counting(StandardScaler):
@@ -54,7 +50,8 @@ def sites(rng):
 
 def searched(sites, model, space=ALPHA, **options):
     X, y, site = sites
-    search = ShiftSearch(model, space, n_trials=6, progress=False, **options)
+    options = {"n_trials": 6, "final": "best", "progress": False, **options}
+    search = ShiftSearch(model, space, **options)
     return search.fit(X, y, groups=site, X_target=X[:40])
 
 
@@ -66,13 +63,15 @@ def unshared(monkeypatch):
     monkeypatch.setattr(_trial, "tunes_last_step", lambda model, params: False)
 
 
-@pytest.mark.parametrize("plan", [PooledFit(), LeaveSourcesOut(3), LeaveSourcesOut()])
-@pytest.mark.parametrize("weights", [None, "importance"])
-def test_same_digits(sites, plan, weights, monkeypatch):
+@pytest.mark.parametrize(
+    ("risk", "weights"),
+    [("adjusted", None), ("naive", None), ("variance_reduced", "importance")],
+)
+def test_same_digits(sites, risk, weights, monkeypatch):
     model = of(StandardScaler(), Ridge())
-    shared = searched(sites, model, plan=plan, training_weights=weights)
+    shared = searched(sites, model, risk=risk, training_weights=weights)
     unshared(monkeypatch)
-    alone = searched(sites, model, plan=plan, training_weights=weights)
+    alone = searched(sites, model, risk=risk, training_weights=weights)
     pd.testing.assert_frame_equal(
         shared.trials_.drop(columns="seconds"), alone.trials_.drop(columns="seconds"), rtol=0
     )
@@ -101,7 +100,7 @@ def test_tuned_transformers_prepare_by_themselves(sites):
 
 
 def test_what_does_not_fit_is_prepared_again(sites, monkeypatch):
-    monkeypatch.setattr(_plan, "MOST_BYTES", 8 * 200 * 3)  # that of the pooled fit
+    monkeypatch.setattr(_fits, "MOST_BYTES", 8 * 200 * 3)  # one fit: 150 rows and 50
     Counting.fits = 0
     searched(sites, Pipeline([("scale", Counting()), ("ridge", Ridge())]))
     assert Counting.fits == 1 + 6 * (FITS - 1) + 1
@@ -109,7 +108,7 @@ def test_what_does_not_fit_is_prepared_again(sites, monkeypatch):
 
 def test_workers_share_the_memory(monkeypatch):
     rows = (np.zeros((100, 3)),)
-    monkeypatch.setattr(_plan, "MOST_BYTES", 2 * rows[0].nbytes)
+    monkeypatch.setattr(_fits, "MOST_BYTES", 2 * rows[0].nbytes)
 
     def prepared(sharers):
         calls = []
@@ -129,31 +128,6 @@ def test_a_search_divides_the_memory_by_its_workers(sites, monkeypatch, n_jobs, 
     monkeypatch.setattr("shiftune.search._loop.Workers", stop)
     with pytest.raises(InterruptedError, match=f"{sharers} sharers"):
         searched(sites, of(StandardScaler(), Ridge()), n_jobs=n_jobs)
-
-
-class Fewer(PooledFit):
-    """A plan that fits twice: on all training rows, and on the first 50, which it judges."""
-
-    noted: ClassVar = []
-
-    def losses(self, model, data, loss):
-        super().losses(model, data, loss)
-        fewer = replace(data, X_train=data.X_train[:50], y_train=data.y_train[:50])
-        found = super().losses(model, fewer, loss)
-        by_hand = clone(model).fit(fewer.X_train, fewer.y_train)
-        wanted = (by_hand.predict(data.X_validation) - np.concatenate(data.y_validation)) ** 2
-        Fewer.noted.append((np.concatenate(found.by_source), wanted))
-        return found
-
-
-def test_other_rows_are_never_taken_for_the_same(sites):
-    """A plan of one's own that changes the training rows gets them prepared anew."""
-    Fewer.noted.clear()
-    search = searched(sites, of(StandardScaler(), Ridge()), plan=Fewer())
-    assert (search.trials_["state"] == "COMPLETE").all()
-    assert len(Fewer.noted) >= 6
-    for found, wanted in Fewer.noted:
-        np.testing.assert_array_equal(found, wanted)
 
 
 def test_which_parameters_leave_the_transformers_alone():
@@ -194,24 +168,6 @@ class OfOneColumn(Ridge):
 
     def predict(self, X):
         return super().predict(np.reshape(X, (-1, 1)))
-
-
-class Wrapping(PooledFit):
-    """A plan that fits the model inside another."""
-
-    calls = 0
-
-    def losses(self, model, data, loss):
-        Wrapping.calls += 1
-        return super().losses(TransformedTargetRegressor(model), data, loss)
-
-
-def test_plan_that_wraps_the_model(sites):
-    model = of(StandardScaler(), Ridge())
-    Wrapping.calls = 0
-    wrapped, plain = (searched(sites, model, plan=plan) for plan in (Wrapping(), PooledFit()))
-    assert Wrapping.calls >= 6
-    assert wrapped.trials_["risk"].tolist() == plain.trials_["risk"].tolist()
 
 
 def test_sparse_rows(sites, monkeypatch):

@@ -1,53 +1,51 @@
-"""Members and weights, chosen on answers."""
+"""Members and weights, chosen on predictions of trials."""
 
 import numpy as np
 import pytest
 from tests.predictor.labelled import labelled
 
-from shiftune.evaluate import Answers, loss_named
+from shiftune.evaluate import loss_named
+from shiftune.evaluate._fits import losses_of_rows
 from shiftune.predictor._selection import CANDIDATES, MOST_MEMBERS, Candidates, Choice, choose
-from shiftune.risk import estimate, risk_named
+from shiftune.risk import estimate
 
 SQUARED = loss_named("squared")
 
 
 def losses(found, weights):
     """Losses of a weighted mean of the candidates on all rows."""
-    mean = found.mean(weights, np.ones(len(found.y), dtype=bool))
-    return mean.losses(found.y, found.loss, found.classes)
+    mean = np.tensordot(weights, np.array(found.predictions), axes=1)
+    return losses_of_rows(mean, found.y, found.loss, found.classes)
 
 
 def nested_losses(found, **options):
-    """Losses on sites that had no say in the choice."""
-    return found.nested_answers(**options).losses(found.y, found.loss, found.classes)
+    """Losses on sites that were held out of the choice."""
+    nested = found.nested_predictions(**options)
+    return losses_of_rows(nested, found.y, found.loss, found.classes)
 
 
 def noisy_models(errors, *, sites=4, rows=500, seed=0):
-    """Models whose answers are the label plus independent errors of given standard deviations."""
+    """Models that predict the label plus independent errors of given standard deviations."""
     rng = np.random.default_rng(seed)
     y = [rng.normal(size=rows) for _ in range(sites)]
     all_y = np.concatenate(y)
-    answers = []
-    for sd in errors:
-        wrong = rng.normal(0, sd, len(all_y))
-        answers.append(Answers(all_y + wrong, all_y + wrong, 0.5))
-    return answers, y
+    return [all_y + rng.normal(0, sd, len(all_y)) for sd in errors], y
 
 
-def candidates(answers, y, loss=SQUARED, classes=None):
+def candidates(predictions, y, loss=SQUARED, classes=None):
     rows = np.repeat([1 / len(y) / len(own) for own in y], [len(own) for own in y])
-    return Candidates(dict(enumerate(answers)), y, rows, loss, classes)
+    return Candidates(dict(enumerate(predictions)), y, rows, loss, classes)
 
 
 def weights_in_order(found, **options):
-    """Weights in the order in which the answers were given; candidates are sorted."""
+    """Weights in the order in which the predictions were given; candidates are sorted."""
     chosen = found.members(found.weights(**options))
     return np.array([chosen.get(i, 0.0) for i in range(len(found.numbers))])
 
 
 def test_equal_independent_models_share_the_weight():
-    answers, y = noisy_models([1.0, 1.0, 1.0])
-    found = candidates(answers, y)
+    predictions, y = noisy_models([1.0, 1.0, 1.0])
+    found = candidates(predictions, y)
     weights = found.weights()
     # Var of a mean is lowest at 1/3 each; 15 rounds can reach it exactly. The sampled errors
     # correlate by about 1/sqrt(2000), so a weight may be one step of 1/15 off.
@@ -57,56 +55,44 @@ def test_equal_independent_models_share_the_weight():
 
 
 def test_weights_follow_the_inverse_variances():
-    answers, y = noisy_models([1.0, 0.5])
-    weights = weights_in_order(candidates(answers, y), rounds=50)
+    predictions, y = noisy_models([1.0, 0.5])
+    weights = weights_in_order(candidates(predictions, y), rounds=50)
     # The best weights are 1 / sd^2, hence 1 : 4.
     np.testing.assert_allclose(weights, [0.2, 0.8], atol=0.05)
 
 
 def test_a_useless_model_gets_nothing():
-    answers, y = noisy_models([1.0, 1.0, 20.0])
-    assert weights_in_order(candidates(answers, y))[2] == 0
+    predictions, y = noisy_models([1.0, 1.0, 20.0])
+    assert weights_in_order(candidates(predictions, y))[2] == 0
 
 
 def test_one_round_chooses_the_best_single_model():
-    answers, y = noisy_models([0.9, 0.3, 0.5])
-    assert weights_in_order(candidates(answers, y), rounds=1).tolist() == [0, 1, 0]
+    predictions, y = noisy_models([0.9, 0.3, 0.5])
+    assert weights_in_order(candidates(predictions, y), rounds=1).tolist() == [0, 1, 0]
 
 
 def test_there_are_never_more_members_than_allowed():
-    answers, y = noisy_models([1.0] * 15)
-    weights = candidates(answers, y).weights(rounds=40)
+    predictions, y = noisy_models([1.0] * 15)
+    weights = candidates(predictions, y).weights(rounds=40)
     assert np.count_nonzero(weights) == MOST_MEMBERS
     assert weights.sum() == pytest.approx(1)
-
-
-def test_the_criterion_is_of_unseen_sites_by_half():
-    y = [np.zeros(10), np.zeros(10)]
-    flat = np.zeros(20)
-    knows = Answers(flat, flat + 2.0, 0.5)  # perfect where it has seen the site: loss 0 and 4
-    alike = Answers(flat + 1.0, flat + 1.0, 0.5)  # 1 and 1
-    assert candidates([knows, alike], y).numbers == [1, 0]
 
 
 def test_sites_count_by_their_shares():
     y = [np.zeros(5), np.zeros(500)]
     first, second = (np.repeat(errors, [5, 500]) for errors in ([0.0, 1.0], [2.0, 0.0]))
-    answers = [Answers(each, each, 0.5) for each in (first, second)]
+    predictions = dict(enumerate([first, second]))
     for shares, best in (([0.5, 0.5], 0), ([0.1, 0.9], 1)):
         rows = np.repeat(np.array(shares) / [5, 500], [5, 500])
-        found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None)
+        found = Candidates(predictions, y, rows, SQUARED, None)
         assert weights_in_order(found, rounds=1)[best] == 1
 
 
-def test_nested_losses_leave_the_site_without_a_say():
+def test_nested_losses_are_of_sites_that_were_held_out():
     # Each model is right at all sites but one; only that site's own rows show its failure.
     sites = 3
     y = [np.zeros(20)] * sites
-    answers = []
-    for bad in range(sites):
-        wrong = np.repeat(np.where(np.arange(sites) == bad, 3.0, 0.0), 20)
-        answers.append(Answers(wrong, wrong, 0.5))
-    found = candidates(answers, y)
+    found = candidates(3.0 * np.repeat(np.eye(sites), 20, axis=1), y)
     assert losses(found, found.weights(rounds=1)).mean() == pytest.approx(3)
     # Without site j, model j looks perfect and is chosen; there it has a loss of 9.
     np.testing.assert_allclose(nested_losses(found, rounds=1), 9.0)
@@ -116,8 +102,8 @@ def test_nested_losses_show_the_winners_curse():
     # 20 models that are equally good: the best of them looks better than it is.
     chosen, nested = [], []
     for seed in range(40):
-        answers, y = noisy_models([1.0] * 20, sites=5, rows=10, seed=seed)
-        found = candidates(answers, y)
+        predictions, y = noisy_models([1.0] * 20, sites=5, rows=10, seed=seed)
+        found = candidates(predictions, y)
         chosen.append(losses(found, found.weights(rounds=1)).mean())
         nested.append(nested_losses(found, rounds=1).mean())
     # A model's mean loss has the standard error sqrt(2 / 50) = .2; that of 40 runs .2 / sqrt(40).
@@ -127,16 +113,16 @@ def test_nested_losses_show_the_winners_curse():
 
 
 def test_a_single_site_is_split():
-    answers, y = noisy_models([1.0, 0.5], sites=1, rows=101)
-    found = candidates(answers, y)
+    predictions, y = noisy_models([1.0, 0.5], sites=1, rows=101)
+    found = candidates(predictions, y)
     assert np.isfinite(nested_losses(found)).all()
     assert set(found.folds) == {0, 1}
 
 
 def test_many_rows_are_thinned_evenly():
-    answers, y = noisy_models([1.0, 1.0], sites=4, rows=500)
+    predictions, y = noisy_models([1.0, 1.0], sites=4, rows=500)
     rows = np.full(2000, 1 / 2000)
-    found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None, most_rows=100)
+    found = Candidates(dict(enumerate(predictions)), y, rows, SQUARED, None, most_rows=100)
     assert len(found._rows) == 100
     assert np.bincount(found.folds[found._rows]).tolist() == [25] * 4
     np.testing.assert_allclose(found.weights(), 0.5, atol=0.2)
@@ -147,10 +133,8 @@ def test_probabilities_and_votes():
     classes = np.array(["a", "b"])
     sure = np.tile([[0.9, 0.1], [0.1, 0.9]], (4, 1))
     wrong = np.tile([[0.1, 0.9], [0.9, 0.1]], (4, 1))
-    answers = [Answers(p, p, 0.5) for p in (wrong, sure)]
-    for loss, votes in (("log_loss", False), ("zero_one", True)):
-        given = [Answers(np.round(a.known), np.round(a.unseen), 0.5) for a in answers]
-        found = candidates(given if votes else answers, y, loss_named(loss), classes)
+    for loss, given in (("log_loss", [wrong, sure]), ("zero_one", np.round([wrong, sure]))):
+        found = candidates(given, y, loss_named(loss), classes)
         assert weights_in_order(found, rounds=1).tolist() == [0, 1]
 
 
@@ -158,21 +142,21 @@ def judged(losses):
     return estimate(losses, method="naive")
 
 
-def chosen(answers, y):
-    numbers = [3 * i + 1 for i in range(len(answers))]
+def chosen(predictions, y):
+    numbers = [3 * i + 1 for i in range(len(predictions))]
     data = labelled(y)
     risks = {
-        i: judged(data.losses(each, SQUARED)) for i, each in zip(numbers, answers, strict=True)
+        i: judged(data.losses(each, SQUARED)) for i, each in zip(numbers, predictions, strict=True)
     }
-    by_number = dict(zip(numbers, answers, strict=True))
+    by_number = dict(zip(numbers, predictions, strict=True))
     best = min(risks, key=lambda number: risks[number].value)
     alone = Choice({best: 1.0}, risks[best])
-    return choose(alone, by_number, data, SQUARED, risk_named("naive"), judged), risks
+    return choose(alone, by_number, data, SQUARED, judged), risks
 
 
 def test_an_ensemble_is_chosen_with_its_gain():
-    answers, y = noisy_models([1.0, 1.0, 8.0])
-    choice, _ = chosen(answers, y)
+    predictions, y = noisy_models([1.0, 1.0, 8.0])
+    choice, _ = chosen(predictions, y)
     assert set(choice.weights) == {1, 4}
     assert sum(choice.weights.values()) == pytest.approx(1)
     assert choice.risk.value == pytest.approx(0.5, abs=0.1)
@@ -182,8 +166,8 @@ def test_an_ensemble_is_chosen_with_its_gain():
 
 
 def test_one_model_is_handed_over_where_nothing_is_gained():
-    answers, y = noisy_models([0.1])
-    same = [answers[0]] * 3
+    predictions, y = noisy_models([0.1])
+    same = [predictions[0]] * 3
     choice, risks = chosen(same, y)
     assert choice.weights == {1: 1.0}
     assert choice.gain.value == 0
@@ -191,24 +175,21 @@ def test_one_model_is_handed_over_where_nothing_is_gained():
 
 
 def test_the_rows_of_a_single_site_that_are_left_are_in_both_folds():
-    answers, y = noisy_models([1.0, 0.5], sites=1, rows=400)
+    predictions, y = noisy_models([1.0, 0.5], sites=1, rows=400)
     rows = np.full(400, 1 / 400)
-    found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None, most_rows=100)
+    found = Candidates(dict(enumerate(predictions)), y, rows, SQUARED, None, most_rows=100)
     assert np.bincount(found.folds[found._rows]).tolist() == [50, 50]
 
 
-def test_a_site_has_no_say_in_who_is_a_candidate():
+def test_a_site_that_is_held_out_does_not_choose_candidates():
     # Thirteen models are good at the first three sites, twelve others at the last one.
     rng = np.random.default_rng(0)
     y = [rng.normal(size=20) for _ in range(4)]
     site = np.repeat(np.arange(4), 20)
-    answers = []
-    for i in range(CANDIDATES + 1):
-        error = np.where(site == 3, 1.0, 0.1 + 0.001 * i)
-        answers.append(Answers(np.concatenate(y) + error, np.concatenate(y) + error, 0.5))
-    here = np.where(site == 3, 0.0, 0.5)
-    answers += [Answers(np.concatenate(y) + here, np.concatenate(y) + here, 0.5)] * CANDIDATES
-    found = candidates(answers, y)
+    all_y = np.concatenate(y)
+    there = [np.where(site == 3, 1.0, 0.1 + 0.001 * i) for i in range(CANDIDATES + 1)]
+    here = [np.where(site == 3, 0.0, 0.5)] * CANDIDATES
+    found = candidates([all_y + error for error in there + here], y)
     assert set(found.members(found.weights(rounds=1))) <= {*range(CANDIDATES + 1, 25)}
     without_the_last = found.members(found.weights(without=3, rounds=1))
     assert without_the_last == {0: 1.0}
@@ -216,19 +197,19 @@ def test_a_site_has_no_say_in_who_is_a_candidate():
 
 def test_the_risk_of_a_single_trial_is_its_own():
     # The criterion that compares ensembles may prefer another trial than the estimate does.
-    answers, y = noisy_models([0.1, 8.0])
+    predictions, y = noisy_models([0.1, 8.0])
     own = judged([np.full(len(each), 64.0) for each in y])
     data = labelled(y)
-    by_number = dict(enumerate(answers))
-    choice = choose(Choice({1: 1.0}, own), by_number, data, SQUARED, risk_named("naive"), judged)
+    by_number = dict(enumerate(predictions))
+    choice = choose(Choice({1: 1.0}, own), by_number, data, SQUARED, judged)
     assert choice.weights == {1: 1.0}
     assert choice.risk is own
 
 
 def test_a_single_site_that_counts_is_split():
     # Without it nothing would be left to choose by: density ratios may leave out all but one.
-    answers, y = noisy_models([1.0, 1.0], sites=3)
+    predictions, y = noisy_models([1.0, 1.0], sites=3)
     rows = np.repeat([0.0, 1 / 500, 0.0], 500)
-    found = Candidates(dict(enumerate(answers)), y, rows, SQUARED, None)
+    found = Candidates(dict(enumerate(predictions)), y, rows, SQUARED, None)
     for fold in (0, 1):
         np.testing.assert_allclose(found.weights(without=fold), 0.5, atol=0.2)

@@ -105,7 +105,7 @@ def test_sizes_and_balance_for_any_site(n, shares, classes, seed):
     wanted = np.array(shares) / sum(shares)
     rng = np.random.default_rng(seed)
     site = Site("B", np.zeros((n, 1)), rng.integers(0, classes, n))
-    split = split_sites([site], None, tuple(wanted), True, seed, True)
+    split = split_sites([site], None, tuple(wanted), True, seed)
     parts = [split.density[0], split.train[0], split.validation[0]]
     sizes = np.array([len(part) for part in parts])
     assert sizes.sum() == n
@@ -115,13 +115,3 @@ def test_sizes_and_balance_for_any_site(n, shares, classes, seed):
         count = (site.y == label).sum()
         for part, size in zip(parts, sizes, strict=True):
             assert abs((part.y == label).sum() - count * size / n) <= 2
-
-
-def test_labels_of_the_target_that_train_nothing():
-    """A class that only they and rows for the density ratio have cannot be swapped to training."""
-    X, y = np.arange(8.0)[:, None], np.array([0, 0, 0, 1, 0, 0, 0, 0])
-    few = X[:1], y[3:4]
-    p = ShiftProblem.from_arrays(X, y, list("BBBBCCCC"), X, labelled_target=few)
-    for seed in range(20):
-        split = p.split((0.5, 0.25, 0.25), random_state=seed, target_trains=False)
-        assert [len(site) for site in split.train] == [1, 1]

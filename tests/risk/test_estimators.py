@@ -8,7 +8,7 @@ from optuna.distributions import FloatDistribution
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
+from shiftune import ShiftSearch
 from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
 from shiftune.risk import ESTIMATORS, RegressionAdjusted, RiskEstimator, estimate, risk_named
@@ -17,12 +17,10 @@ SPACE = {"alpha": FloatDistribution(0.01, 100, log=True)}
 
 
 class Doubled(RiskEstimator):
-    """Twice the mean loss at the end; asks for no density ratio and its own plan."""
+    """Twice the mean loss; asks for no density ratio and for out-of-site predictions."""
 
     needs_ratio = False
-
-    def default_plan(self):
-        return LeaveSourcesOut(2)
+    out_of_site = True
 
     def fit(self, X_target, X_sources, sample_weight=None):
         self.rows_ = [len(X_target), *(len(X) for X in X_sources)]
@@ -31,10 +29,8 @@ class Doubled(RiskEstimator):
     def estimate(self, losses, weights=None, *, names=None):
         assert weights is None
         assert self.rows_[1:] == [len(loss) for loss in losses]
-        return estimate(losses, method="naive", names=names)
-
-    def finish(self, risks):
-        return [risk.with_shares(np.full(len(risk.n), 2.0)) for risk in risks]
+        naive = estimate(losses, method="naive", names=names)
+        return naive.with_shares(np.full(len(losses), 2.0))
 
 
 def test_a_search_asks_the_estimator_only():
@@ -42,11 +38,16 @@ def test_a_search_asks_the_estimator_only():
     search = ShiftSearch(Ridge(), SPACE, risk=Doubled(), n_trials=3, progress=False)
     settings = search.fit(toy).settings_
     assert not settings.needs_ratio
-    assert settings.shares[0] == 0
-    assert repr(settings.plan) == repr(LeaveSourcesOut(2))
+    assert settings.shares is None
+    assert settings.final == "ensemble"
     assert search.ratio_ is None
-    stored = [trial.value for trial in search.study_.trials]
-    np.testing.assert_allclose(search.trials_["risk"], 2 * np.array(stored))
+    data = search.context_.data
+    assert data.out_of_site
+    assert len(data.folds) == sum(len(site) for site in toy.sources)
+    for number, trial in search.trials_.iterrows():
+        losses = np.concatenate(data.losses(search.answers_.get(number), search.loss_))
+        assert trial["criterion"] == trial["risk"] == pytest.approx(2 * losses.mean())
+        assert search.study_.trials[number].value == trial["risk"]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -54,8 +55,7 @@ def test_by_name(name):
     estimator = risk_named(name)
     assert estimator is ESTIMATORS[name]
     assert type(clone(estimator)) is type(estimator)
-    plan = LeaveSourcesOut if name == "adjusted" else PooledFit
-    assert isinstance(estimator.default_plan(), plan)
+    assert estimator.out_of_site == (name == "adjusted")
     assert estimator.needs_ratio == (name not in ("adjusted", "naive", "oracle"))
     assert estimator.uses_target_labels == (name == "oracle")
 

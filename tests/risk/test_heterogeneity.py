@@ -8,7 +8,6 @@ from scipy.stats import chi2, ttest_ind
 
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.risk import estimate, heterogeneity, heterogeneity_of
-from shiftune.risk._new_site import degrees_between, variance_between
 
 # 13 trials of the BCG vaccine (Colditz and others 1994, JAMA 271): cases and others among the
 # vaccinated, cases and others among the controls.
@@ -124,21 +123,3 @@ def test_an_estimate_that_fell_back(tiny, rng):
     with pytest.warns(OverlapWarning):
         risk = estimate(losses, [np.full(100, tiny)] * 3)
     assert heterogeneity_of(risk).mean == pytest.approx(1, abs=0.3)
-
-
-def test_no_variance_between_no_sites():
-    """Where labelled rows of the target have all the weight, no source counts."""
-    none = np.empty(0)
-    assert variance_between(none, none, np.empty(0, dtype=np.intp)) == 0
-
-
-def test_the_variance_between_sites_by_hand():
-    """Two sites: S^2 = 2, v = 0.1, V = 9.9, and a prior of V / 30; five alike: V / 200."""
-    two = variance_between(np.array([1.0, 3.0]), np.full(2, 9.9), np.full(2, 100))
-    assert two == pytest.approx((1 * (2 - 0.1) + 9.9 / 30) / 2)
-    assert variance_between(np.ones(5), np.full(5, 9.9), np.full(5, 100)) == pytest.approx(0.0495)
-
-
-def test_degrees_of_freedom_between_sites():
-    assert degrees_between(np.full(3, 90)) == 3  # two, and the prior
-    assert degrees_between(np.array([90] * 6 + [2])) == 5

@@ -1,4 +1,4 @@
-"""Answers of trials: kept beside the journal, found by a resumed run, computed again if missing."""
+"""Predictions of trials: kept beside the journal, found by a resumed run, or made again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 from sklearn.linear_model import Ridge
 
-from shiftune import LeaveSourcesOut
 from shiftune.datasets import toy_problem
-from shiftune.evaluate import Answers, PooledFit
 from shiftune.search import ShiftSearch, _storage
 from shiftune.search._loop import trial_answers
 from shiftune.search._storage import MOST_KEPT, AnswerStore, candidates, complete_answers
-from shiftune.search._trial import ANSWERS_BYTES, MODEL, Outcome
+from shiftune.search._trial import MODEL, PREDICTIONS_BYTES, Candidate, Outcome, run_trial
 from shiftune.workers import Workers
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
@@ -47,23 +45,13 @@ def files(journal):
     return sorted(path.name for path in folder.iterdir())
 
 
-def by_hand(search, number):
-    """Losses of a trial, computed anew."""
-    context = search.context_
-    model = Ridge(alpha=search.trials_["param_alpha"][number])
-    return context, np.concatenate(
-        search.settings_.plan.losses(model, context.data, search.loss_).by_source
-    )
-
-
 def answers_of(search, numbers):
     return trial_answers(search.settings_, search.context_, search.study_, search.answers_, numbers)
 
 
 def same(one, other):
-    np.testing.assert_array_equal(one.known, other.known)
-    np.testing.assert_array_equal(one.unseen, other.unseen)
-    assert one.unseen_share == other.unseen_share
+    np.testing.assert_array_equal(one, other)
+    assert one.dtype == other.dtype
 
 
 class TestStore:
@@ -73,30 +61,24 @@ class TestStore:
 
     @pytest.mark.parametrize(("shape", "dtype"), [((5,), np.float64), ((5, 3), np.float32)])
     def test_what_was_put_is_there(self, store, rng, shape, dtype):
-        known, unseen = rng.random((2, *shape)).astype(dtype)
-        answers = Answers(known, unseen, 0.5)
-        store.put(12, answers)
-        found = store.get(12)
-        same(found, answers)
-        assert found.unseen.dtype == dtype
+        predictions = rng.random(shape).astype(dtype)
+        store.put(12, predictions)
+        same(store.get(12), predictions)
         assert store.get(1) is None
 
-    def test_one_array_stays_one(self, store):
-        known = np.ones(1000)
-        store.put(0, Answers(known, known, 0.5))
-        found = store.get(0)
-        assert found.unseen is found.known
+    def test_bytes_on_disk(self, store):
+        store.put(0, np.ones(1000))
         if store.folder is not None:
-            assert (store.folder / "0.npz").stat().st_size < 10_000
+            assert (store.folder / "0.npz").stat().st_size < 9_000
 
     def test_put_again(self, store):
         for value in (1.0, 2.0):
-            store.put(0, Answers(np.full(3, value), np.zeros(3), 0.5))
-        assert store.get(0).known[0] == 2
+            store.put(0, np.full(3, value))
+        assert store.get(0).tolist() == [2, 2, 2]
 
     def test_keep(self, store):
         for number in range(5):
-            store.put(number, Answers(np.ones(2), np.ones(2)))
+            store.put(number, np.ones(2))
         store.keep([1, 3, 9])
         assert [store.get(number) is not None for number in range(5)] == [0, 1, 0, 1, 0]
         if store.folder is not None:
@@ -104,7 +86,7 @@ class TestStore:
 
     def test_pickled(self, store):
         """Files stay where they are; what is in memory can be computed again."""
-        store.put(0, Answers(np.ones(50_000), np.zeros(50_000), 0.5))
+        store.put(0, np.ones(50_000))
         copy = pickle.dumps(store)
         assert len(copy) < 1000
         if store.folder is None:
@@ -123,7 +105,7 @@ def test_keep_removes_parts_and_nothing_of_others(tmp_path):
 
 
 def test_files_of_another_study(tmp_path):
-    AnswerStore(tmp_path, "one").put(0, Answers(np.ones(2), np.ones(2)))
+    AnswerStore(tmp_path, "one").put(0, np.ones(2))
     assert AnswerStore(tmp_path, "other").get(0) is None
     assert not list(tmp_path.iterdir())
 
@@ -131,7 +113,7 @@ def test_files_of_another_study(tmp_path):
 def test_a_file_of_another_trial(tmp_path, caplog):
     store = AnswerStore(tmp_path, "mark")
     for number in (0, 1):
-        store.put(number, Answers(np.full(2, float(number)), np.ones(2)))
+        store.put(number, np.full(2, float(number)))
     shutil.copy(tmp_path / "0.npz", tmp_path / "1.npz")
     assert store.get(0) is not None
     assert store.get(1) is None
@@ -140,11 +122,10 @@ def test_a_file_of_another_trial(tmp_path, caplog):
 
 
 def test_no_damage_goes_unnoticed(tmp_path, rng):
-    """Any flipped byte leaves the answers as they were, or missing."""
+    """Any flipped byte leaves the predictions as they were, or missing."""
     store = AnswerStore(tmp_path, "mark")
-    known, unseen = rng.random((2, 20))
-    answers = Answers(known, unseen, 0.25)
-    store.put(0, answers)
+    predictions = rng.random(40)
+    store.put(0, predictions)
     path = tmp_path / "0.npz"
     whole = path.read_bytes()
     missing = 0
@@ -154,8 +135,8 @@ def test_no_damage_goes_unnoticed(tmp_path, rng):
         missing += found is None
         assert path.exists() == (found is not None)
         if found is not None:
-            same(found, answers)
-    assert missing > 320  # all bytes of the arrays
+            same(found, predictions)
+    assert missing > 320  # all bytes of the array
     path.write_bytes(whole[: len(whole) // 2])
     assert store.get(0) is None
 
@@ -166,13 +147,13 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
 
     store = AnswerStore(tmp_path)
     monkeypatch.setattr(np, "savez", full)
-    store.put(0, Answers(np.ones(2), np.ones(2)))
-    assert store.get(0).known[0] == 1
+    store.put(0, np.ones(2))
+    assert store.get(0).tolist() == [1, 1]
     assert not list(tmp_path.iterdir())
 
 
 def trial(number, value, size=16, model=""):
-    made = create_trial(value=value, user_attrs={ANSWERS_BYTES: size, MODEL: model})
+    made = create_trial(value=value, user_attrs={PREDICTIONS_BYTES: size, MODEL: model})
     made.number = number
     return made
 
@@ -198,17 +179,15 @@ class TestCandidates:
         assert candidates([]) == []
 
 
-@pytest.mark.parametrize("plan", [LeaveSourcesOut(), PooledFit()], ids=repr)
-def test_a_search_keeps_answers(problem, journal, plan):
-    on_disk, in_memory = (make(storage, plan=plan).fit(problem) for storage in (journal, None))
+@pytest.mark.parametrize("risk", ["adjusted", "naive"])
+def test_a_search_keeps_predictions(problem, journal, risk):
+    on_disk, in_memory = (make(storage, risk=risk).fit(problem) for storage in (journal, None))
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     for number in range(4):
         same(on_disk.answers_.get(number), in_memory.answers_.get(number))
-        context, losses = by_hand(on_disk, number)
-        y = np.concatenate(context.data.y_validation)
-        np.testing.assert_array_equal(
-            on_disk.answers_.get(number).losses(y, on_disk.loss_, context.data.classes), losses
-        )
+        alpha = float(on_disk.trials_["param_alpha"][number])
+        by_hand = run_trial(on_disk.context_, Candidate({"alpha": alpha}))
+        same(on_disk.answers_.get(number), by_hand.predictions)
 
 
 def test_answers_travel_from_workers(problem):
@@ -220,7 +199,7 @@ def test_answers_travel_from_workers(problem):
 def test_a_bounded_number(problem, journal, monkeypatch):
     monkeypatch.setattr(_storage, "MOST_KEPT", 3)
     search = make(journal, n_trials=8).fit(problem)
-    best = search.trials_["risk"].sort_values().index[:3]
+    best = search.trials_["criterion"].sort_values().index[:3]
     assert files(journal) == sorted(f"{n}.npz" for n in best)
 
 
@@ -266,7 +245,7 @@ def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
     Counted.fits = 0
     after = answers_of(search, range(4))
     if n_jobs == 1:
-        assert Counted.fits == 2 * 3  # one with both sources, one without each
+        assert Counted.fits == 2 * 2  # one without each of the two sources
     plain = make(space=space).fit(problem)
     for number in range(4):
         same(before[number], plain.answers_.get(number))
@@ -284,14 +263,13 @@ def outcome_of(context, item):
         raise RuntimeError("no memory")
     if item == "fails":
         return Outcome(None, "failed", 0.0)
-    return Outcome(None, "", 0.0, answers=context)
+    return Outcome(None, "", 0.0, predictions=context)
 
 
 def test_trials_that_fail_when_computed_again(caplog):
-    answers = Answers(np.ones(2), np.ones(2))
     store = AnswerStore(None)
     items = {3: "fine", 4: "dies", 5: "fails", 6: "fine"}
-    found = complete_answers(store, items, lambda: Workers(outcome_of, answers))
+    found = complete_answers(store, items, lambda: Workers(outcome_of, np.ones(2)))
     assert list(found) == [3, 6]
     assert "computing again the answers of 4 trials" in caplog.text
     assert store.get(6) is not None
@@ -299,18 +277,26 @@ def test_trials_that_fail_when_computed_again(caplog):
 
 def test_nothing_is_started_where_nothing_is_missing():
     store = AnswerStore(None)
-    store.put(0, Answers(np.ones(2), np.ones(2)))
+    store.put(0, np.ones(2))
     assert list(complete_answers(store, {0: {}}, lambda: pytest.fail("workers"))) == [0]
 
 
-def test_a_plan_that_keeps_none(problem):
-    class Own:
-        def losses(self, model, data, loss):
-            found = PooledFit().losses(model, data, loss)
-            return type(found)(found.by_source, found.naive)
+def test_predictions_that_only_the_loss_understands_are_not_kept(problem):
+    def nearness(y, texts):
+        return np.abs(y - np.array([float(text) for text in texts]))
 
-    search = make(plan=Own()).fit(problem)
+    search = make(model=Text(), loss=nearness).fit(problem)
+    assert (search.trials_["state"] == "COMPLETE").all()
     assert candidates(search.study_.trials) == []
+    assert search.result_.choice.predictions is None
+    assert search.risk_ is search.result_.risks[search.best_index_]
+
+
+class Text(Ridge):
+    """Writes its predictions as text."""
+
+    def predict(self, X):
+        return super().predict(X).astype(str)
 
 
 KILLED = """

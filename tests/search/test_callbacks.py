@@ -42,7 +42,7 @@ class TestCallbacks:
         seen = []
         found = search(callbacks=[lambda study, trial: seen.append((study, trial))]).fit(problem)
         assert [trial.number for _, trial in seen] == [0, 1, 2, 3]
-        assert [trial.value for _, trial in seen] == found.trials_["risk"].to_list()
+        assert [trial.value for _, trial in seen] == found.trials_["criterion"].to_list()
         assert all(study is found.study_ for study, _ in seen)
 
     def test_they_can_stop_the_search(self, problem):

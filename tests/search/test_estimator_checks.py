@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from shiftune import ShiftSearch
-from shiftune.evaluate import PooledFit
 
 WORDS = "an error of our own words, which name site and column"
 
@@ -38,7 +37,7 @@ class OneTable(ShiftSearch):
 
 
 def searches():
-    options = {"n_trials": 1, "sampler": "random", "plan": PooledFit(), "final": "best"}
+    options = {"n_trials": 1, "sampler": "random", "final": "best"}
     yield OneTable(Ridge(), {"alpha": (0.1, 1.0)}, **options)
     yield OneTable(LogisticRegression(), {"C": (0.1, 1.0)}, **options)
 

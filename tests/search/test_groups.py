@@ -29,17 +29,17 @@ def fitted():
 def test_every_estimate_counts_groups(fitted):
     result = fitted.result_
     groups = result.context.data.groups
-    assert [len(np.unique(own)) for own in groups] == [3] * 4
+    assert [len(np.unique(own)) for own in groups] == [10] * 4
     risks = [*result.risks.values(), result.choice.risk, result.default.risk]
     for risk in risks:
-        assert risk.units.tolist() == [3.0] * 4
-        assert risk.block_counts.tolist() == [3] * 4
+        assert risk.units.tolist() == [10.0] * 4
+        assert risk.block_counts.tolist() == [10] * 4
 
 
 def test_labels_update_it(fitted):
     X = np.random.default_rng(1).normal(size=(10, 2))
     updated = fitted.update(X, X[:, 0])
-    assert updated.risk_.units.tolist() == [3.0] * 4 + [10.0]
+    assert updated.risk_.units.tolist() == [10.0] * 5
     assert np.isfinite(updated.gain_.interval()).all()
     with pytest.warns(DataWarning, match="10 labels of 'target' are of 2 groups, and show little"):
         of_two = fitted.update(X, X[:, 0], group=["u"] * 5 + ["v"] * 5)

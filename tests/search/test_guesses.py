@@ -135,7 +135,7 @@ WORKS = [
     ".best_params_ == {'ridge__alpha': 1.0}",
     # Optuna's study, and searches that are stopped
     "search.study_.trials[0].user_attrs['defaults']",
-    "search.study_.best_value == search.trials_['risk'].min()",
+    "search.study_.best_value == search.trials_['criterion'].min()",
     "fit({'alpha': [1.0]}, callbacks=[lambda study, trial: study.stop()]).trials_.shape[0] == 1",
     "fit({'alpha': [1.0]}, timeout=1e-9).trials_.shape[0] == 1",
 ]

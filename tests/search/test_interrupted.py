@@ -17,13 +17,13 @@ from sklearn.linear_model import Ridge
 from shiftune import _interrupts
 from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
-from shiftune.predictor import Candidates, _selection
+from shiftune.predictor import _selection
 from shiftune.ratio import ClassifierRatio
 from shiftune.search import ShiftSearch
 from shiftune.search._search import NotFitted
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
-FITS = 3  # models of a trial: one with both sources, one without each of them
+FITS = 2  # models of a trial: one without each of the two sources
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +84,13 @@ def test_finished_trials_are_kept_and_can_be_refitted(toy, monkeypatch, trials):
     params = search.trials_["param_alpha"]
     np.testing.assert_array_equal(params, whole.trials_["param_alpha"][:trials])
     search.refit()
-    assert search.risk_.value == search.trials_["risk"].min()
+    assert search.best_index_ == search.trials_["criterion"].idxmin()
     assert search.best_estimator_.alpha == params[search.best_index_]
     assert search.predict(toy.problem.target.X).shape == (len(toy.problem.target),)
 
 
 def test_no_trial_is_left_under_way_in_memory(toy, monkeypatch):
-    search = stopped(make(at(FITS + 2, monkeypatch)), toy.problem)
+    search = stopped(make(at(FITS + 1, monkeypatch)), toy.problem)
     states = [trial.state.name for trial in search.study_.trials]
     assert states == ["COMPLETE", "FAIL"]
     assert len(search.trials_) == 1
@@ -224,17 +224,17 @@ def test_where_interrupts_are_ignored(toy, monkeypatch):
 def test_an_interrupt_while_members_are_chosen(toy, monkeypatch):
     def interrupted(*args):
         signal.raise_signal(signal.SIGINT)
-        return better_half(*args)
+        return candidates(*args)
 
-    better_half = _selection._better_half
-    monkeypatch.setattr(_selection, "_better_half", interrupted)
+    candidates = _selection.Candidates
+    monkeypatch.setattr(_selection, "Candidates", interrupted)
     judged = []
-    nested = Candidates.nested_answers
+    nested = candidates.nested_predictions
     monkeypatch.setattr(
-        Candidates, "nested_answers", lambda *args: judged.append(0) or nested(*args)
+        candidates, "nested_predictions", lambda *args: judged.append(0) or nested(*args)
     )
     search = stopped(make(Ridge()), toy.problem)
     assert not judged
     assert len(search.trials_) == 6
-    monkeypatch.setattr(_selection, "_better_half", better_half)
+    monkeypatch.setattr(_selection, "Candidates", candidates)
     assert search.refit().predict(toy.problem.target.X).shape == (len(toy.problem.target),)

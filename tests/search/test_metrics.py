@@ -10,7 +10,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from shiftune import PooledFit, ShiftProblem, ShiftSearch
+from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import SettingsError
 
 SPACE = {"C": FloatDistribution(0.01, 10, log=True)}
@@ -49,10 +49,10 @@ def test_metrics_are_those_asked_for(search):
 
 
 def test_metrics_are_of_models_that_have_not_seen_the_site(search):
-    answers, data = search.result_.choice.answers, search.result_.context.data
+    predictions, data = search.result_.choice.predictions, search.result_.context.data
     rows = data.validation_rows(["C"])
-    p, y = answers.unseen[rows, 1].astype(float), data.y_validation[1] == "yes"
-    assert not np.allclose(answers.known[rows, 1], p)
+    p, y = predictions[rows, 1].astype(float), data.y_validation[1] == "yes"
+    assert data.out_of_site
     ratio = y.sum() / p.sum()
     assert search.site_metrics_.loc[("o_e", "C"), "value"] == pytest.approx(ratio, rel=1e-4)
 
@@ -66,7 +66,7 @@ def test_they_are_computed_once_and_cannot_be_changed(search):
 
 
 def test_default_metrics_of_one_trial_without_unseen_sites(sites):
-    search = search_for(sites, risk="naive", plan=PooledFit())
+    search = search_for(sites, risk="naive")
     assert search.metrics_.index[0] == "auc"
     assert search.metrics_["note"].str.contains("have seen the sites").all()
     assert search.metrics_["estimate"].notna().all()

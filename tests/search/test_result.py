@@ -14,14 +14,12 @@ import shiftune.checks._of_result
 import shiftune.search._result
 import shiftune.search._search
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.evaluate import PooledFit
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._result import (
     Compared,
     Rival,
     default_rival,
     model_name,
-    naive_rival,
     tied_rivals,
 )
 
@@ -91,7 +89,7 @@ def test_everything_is_computed_once(problem, calls, tmp_path, risk):
 def test_later_parameters_do_not_change_a_result(problem, risk):
     search = search_for(problem, risk=risk)
     other = search_for(problem, risk=risk).set_params(
-        risk="naive", random_state=7, plan=PooledFit(), estimator__alpha=1e6, shares=(0.5, 0.3, 0.2)
+        risk="naive", random_state=7, estimator__alpha=1e6, shares=(0.5, 0.3, 0.2)
     )
     assert other.default_risk().value == search.default_risk().value
     assert other.result_.overlap.table.equals(search.result_.overlap.table)
@@ -114,11 +112,6 @@ class TestComparison:
         assert rival.gap.value == pytest.approx(rival.risk.value - result.risk.value)
         assert rival.trial is None
 
-    def test_the_naive_choice_has_the_lowest_mean_loss(self, result):
-        naive, losses = naive_rival(result), result.trials["mean_loss"]
-        assert naive.mean_loss == losses.min() == losses[naive.trial]
-        assert naive.risk.value == pytest.approx(result.trials["risk"][naive.trial])
-
     def test_ties_begin_with_the_chosen(self, result):
         first, *others = tied_rivals(result, 3)
         assert first.trial == result.chosen
@@ -130,4 +123,4 @@ class TestComparison:
         ("value", "compared"), [(1, Compared.WORSE), (0, Compared.TIED), (-1, Compared.BETTER)]
     )
     def test_verdicts(self, result, value, compared):
-        assert Rival(result.risk, 1.0, Estimate(value, 0.01, dof=100)).compared is compared
+        assert Rival(result.risk, Estimate(value, 0.01, dof=100)).compared is compared

@@ -15,38 +15,28 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataWarning, SettingsError
-from shiftune.evaluate._plan import fit, weight_argument
+from shiftune.evaluate._fits import fit, weight_argument
 from shiftune.metrics import metric_named
 from shiftune.metrics._new_site import at_site
-from shiftune.problem._split import Split
 from shiftune.risk import RegressionAdjusted
 from shiftune.rows._moments import coefficients, linearised
 
 SPACE = {"alpha": [3.0]}
-
-
-def every_third(problem):
-    """Split by the first column, so that repeated rows are in the same part."""
-
-    def part(site, validates):
-        return site.take(np.flatnonzero((np.round(site.X[:, 0]) % 3 == 0) == validates))
-
-    sites = problem.sources
-    return Split((), *(tuple(part(s, v) for s in sites) for v in (False, True)))
+WEIGHTS = np.random.default_rng(1).integers(1, 4, 120)
 
 
 @pytest.fixture(scope="module")
 def searches():
     """The same rows with whole numbers as weights, and repeated as often."""
     rng = np.random.default_rng(0)
-    w = rng.integers(1, 4, 120)
+    w = WEIGHTS
     X = np.column_stack([np.arange(120) % 40, rng.normal(size=120)])
     y, sites = X[:, 1] + rng.normal(size=120), np.repeat(list("BCD"), 40)
 
     def searched(times, **weights):
         data = (np.repeat(each, times, axis=0) for each in (X, y, sites))
         problem = ShiftProblem.from_arrays(*data, X[:50], task="regression", **weights)
-        search = ShiftSearch(Ridge(), SPACE, n_trials=1, shares=every_third, progress=False)
+        search = ShiftSearch(Ridge(), SPACE, n_trials=1, progress=False)
         return search.fit(problem)
 
     return searched(np.ones(120, int), sample_weight=w), searched(w)
@@ -55,20 +45,18 @@ def searches():
 def test_refit_and_losses_are_those_of_repeated_rows(searches):
     weighted, repeated = searches
     assert weighted.best_estimator_.coef_ == pytest.approx(repeated.best_estimator_.coef_)
-    answers = [search.result_.choice.answers for search in searches]
-    assert len(answers[0]) < len(answers[1])
-    losses = [s.context_.data.losses(a, s.loss_) for s, a in zip(searches, answers, strict=True)]
-    means = [[own.mean() for own in each] for each in losses]
+    of_sites = [_losses(search) for search in searches]
+    assert len(of_sites[0][0]) < len(of_sites[1][0])
+    means = [[own.mean() for own in each] for each in of_sites]
     assert means[0] == pytest.approx(means[1])
 
 
 def test_every_fold_has_the_weights(searches):
-    one, other = (
-        search.context_.plan.losses(Ridge(3.0), search.context_.data, search.loss_)
-        for search in searches
-    )
-    for weighted, repeated in zip(one.by_source, other.by_source, strict=True):
-        assert weighted.mean() == pytest.approx(repeated.mean())
+    """Each model of a trial is that of its repeated training rows."""
+    weighted, repeated = searches
+    of_repeated = repeated.result_.choice.predictions
+    first = np.cumsum(WEIGHTS) - WEIGHTS
+    np.testing.assert_allclose(weighted.result_.choice.predictions, of_repeated[first])
 
 
 def test_the_interval_of_losses_ends_at_zero(searches):
@@ -78,7 +66,7 @@ def test_the_interval_of_losses_ends_at_zero(searches):
 
 
 def _losses(search):
-    return search.context_.data.losses(search.result_.choice.answers, search.loss_)
+    return search.context_.data.losses(search.result_.choice.predictions, search.loss_)
 
 
 def test_the_variance_is_that_of_a_weighted_mean():
@@ -121,9 +109,10 @@ def test_an_adjustment_of_weighted_rows_is_a_weighted_mean_of_losses(columns):
     c = risk.coefficients_
     assert c.sum() == pytest.approx(1)
     assert c @ np.concatenate(values) == pytest.approx(risk.estimate(values).value)
-    shifted = risk.estimate([each + 5 for each in values])
+    shifted = risk.estimate([each + 5 for each in values]).signed(nonnegative=False)
     assert shifted.value == pytest.approx(risk.estimate(values).value + 5)
-    assert shifted.variance == pytest.approx(risk.estimate(values).variance)
+    plain = risk.estimate(values).signed(nonnegative=False)
+    assert shifted.variance == pytest.approx(plain.variance)
 
 
 @pytest.mark.parametrize("name", ["rmse", "auc"])
@@ -153,7 +142,7 @@ def test_scikit_learns_signature(searches):
     y, w = (
         np.concatenate([getattr(s, n) for s in problem.sources]) for n in ("y", "sample_weight")
     )
-    search = ShiftSearch(Ridge(), SPACE, n_trials=1, shares=every_third, progress=False)
+    search = ShiftSearch(Ridge(), SPACE, n_trials=1, progress=False)
     groups = np.repeat(problem.names, [len(site) for site in problem.sources])
     search.fit(X, y, groups=groups, X_target=problem.target.X, sample_weight=w)
     assert search.best_estimator_.coef_ == pytest.approx(searches[0].best_estimator_.coef_)

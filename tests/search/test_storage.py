@@ -8,7 +8,7 @@ from logging.handlers import BufferingHandler
 import optuna
 import pytest
 
-from shiftune import LeaveSourcesOut
+from shiftune.risk import RegressionAdjusted
 from shiftune.search._storage import open_study, stable_repr
 
 
@@ -53,4 +53,4 @@ def test_the_logger_of_other_threads_is_left_as_it_is(monkeypatch, records):
 
 def test_our_own_settings_have_their_public_names():
     """A private module may move; a journal that names it would be taken for another search."""
-    assert stable_repr(LeaveSourcesOut).startswith("shiftune.evaluate.LeaveSourcesOut")
+    assert stable_repr(RegressionAdjusted).startswith("shiftune.risk.RegressionAdjusted")

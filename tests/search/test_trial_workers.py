@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from shiftune import LeaveSourcesOut, PooledFit, ShiftSearch
-from shiftune.datasets import toy_problem
+from shiftune import ShiftProblem, ShiftSearch
 from shiftune.search._loop import TrialWorkers
 from shiftune.search._trial import Candidate, Fitted, run_trial
-
-THREE = LeaveSourcesOut(3)
 
 
 class Noted(Ridge):
@@ -33,38 +30,37 @@ class Noted(Ridge):
 
 @pytest.fixture(scope="module")
 def problem():
-    return toy_problem(1.0, n=60, random_state=1).problem
+    """Three sites of 60, 50 and 40 rows: the fits have 90, 100 and 110."""
+    rng = np.random.default_rng(1)
+    sites = {name: rng.normal(size=(n, 3)) for name, n in zip("BCD", (60, 50, 40), strict=True)}
+    return ShiftProblem.from_sites(
+        {name: (X, X[:, 0] + rng.normal(size=len(X))) for name, X in sites.items()},
+        rng.normal(size=(50, 3)),
+    )
 
 
 @pytest.fixture(scope="module")
 def context(problem):
-    def of(model, plan=THREE):
+    def of(model, **given):
         options = {"n_trials": 1, "sampler": "random", "progress": False, "final": "best"}
-        space = {"alpha": [1.0]}
-        return ShiftSearch(model, space, plan=plan, **options).fit(problem).context_
+        return ShiftSearch(model, {"alpha": [1.0]}, **options, **given).fit(problem).context_
 
     return of
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        pytest.param(LeaveSourcesOut(3), marks=pytest.mark.slow),
-        LeaveSourcesOut(),
-        pytest.param(PooledFit(), marks=pytest.mark.slow),
-    ],
-    ids=repr,
-)
-def test_shared_fits_give_the_same_trial(context, plan):
-    own = context(Ridge(), plan)
+@pytest.mark.parametrize("risk", ["adjusted", pytest.param("naive", marks=pytest.mark.slow)])
+def test_shared_fits_give_the_same_trial(context, risk):
+    own = context(Ridge(), risk=risk)
+    assert len(own.data.fold_numbers) == (3 if risk == "adjusted" else 1)
     whole = run_trial(own, Candidate({"alpha": 3.0}))
     with TrialWorkers(own, n_jobs=2) as workers:
         for number in range(3):
             workers.submit(number, Candidate({"alpha": 3.0}))
         for number in range(3):
             shared = workers.result(number)
-            assert (shared.value, shared.mean_loss) == (whole.value, whole.mean_loss)
-            np.testing.assert_array_equal(shared.answers.unseen, whole.answers.unseen)
+            assert shared.risk.value == whole.risk.value
+            assert shared.risk.criterion == whole.risk.criterion
+            np.testing.assert_array_equal(shared.predictions, whole.predictions)
 
 
 def fits_of(folder):
@@ -73,11 +69,12 @@ def fits_of(folder):
 
 def test_a_failed_first_fit_spares_the_others(context, tmp_path):
     own = context(Noted(str(tmp_path)))
-    rows = len(own.data.y_train)
+    rows = own.data.trains(0).sum()
+    assert fits_of(tmp_path) == [90, 100, 110, 150]  # the last is the final model
     for name in os.listdir(tmp_path):
         (tmp_path / name).unlink()
     with TrialWorkers(own) as workers:
-        workers.submit(0, Candidate({"fails_at": rows}))
+        workers.submit(0, Candidate({"fails_at": int(rows)}))
         workers.submit(1, Candidate({}))
         failed = workers.result(0)
         assert failed.failure.startswith("ValueError: no convergence")
@@ -87,9 +84,9 @@ def test_a_failed_first_fit_spares_the_others(context, tmp_path):
 
 def test_a_failed_later_fit_is_the_failure_of_the_trial(context, tmp_path):
     own = context(Noted(str(tmp_path)))
-    fewer = min(fits_of(tmp_path))
+    last = int(own.data.trains(2).sum())
     with TrialWorkers(own, n_jobs=2) as workers:
-        workers.submit(0, Candidate({"fails_at": fewer}))
+        workers.submit(0, Candidate({"fails_at": last}))
         workers.submit(1, Candidate({}))
         assert workers.result(0).failure.startswith("ValueError: no convergence")
         assert not workers.result(1).failure
@@ -112,18 +109,6 @@ def test_the_time_of_a_trial_is_that_of_all_its_fits(context, monkeypatch):
         assert outcome.seconds == 3.0
         assert len(fetched) == 2
         assert not workers._workers._items.unfinished
-
-
-def test_a_plan_of_ones_own_runs_in_one_piece(context):
-    class Own(PooledFit):
-        def losses(self, model, data, loss):
-            return super().losses(model.set_params(alpha=7.0), data, loss)
-
-    own = context(Ridge(), Own())
-    expected = run_trial(context(Ridge(), PooledFit()), Candidate({"alpha": 7.0}))
-    with TrialWorkers(own) as workers:
-        workers.submit(0, Candidate({"alpha": 1.0}))
-        assert workers.result(0).value == expected.value
 
 
 def test_large_tables_start_workers_at_once(context, monkeypatch):

@@ -69,7 +69,10 @@ def test_ten_labels(search, target):
     # The error at sites that were each updated by ten labels of their own.
     rmse = updated.metrics_.loc["rmse"]
     assert rmse["estimate"] == pytest.approx(np.sqrt(0.12), abs=0.1)
-    assert rmse["low"] < np.sqrt(error(updated, X[10:], y[10:])) < rmse["high"]
+    # That of the target's 50 other rows has a standard error of 10 %.
+    own = np.sqrt(error(updated, X[10:], y[10:]))
+    assert rmse["low"] < 1.2 * own
+    assert 0.8 * own < rmse["high"]
     assert rmse["estimate"] < 0.3 * search.metrics_.loc["rmse", "estimate"]
     assert updated.effect_.loc["intercept", "estimate"] == pytest.approx(OWN, abs=1.2)
     np.testing.assert_array_equal(search.predict(X), before)  # the search is as it was
@@ -99,13 +102,16 @@ def test_labels_of_the_search_count_as_well(target):
 
 
 def test_a_site_whose_labels_are_noisier(search):
-    """The labels show it: the interval is wide, and contains the truth."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(40, 2))
-    y = X[:, 0] + OWN + rng.normal(0, 1.5, 40)
-    updated = search.update(X, y)
-    low, high = updated.risk_.interval(0.95)
-    assert low < 1.5**2 < high
+    """The labels show it: the intervals are wide, and most of 20 contain the truth."""
+    contained = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(40, 2))
+        updated = search.update(X, X[:, 0] + OWN + rng.normal(0, 1.5, 40))
+        low, high = updated.risk_.interval(0.95)
+        contained.append(low < 1.5**2 < high)
+    # No source has a noise of more than 0.3, so they are not those of a random site: 80 % of 60.
+    assert np.mean(contained) > 0.6
 
 
 def test_pickled_after_an_update(search, target):
@@ -163,7 +169,7 @@ def test_classes():
 @pytest.mark.parametrize(
     ("options", "count", "why"),
     [
-        ({"risk": "naive"}, 10, "have not seen the site"),
+        ({"risk": "naive"}, 10, "no row was predicted by a model that has not seen its site"),
         ({}, 2, "2 sources, and at least 3"),
     ],
 )

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from shiftune._names import Level
 from shiftune._wording import figures, listed, number, percent
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
-from shiftune.evaluate._plan import StudyData
+from shiftune.evaluate._fits import StudyData
 from shiftune.problem._site import rows_of
 from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.risk._result import RiskEstimate
@@ -231,15 +231,23 @@ def leakage_check(result: SearchResult) -> Check:
 def _column_errors(data: StudyData) -> tuple[pd.Series, float]:
     """Squared error of the label by every column alone, and by a constant.
 
-    Learned from the training rows, measured on the validation rows of the sources.
+    Learned and measured in the folds of a trial, like the model's.
     """
-    train = drawn_rows(len(data.y_train), _MOST_ROWS)
-    test = drawn_rows(sum(map(len, data.y_validation)), _MOST_ROWS)
+    folds = [_errors_in_fold(data, fold) for fold in data.fold_numbers]
+    sizes = np.unique(data.folds, return_counts=True)[1]
+    errors = sum(n * own for n, (own, _) in zip(sizes, folds, strict=True)) / sizes.sum()
+    return errors, float(np.average([constant for _, constant in folds], weights=sizes))
+
+
+def _errors_in_fold(data: StudyData, fold: int) -> tuple[pd.Series, float]:
+    """Return the same for one fold, learned from the rows that its model is trained on."""
+    train, test = np.flatnonzero(data.trains(fold)), np.flatnonzero(data.folds == fold)
+    train, test = (rows[drawn_rows(len(rows), _MOST_ROWS)] for rows in (train, test))
     X, X_test = rows_of(data.X_train, train), rows_of(data.X_validation, test)
     Y = _columns(data.y_train[train], data.classes)
     Y_test = _columns(np.concatenate(data.y_validation)[test], data.classes)
     mean = Y.mean(axis=0)
-    kinds = kinds_of([X, X_test])
+    kinds = kinds_of([data.X_train, data.X_validation])
     errors = []
     for x, new in zip(number_columns(X, kinds).T, number_columns(X_test, kinds).T, strict=True):
         codes, codes_test = _bins(x, new)
@@ -257,13 +265,13 @@ def _column_errors(data: StudyData) -> tuple[pd.Series, float]:
 
 
 def _model_error(result: SearchResult) -> float:
-    """Squared error of the model; infinite where its answers are no means or probabilities."""
-    answers, data = result.choice.answers, result.context.data
+    """Squared error of the model; infinite where it predicts no means or probabilities."""
+    predictions, data = result.choice.predictions, result.context.data
     votes = data.classes is not None and result.loss.needs == "predict"
-    if answers is None or votes:
+    if predictions is None or votes:
         return np.inf
     y = np.concatenate(data.y_validation)
-    predicted = np.asarray(answers.unseen, dtype=float).reshape(len(y), -1)
+    predicted = np.asarray(predictions, dtype=float).reshape(len(y), -1)
     return _error(predicted, _columns(y, data.classes))
 
 
@@ -488,10 +496,10 @@ def reach_check(result: SearchResult) -> Check:
     outside = _outside_shares(result)
     names = [name for name, share in outside.items() if share >= _SOME_OUTSIDE]
     most = max(outside.values(), default=0.0)
-    answers, context, risk = result.choice.answers, result.context, result.risk
+    predictions, context, risk = result.choice.predictions, result.context, result.risk
     estimates = None
-    if answers is not None:
-        losses = context.data.losses(answers, result.loss)
+    if predictions is not None:
+        losses = context.data.losses(predictions, result.loss)
         estimates = context.risk.least_and_most_adjusted(losses)
     beyond = (
         f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "

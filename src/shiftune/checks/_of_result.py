@@ -26,8 +26,7 @@ from shiftune.checks._of_data import (
     reach_check,
 )
 from shiftune.errors import ProblemError
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._plan import constant_answers
+from shiftune.evaluate._fits import constant_predictions
 from shiftune.problem import pooled
 from shiftune.ratio._overlap import is_doubtful, uncovered_shares
 from shiftune.risk._heterogeneity import (
@@ -111,28 +110,26 @@ _SOME_CHANCE, _LIKELY = 0.2, 0.75
 
 
 def skill_check(result: SearchResult) -> Check:
-    """Compare what is handed over with a constant, at sites that neither has seen.
+    """Compare the final model with a constant, at sites that neither has seen.
 
     The constant is the best one for the sources' labels: class frequencies, the mean, a quantile.
     A problem: the chance that its risk at the target is lower is 3 in 4 (from the paired
-    difference). A caution: it exceeds 1 in 5, or there are no answers to compare. Where a trial has
-    one model, which knows all sites, so does the constant.
+    difference). A caution: it exceeds 1 in 5, or there are no predictions to compare. Where a model
+    has seen all sites, so has the constant.
     """
-    answers = result.choice.answers
-    if answers is None:
+    predictions, data = result.choice.predictions, result.context.data
+    if predictions is None:
         return Check(
             SKILL,
             Level.CAUTION,
-            "Whether the model is better than a constant is unknown: its plan of fits keeps no "
-            "answers.",
+            "Whether the model is better than a constant is unknown: no predictions were kept.",
             "Compare the model with a constant yourself.",
             {},
             "skill is unknown",
         )
-    known = answers.unseen is answers.known
-    constant = constant_answers(result.context.data, result.loss, known=known)
-    with_model = _risk(result, answers.unseen)
-    without = _risk(result, constant.astype(answers.unseen.dtype))
+    constant = constant_predictions(data, result.loss).astype(predictions.dtype)
+    with_model = result.choice.risk
+    without = result.context.estimate(data.losses(constant, result.loss))
     gain = without.minus(with_model)
     chance_of_none = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
     low, high = gain.interval()
@@ -146,18 +143,13 @@ def skill_check(result: SearchResult) -> Check:
     }
     model, plain = figures(with_model.value, without.value)
     loss = loss_in_words(result.loss.name)
-    share = f"{percent(answers.unseen_share)} of the expected {loss}"
-    where = (
-        "on other rows of the sites it knows"
-        if known
-        else f"at sites that it has not seen ({share})"
-    )
+    where = "at sites" if data.out_of_site else "on rows"
     certain = "may be" if _SOME_CHANCE < chance_of_none < _LIKELY else "is"
     better = "better" if gain.value > 0 else "no better"
     finding = (
-        f"The model {certain} {better} than a constant {where}: {loss} {model} with the model, "
-        f"{plain} with the same answer for every row; the chance that it is no better is "
-        f"{percent(chance_of_none)}."
+        f"The model {certain} {better} than a constant {where} that it has not seen: {loss} "
+        f"{model} with the model, {plain} with the same prediction for every row; the chance that "
+        f"it is no better is {percent(chance_of_none)}."
     )
     if chance_of_none >= _LIKELY:
         advice = (
@@ -174,12 +166,6 @@ def skill_check(result: SearchResult) -> Check:
         headline = "it is not certain that the model is better than a constant"
         return Check(SKILL, Level.CAUTION, finding, advice, numbers, headline)
     return Check(SKILL, Level.OK, finding, NOTHING_TO_DO, numbers)
-
-
-def _risk(result: SearchResult, predicted: np.ndarray) -> RiskEstimate:
-    """Estimate the risk of answers to the validation rows."""
-    losses = result.context.data.losses(Answers(predicted, predicted), result.loss)
-    return result.context.estimate(losses)
 
 
 # ---------------------------------------------------------------- agreement
@@ -372,7 +358,12 @@ def _choices(
     level = 1 - SIGNIFICANT / (len(sources) * max(len(risks) - 1, 1))
     other: list[str] = []
     worse: list[str] = []
-    values = np.array([values_without(risk) for risk in risks])
+    values = np.array(
+        [
+            values_without(risk, risk.estimates if risk.means is None else risk.means)
+            for risk in risks
+        ]
+    )
     # Where there is no estimate without a source, the trial cannot win.
     winners = np.argmin(np.where(np.isnan(values), np.inf, values), axis=0)
     for name, rival in zip(risks[chosen].names, winners, strict=True):
@@ -444,7 +435,7 @@ def enough_check(result: SearchResult) -> Check:
     model; one source with more than 80 % of the training rows; or one row in a hundred makes up
     three quarters of the losses' variance within sites.
     """
-    data, risk, answers = result.context.data, result.choice.risk, result.choice.answers
+    data, risk, predictions = result.context.data, result.choice.risk, result.choice.predictions
     sources = int(np.sum(risk.lam[: len(risk.source_names)] > 0))
     numbers = {"sources": float(sources)}
     found: list[str] = []
@@ -458,15 +449,16 @@ def enough_check(result: SearchResult) -> Check:
         if rare:
             named = listed(rare, MOST_NAMES, quoted=False)
             found.append(f"only few rows of a class to judge the model: {named}")
-    names, rows = np.unique(data.source_rows, return_counts=True)
+    rows = np.array([len(site) for site in result.problem.sources])
     numbers["largest_source"] = float(rows.max() / rows.sum()) if len(rows) > 1 else 0.0
     if numbers["largest_source"] > _GIANT:
         found.append(
-            f"few training rows besides those of {str(names[rows.argmax()])!r}, which has "
-            f"{percent(numbers['largest_source'])} of them, so the model is mostly one of that site"
+            f"few training rows besides those of {result.problem.names[rows.argmax()]!r}, which "
+            f"has {percent(numbers['largest_source'])} of them, so the model is mostly one of that "
+            "site"
         )
-    if answers is not None:
-        numbers["tail"] = share = tail_share(data.losses(answers, result.loss))
+    if predictions is not None:
+        numbers["tail"] = share = tail_share(data.losses(predictions, result.loss))
         if share > _HEAVY_TAIL:
             found.append(
                 f"a few large losses that decide: 1 % of the rows have {percent(share)} of the "

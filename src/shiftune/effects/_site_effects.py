@@ -539,6 +539,8 @@ class SiteEffects:
         scaled = [to_scale(own) for own in answers]
         rows, every = stacked(X), np.concatenate(scaled)
         self.terms = Terms(schema).fit(rows, every)
+        # As the risk has them: without an effect, predictions are not limited.
+        self._plain = [loss(own, p, classes) for own, p in zip(y, answers, strict=True)]
         self.limits: Limits = None
         self.noise, self.shift = 1.0, 0.0
         if classes is None:
@@ -599,8 +601,10 @@ class SiteEffects:
         `of` is a function from labels and answers on the scale of the effects to losses; by
         default `row_losses`.
         """
-        losses = of or self.row_losses
         spread = self.spread(labels) if labels else Spread()
+        if spread == Spread() and of is None:
+            return self._plain
+        losses = of or self.row_losses
         if spread == Spread():
             return [losses(source.y, source.scaled) for source in self.sources]
         return _played_losses(self.sources, labels, spread, losses, self.seed)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from shiftune.effects._site_effects import Terms, from_scale, to_scale
-from shiftune.evaluate._plan import fit
+from shiftune.evaluate._fits import fit
 
 Floats = NDArray[np.float64]
 

@@ -1,29 +1,6 @@
-"""Models of a trial: a plan of fits, and the losses of every source's rows."""
+"""A trial: from a model to out-of-site predictions of every row, and their losses."""
 
-from shiftune.evaluate._answers import Answers, weighted_mean
+from shiftune.evaluate._fits import StudyData
 from shiftune.evaluate._losses import Loss, bounded, loss_named, pinball
-from shiftune.evaluate._plan import (
-    Fit,
-    FitPlan,
-    IndependentFits,
-    LeaveSourcesOut,
-    PooledFit,
-    StudyData,
-    TrialLosses,
-)
 
-__all__ = [
-    "Answers",
-    "Fit",
-    "FitPlan",
-    "IndependentFits",
-    "LeaveSourcesOut",
-    "Loss",
-    "PooledFit",
-    "StudyData",
-    "TrialLosses",
-    "bounded",
-    "loss_named",
-    "pinball",
-    "weighted_mean",
-]
+__all__ = ["Loss", "StudyData", "bounded", "loss_named", "pinball"]

@@ -28,7 +28,7 @@ _OUTER = (0.01, 0.99)
 def check_two_classes(new_site: NewSite | None) -> NewSite:
     """Return the estimator, or refuse it where there are no probabilities of two classes."""
     if new_site is None:
-        raise SettingsError("no predictions on validation rows were kept, so there are no curves")
+        raise SettingsError("no predictions were kept, so there are no curves")
     classes = new_site.predictions.classes
     if classes is None or len(classes) != 2 or new_site.predictions.votes:
         raise SettingsError(

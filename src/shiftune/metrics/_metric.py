@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from shiftune._names import Task
-from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._fits import Predictions, StudyData
 from shiftune.evaluate._losses import Loss
-from shiftune.evaluate._plan import StudyData
 from shiftune.problem._site import Features, rows_of
 from shiftune.rows._moments import linearised
 
@@ -225,7 +224,7 @@ def of_ratio(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SitePredictions:
-    """Labels and predictions on the validation rows of every source, as metrics read them."""
+    """Labels and predictions of the judged rows of every source, as metrics read them."""
 
     names: tuple[str, ...]
     y: list[NDArray[Any]]  # k arrays of shape (n_j,): values, or the numbers of the classes
@@ -242,9 +241,9 @@ class SitePredictions:
     draws: Sequence[Floats] | None = None
 
     @classmethod
-    def of(cls, answers: Answers, data: StudyData, loss: Loss) -> SitePredictions:
-        """Take the unseen-site answers of the sources apart; labelled target rows are left out."""
-        names = tuple(name for name in data.names if name != data.labelled_target)
+    def of(cls, predictions: Predictions, data: StudyData, loss: Loss) -> SitePredictions:
+        """Take the predictions of the sources apart; labelled target rows are left out."""
+        names = tuple(data.sources)
         rows = [data.validation_rows([name]) for name in names]
         labels: Sequence[NDArray[Any]] = data.y_validation[: len(names)]
         if data.classes is not None:
@@ -252,11 +251,11 @@ class SitePredictions:
         return cls(
             names,
             list(labels),
-            [_as_read(answers.unseen[own]) for own in rows],
+            [_as_read(predictions[own]) for own in rows],
             [rows_of(data.X_validation, own) for own in rows],
             data.classes,
             votes=data.classes is not None and loss.needs == "predict",
-            unseen=answers.unseen_share > 0,
+            unseen=data.out_of_site,
             groups=None if data.groups is None else data.groups[: len(names)],
             weights=None if data.sample_weight is None else data.sample_weight[: len(names)],
         )

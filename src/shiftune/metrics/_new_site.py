@@ -221,6 +221,7 @@ class NewSite:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             risk = estimator.estimate(values, names=[site.site for site in sites])
+            risk = risk.signed(nonnegative=False)
         if self.predictions.groups is not None:
             risk = by_group(risk, [self.predictions.groups[j] for j in used])
         # What is unknown counts in the variance only; the estimate is linear in the values.
@@ -284,7 +285,7 @@ def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> Metric
         None where there are no predictions; all estimates are NaN then.
     """
     if new_site is None:
-        note = "no predictions on validation rows were kept"
+        note = "no predictions were kept"
         found = [NewSiteMetric(metric, note=note) for metric in metrics]
         return MetricTables(_table(found), _by_site(found, 0.95))
     found = [new_site.estimate(metric) for metric in metrics]

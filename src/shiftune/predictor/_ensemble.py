@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from shiftune._names import Task
 from shiftune._wording import listed
 from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.evaluate._plan import fit
+from shiftune.evaluate._fits import fit
 from shiftune.predictor._conformal import SiteScores, class_sets, interval_around
 from shiftune.ratio._overlap import ColumnSummaries
 from shiftune.tables import Schema

@@ -1,4 +1,4 @@
-"""What is handed over: the best trial, or an ensemble, chosen on the answers of trials."""
+"""The final model: the best trial, or an ensemble, chosen on predictions of the trials."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune import _interrupts
-from shiftune.evaluate._answers import Answers, weighted_mean
+from shiftune.evaluate._fits import Predictions, StudyData, losses_of_rows
 from shiftune.evaluate._losses import Loss
-from shiftune.evaluate._plan import StudyData
-from shiftune.risk._adjusted import shared_alike
-from shiftune.risk._estimator import RiskEstimator
-from shiftune.risk._heterogeneity import ALL, without_source
+from shiftune.risk._heterogeneity import ALL
 from shiftune.risk._result import Estimate, RiskEstimate
 
 Floats = NDArray[np.float64]
@@ -30,31 +27,29 @@ _MOST_ROWS = 20_000
 _RANKED = 5
 # Sites are left out of the choice in at most this many groups.
 _MOST_FOLDS = 20
-# Trials from which it is learned how far to trust the adjustment.
-MOST_COMPARED = 24
 
 
 class Candidates:
-    r"""The best trials of a search, of which a weighted mean is handed over.
+    r"""The best trials of a search, of which a weighted mean becomes the final model.
 
     Members are chosen one at a time, with replacement (Caruana et al. 2004): the candidate is added
-    that makes the criterion of the averaged answers lowest, and a member's weight is how often it
-    was added. The criterion is a weighted mean of the losses *of the averaged answers*, half by
-    models that have seen the site and half by models that have not:
+    that makes the criterion of the averaged predictions lowest, and a member's weight is how often
+    it was added. The criterion is a weighted mean of the losses *of the averaged predictions*,
 
-    .. math:: \sum_i c_i\, \Big[(1 - u)\, \ell\Big(\sum_m a_m h_m(x_i), y_i\Big)
-              + u\, \ell\Big(\sum_m a_m h_{m,-g(i)}(x_i), y_i\Big)\Big] .
+    .. math:: \sum_i c_i\, \ell\Big(\sum_m a_m h_{m,-f(i)}(x_i), y_i\Big) ,
+
+    each by models that have not seen the row's fold of sites f(i).
 
     Parameters
     ----------
-    answers : mapping from trial numbers to answers
-        The best of them by the criterion are the candidates. Where a fold of sites has no say in
-        the choice, it has none in this either; `numbers` has the candidates of all choices, the
+    predictions : mapping from trial numbers to predictions
+        The best of them by the criterion are the candidates. Where a fold of sites is held out of
+        the choice, it is held out of this, too; `numbers` has the candidates of all choices, the
         best first.
     y : k arrays of shape (n_j,)
-        Labels of the rows that were answered.
+        Labels of the rows that were predicted.
     row_shares : array of shape (n,)
-        :math:`c_i`, as `RiskEstimator.row_shares` returns them.
+        :math:`c_i`: the share of the row's site, divided by its rows.
     loss : Loss
     classes : array of shape (C,), or None for quantities
     most_rows : int
@@ -67,16 +62,15 @@ class Candidates:
 
     >>> from shiftune.evaluate import loss_named
     >>> y = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
-    >>> high, low, useless = np.arange(4) + 0.1, np.arange(4) - 0.1, np.arange(4) + 5.0
-    >>> answers = {i: Answers(a, a, 0.5) for i, a in enumerate([high, useless, low])}
-    >>> found = Candidates(answers, y, np.full(4, 0.25), loss_named("squared"), None)
+    >>> predictions = {0: np.arange(4) + 0.1, 1: np.arange(4) + 5.0, 2: np.arange(4) - 0.1}
+    >>> found = Candidates(predictions, y, np.full(4, 0.25), loss_named("squared"), None)
     >>> sorted(found.members(found.weights(rounds=2)).items())
     [(0, 0.5), (2, 0.5)]
     """
 
     def __init__(
         self,
-        answers: Mapping[int, Answers],
+        predictions: Mapping[int, Predictions],
         y: Sequence[NDArray[np.generic]],
         row_shares: Floats,
         loss: Loss,
@@ -102,7 +96,7 @@ class Candidates:
         self.folds = site % _MOST_FOLDS if several else place // step % 2
         self._in_fold = np.eye(self.folds.max() + 1)[self.folds[self._rows]]
         # The best trials by all folds, and by all but each, are the candidates.
-        thinned = {number: each.rows(self._rows) for number, each in answers.items()}
+        thinned = {number: each[self._rows] for number, each in predictions.items()}
         alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
         ranked = sorted(alone, key=lambda number: float(alone[number].sum()))
         parts = np.array([alone[number] for number in ranked])
@@ -111,9 +105,8 @@ class Candidates:
         wanted = np.any(list(best.values()), axis=0)
         self._eligible = {without: eligible[wanted] for without, eligible in best.items()}
         self.numbers = [ranked[i] for i in np.flatnonzero(wanted)]
-        self.answers = [answers[number] for number in self.numbers]
-        self._known = np.stack([thinned[number].known for number in self.numbers])
-        self._unseen = np.stack([thinned[number].unseen for number in self.numbers])
+        self.predictions = [predictions[number] for number in self.numbers]
+        self._thinned = np.stack([thinned[number] for number in self.numbers])
         self._parts: dict[tuple[int, ...], Floats] = {}
 
     def weights(self, without: int | None = None, rounds: int = ROUNDS) -> Floats:
@@ -122,11 +115,11 @@ class Candidates:
         Parameters
         ----------
         without : int, optional
-            A fold of sites that has no say.
+            A fold of sites that is held out.
         rounds : int
             One round chooses the best single candidate.
         """
-        counts = np.zeros(len(self.answers), dtype=np.intp)
+        counts = np.zeros(len(self.predictions), dtype=np.intp)
         for _ in range(rounds):
             by_fold = self._criterion_with_one_more(counts)
             criterion = by_fold.sum(axis=1)
@@ -143,35 +136,26 @@ class Candidates:
         order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0]
         return {self.numbers[i]: float(weights[i]) for i in order}
 
-    def mean(self, weights: Floats, rows: NDArray[np.bool_]) -> Answers:
-        """Answers of a weighted mean of the candidates to some of the rows."""
-        members = np.flatnonzero(weights)
-        answers = [self.answers[i].rows(rows) for i in members]
-        return weighted_mean(answers, weights[members].tolist())
+    def nested_predictions(self, rounds: int = ROUNDS) -> Predictions:
+        """Predictions of ensembles, each of the rows of a fold that is held out of its choice.
 
-    def nested_answers(self, rounds: int = ROUNDS) -> Answers:
-        """Answers of ensembles to rows of sites that had no say in the choice of members.
-
-        Every fold of sites is left out once; the models are those of the trials, so nothing is
+        Every fold of sites is held out once; the models are those of the trials, so nothing is
         fitted again. With a single site that counts its rows are dealt to two folds.
         """
-        first = self.answers[0]
-        known = np.empty(first.known.shape)
-        unseen = known if first.unseen is first.known else known.copy()
+        nested = np.empty(self.predictions[0].shape)
         for fold in range(int(self.folds.max()) + 1):
-            rows = self.folds == fold
-            mean = self.mean(self.weights(fold, rounds), rows)
-            known[rows], unseen[rows] = mean.known, mean.unseen
-        return Answers(known, unseen, first.unseen_share)
+            rows, weights = self.folds == fold, self.weights(fold, rounds)
+            nested[rows] = sum(weights[i] * self.predictions[i][rows] for i in weights.nonzero()[0])
+        return nested
 
-    def _criterion(self, together: Answers, size: int) -> Floats:
-        """Return each fold's part of the criterion, for answers of several models end to end."""
+    def _criterion(self, together: Predictions, size: int) -> Floats:
+        """Return each fold's part of the criterion, for several models' predictions end to end."""
         _interrupts.check()
         y = np.tile(self.y[self._rows], size)
         sites = None  # only losses of whole sites read them, and this is called very often
         if self.loss.within_site:
             sites = np.add.outer(np.arange(size) * (self._sites.max() + 1), self._sites).ravel()
-        losses = together.losses(y, self.loss, self.classes, sites)
+        losses = losses_of_rows(together, y, self.loss, self.classes, sites)
         return np.asarray(self._row_shares * losses.reshape(size, -1) @ self._in_fold)
 
     def _criterion_with_one_more(self, counts: NDArray[np.intp]) -> Floats:
@@ -181,16 +165,10 @@ class Candidates:
         """
         key = tuple(int(count) for count in counts)
         if key not in self._parts:
-            size = len(self.answers)
-            known, unseen = (
-                (np.tensordot(counts.astype(float), own, axes=1) + own) / (counts.sum() + 1)
-                for own in (self._known, self._unseen)
-            )
-            flat = (size * len(self._rows), *known.shape[2:])
-            together = replace(
-                self.answers[0], known=known.reshape(flat), unseen=unseen.reshape(flat)
-            )
-            self._parts[key] = self._criterion(together, size)
+            own, size = self._thinned, len(self.predictions)
+            means = (np.tensordot(counts.astype(float), own, axes=1) + own) / (counts.sum() + 1)
+            flat = means.astype(own.dtype).reshape(size * len(self._rows), *own.shape[2:])
+            self._parts[key] = self._criterion(flat, size)
         return self._parts[key]
 
 
@@ -210,108 +188,79 @@ def _best(criterion: Floats) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """Trials that are handed over, their weights, and the estimated risk of their weighted mean.
+    """Trials of the final model, their weights, and the estimated risk of their weighted mean.
 
     Attributes
     ----------
     weights : dict from trial number to weight
         The members, the heaviest first; weights add up to 1.
     risk : RiskEstimate
-        On sites that had no say in the choice of trials.
+        On sites that were held out of the choice of trials.
     gain : Estimate or None
-        Risk of the best single trial less that of the ensemble, paired row by row, both judged on
-        sites that had no say. None where no ensemble was tried.
-    answers : Answers or None
-        On the validation rows, by trials that were chosen without the site.
+        Risk of the best single trial less that of the ensemble, paired row by row, both estimated
+        on sites that were held out of the choice. None where no ensemble was tried.
+    predictions : array of shape (n,) or (n, C), or None
+        Of the judged rows, by trials that were chosen without the row's site; `risk` is of these.
     """
 
     weights: dict[int, float]
     risk: RiskEstimate
     gain: Estimate | None = None
-    answers: Answers | None = None
+    predictions: Predictions | None = None
 
 
 def choose(
     alone: Choice,
-    answers: Mapping[int, Answers],
+    predictions: Mapping[int, Predictions],
     data: StudyData,
     loss: Loss,
-    estimator: RiskEstimator,
     estimate: Callable[[Sequence[Floats]], RiskEstimate],
 ) -> Choice:
-    """Choose members and weights on the answers of trials.
+    """Choose members and weights by the mean losses of the sites.
 
-    One trial is handed over where it is all that is chosen, or where the ensemble is worse beyond
-    doubt (95 % interval), both judged on sites that had no say in the choice. Where the
-    difference may be chance, the ensemble is kept (`benchmarks/arena/ensembles.py`). `alone` is
-    the `best_alone`; the `row_shares` of the fitted estimator compare ensembles.
+    The best trial alone, from `best_alone`, is kept where it is all that is chosen, or where the
+    ensemble is worse beyond doubt (95 % interval), both estimated on sites that were held out of
+    the choice. Where the difference may be chance, the ensemble is kept
+    (`benchmarks/arena/ensembles.py`).
     """
-    row_shares = estimator.row_shares(_better_half(alone.risk, answers, data, loss), alone.risk)
-    shares = data.row_coefficients(row_shares)
-    candidates = Candidates(answers, data.y_validation, shares, loss, data.classes)
-
-    def judged(nested: Answers) -> RiskEstimate:
-        return shared_alike(estimate(data.losses(nested, loss)), alone.risk)
-
-    nested = candidates.nested_answers()
-    together = judged(nested)
-    gain = judged(candidates.nested_answers(1)).minus(together)
+    shares = data.row_coefficients(np.repeat(alone.risk.lam, alone.risk.n))
+    candidates = Candidates(predictions, data.y_validation, shares, loss, data.classes)
+    nested = candidates.nested_predictions()
+    together = estimate(data.losses(nested, loss))
+    gain = estimate(data.losses(candidates.nested_predictions(1), loss)).minus(together)
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
         return replace(alone, gain=gain)
     return Choice(candidates.members(weights), together, gain, nested)
 
 
-def _better_half(
-    best: RiskEstimate, answers: Mapping[int, Answers], data: StudyData, loss: Loss
-) -> Floats:
-    """Losses of the better half of the trials by their mean over the sites, (at most 24, n)."""
-    plain = np.repeat(best.lam, best.n)
-
-    def losses(number: int) -> Floats:
-        return np.concatenate(data.losses(answers[number], loss))
-
-    order = sorted(answers, key=lambda number: float(plain @ losses(number)))
-    kept = order[: min((len(order) + 1) // 2, MOST_COMPARED)]
-    return np.array([losses(number) for number in kept])
-
-
 def best_alone(
     best: int,
-    risks: Mapping[int, RiskEstimate],
-    answers: Mapping[int, Answers],
+    risk: RiskEstimate,
+    predictions: Mapping[int, Predictions],
     data: StudyData,
     loss: Loss,
     estimate: Callable[[Sequence[Floats]], RiskEstimate],
-    compared_by: Callable[[RiskEstimate, Sequence[Floats]], float],
 ) -> Choice:
-    """Hand over the best trial alone; every site judges the trial that the others would choose.
+    """Choose the best trial alone; every site judges the trial that the others would choose.
 
-    The lowest of many estimates is too low. So the trial is chosen once more without each site, on
-    the estimates that there are, and the site's rows have the losses of that choice: nothing is
-    fitted again. The estimate stays as it is where it rests on one site, or is not for a new site:
-    with density ratios every source stands for a part of the target, and cannot be spared.
-    `risks` and `answers` go by trial numbers, `compared_by` returns what the search minimises.
+    The lowest of many estimates is too low. So the trial is chosen once more without each site, by
+    the mean losses of the others, and the site's rows have the losses of that choice: nothing is
+    fitted again. The estimate of the best trial, `risk`, stays as it is where it rests on one site,
+    or is not for a new site: with density ratios every source stands for a part of the target, and
+    cannot be spared.
     """
-    own, risk = answers.get(best), risks[best]
-    unchanged = Choice({best: 1.0}, risk, answers=own)
-    alone = len(answers) == 1 or np.max(risk.lam * risk.n) >= ALL
-    if own is None or alone or risk.new_site is None:
+    own, shares = predictions.get(best), risk.lam * risk.n
+    unchanged = Choice({best: 1.0}, risk, predictions=own)
+    if own is None or len(predictions) == 1 or shares.max() >= ALL or risk.new_site is None:
         return unchanged
-    values = np.empty((len(answers), len(risk.names)))
-    for values_of_trial, (number, each) in zip(values, answers.items(), strict=True):
-        # Means stand for the rows: with many sites, averaging them for each would take minutes.
-        means = [own.mean(keepdims=True) for own in data.losses(each, loss)]
-        values_of_trial[:] = [
-            compared_by(without_source(risks[number], name), means) for name in risk.names
-        ]
-    chosen = np.array(list(answers))[values.argmin(axis=0)]
+    means = np.array([[own.mean() for own in data.losses(p, loss)] for p in predictions.values()])
+    parts = means * shares
+    chosen = np.array(list(predictions))[(parts.sum(axis=1)[:, None] - parts).argmin(axis=0)]
     if np.all(chosen == best):
         return unchanged
-    known, unseen = own.known.copy(), own.unseen.copy()
+    nested = own.copy()
     for number in set(chosen) - {best}:
         rows = np.repeat(chosen == number, risk.n)
-        known[rows], unseen[rows] = answers[number].known[rows], answers[number].unseen[rows]
-    nested = Answers(known, unseen, own.unseen_share)
-    judged = shared_alike(estimate(data.losses(nested, loss)), risk)
-    return Choice({best: 1.0}, judged, answers=nested)
+        nested[rows] = predictions[number][rows]
+    return Choice({best: 1.0}, estimate(data.losses(nested, loss)), predictions=nested)

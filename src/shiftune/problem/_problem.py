@@ -401,7 +401,6 @@ class ShiftProblem:
         *,
         stratify: bool | None = None,
         random_state: int = 0,
-        target_trains: bool = True,
     ) -> Split:
         """Split every source into rows for the density ratio, for training, for validation.
 
@@ -415,16 +414,12 @@ class ShiftProblem:
             only a row or two goes to training, since a model cannot predict what it never saw.
         random_state : int
             The same seed gives the same split, whatever the order of the sites.
-        target_trains : bool
-            Share the few labelled rows of the target between training and validation; otherwise
-            all are for validation.
         """
         if not isinstance(random_state, int | np.integer) or random_state < 0:
             raise SettingsError(f"random_state must be a whole number >= 0, got {random_state!r}")
         if stratify is None:
             stratify = self.task == "classification"
-        few = self.labelled_target
-        return split_sites(self.sources, few, shares, stratify, random_state, target_trains)
+        return split_sites(self.sources, self.labelled_target, shares, stratify, random_state)
 
     def fingerprint(self) -> str:
         """Return a hash of the data: task, names, columns, rows, labels, groups and weights.

@@ -49,7 +49,6 @@ def split_sites(
     shares: tuple[float, float, float],
     stratify: bool,
     random_state: int,
-    target_trains: bool,
 ) -> Split:
     """Split every site by itself, or by groups of rows; see `ShiftProblem.split`."""
     wanted = np.asarray(shares, dtype=float)
@@ -58,7 +57,7 @@ def split_sites(
     if wanted.sum() <= 0 or not np.isclose(wanted.sum(), 1.0):
         raise SettingsError(f"the shares must add up to 1, got {shares!r} = {wanted.sum():g}")
     sites, of_sites = list(sources), [wanted / wanted.sum()] * len(sources)
-    few = wanted * [0, target_trains or wanted[_VALIDATION] == 0, 1]
+    few = wanted * [0, 1, 1]
     # For density rows alone the target's labels are not needed.
     if labelled_target is not None and few.any():
         sites.append(labelled_target)

@@ -101,8 +101,8 @@ def _figures(result: SearchResult, first: Brief) -> list[str]:
             [(f.name, f.value, f.interval, f.meaning, f.beside) for f in first.figures],
         ),
         _table(
-            (loss, "expected", "promised by plain cross-validation", "more than this model"),
-            [(c.name, c.expected, c.promised, c.worse_by) for c in first.compared],
+            (loss, "expected", "more than this model"),
+            [(c.name, c.expected, c.worse_by) for c in first.compared],
         ),
         _plain(how_estimated(result)),
         *([_bullets(f"{note}." for note in result.notes)] if result.notes else []),

@@ -36,8 +36,7 @@ from shiftune._wording import (
 )
 from shiftune.checks import Check, judgement
 from shiftune.checks._of_result import SKILL
-from shiftune.evaluate._plan import LeaveSourcesOut
-from shiftune.search._result import SearchResult, default_rival, naive_rival, plain_promise
+from shiftune.search._result import SearchResult, default_rival
 from shiftune.search._trial import finished_trials
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ class Compared:
 
     name: str
     expected: str  # its loss at the target
-    promised: str  # what plain cross-validation would have promised for it
     worse_by: str  # its loss less that of what is handed over, with the interval
 
 
@@ -105,14 +103,13 @@ class Brief:
 def brief(result: SearchResult, checks: Sequence[Check]) -> Brief:
     """Return the answer of a search in brief."""
     verdict = judgement(checks)
-    compared = _compared(result, checks)
     return Brief(
         title=f"{result.problem.label or 'Predictions'} at {result.target}",
         question=_question(result),
         trust=str(verdict.trust),
         reason=verdict.reason,
-        figures=(_loss(result, compared[0].promised, checks), *_metrics(result, checks)),
-        compared=compared,
+        figures=(_loss(result, checks), *_metrics(result, checks)),
+        compared=_compared(result, checks),
         next_steps=_next_steps(result, checks),
     )
 
@@ -133,30 +130,18 @@ def _question(result: SearchResult) -> str:
     )
 
 
-def _loss(result: SearchResult, promised: str, checks: Sequence[Check]) -> KeyFigure:
+def _loss(result: SearchResult, checks: Sequence[Check]) -> KeyFigure:
     ends = result.risk.interval()
     value, low, high = figures(result.risk.value, *ends)
     name = result.loss.name
-    beside = []
-    if constant := _constant(checks):
-        plain = f"{_CONSTANT} {written_like(constant['constant'], ends)}"
-        alone = f"at unseen sites alone {written_like(constant['model'], ends)}, "
-        beside.append(alone + plain if _unseen_alone(result) else plain)
-    if promised:
-        beside.append(f"plain cross-validation promises {promised}")
+    constant = _constant(checks)
     return KeyFigure(
         loss_in_words(name),
         value,
         _interval(low, high),
         _MEANINGS_AS_LOSS.get(name) or _MEANINGS.get(name, "lower is better"),
-        "; ".join(beside),
+        f"{_CONSTANT} {written_like(constant['constant'], ends)}" if constant else "",
     )
-
-
-def _unseen_alone(result: SearchResult) -> bool:
-    """Whether the constant is compared at unseen sites, and the risk is of known ones as well."""
-    answers = result.choice.answers
-    return answers is not None and answers.unseen is not answers.known
 
 
 def _interval(low: str, high: str) -> str:
@@ -208,37 +193,16 @@ def _constant(checks: Sequence[Check]) -> dict[str, float] | None:
 
 def _compared(result: SearchResult, checks: Sequence[Check]) -> tuple[Compared, ...]:
     ends = result.risk.interval()
-    corrects = result.settings.risk.corrects
-
-    def promised(mean_loss: float) -> str:
-        return written_like(mean_loss, ends) if corrects and mean_loss == mean_loss else ""
-
     # Without the effect of the target's labels, as the others are.
     own = result.choice.risk
-    rows = [
-        Compared(
-            "this model",
-            with_interval(own.value, own.interval()),
-            promised(plain_promise(result)),
-            "",
-        )
-    ]
+    rows = [Compared("this model", with_interval(own.value, own.interval()), "")]
     if constant := _constant(checks):
         gain = with_interval(constant["gain"], (constant["gain_low"], constant["gain_high"]))
-        expected = written_like(constant["constant"], ends)
-        if _unseen_alone(result):
-            model = written_like(constant["model"], ends)
-            expected += f", and this model {model}, at unseen sites alone"
-        rows.append(Compared(_CONSTANT, expected, "", gain))
-    others = [("default parameters", default_rival(result))]
-    naive = naive_rival(result)
-    if naive is not None and (naive.trial != result.chosen or len(result.choice.weights) > 1):
-        others.append((f"choice of plain cross-validation (trial {naive.trial})", naive))
-    for name, rival in others:
-        if rival is not None:
-            expected = with_interval(rival.risk.value, rival.risk.interval())
-            gap = with_interval(rival.gap.value, rival.gap.interval())
-            rows.append(Compared(name, expected, promised(rival.mean_loss), gap))
+        rows.append(Compared(_CONSTANT, written_like(constant["constant"], ends), gain))
+    if rival := default_rival(result):
+        expected = with_interval(rival.risk.value, rival.risk.interval())
+        gap = with_interval(rival.gap.value, rival.gap.interval())
+        rows.append(Compared("default parameters", expected, gap))
     return tuple(rows)
 
 
@@ -262,7 +226,7 @@ def _next_steps(result: SearchResult, checks: Sequence[Check]) -> tuple[tuple[st
 def how_estimated(result: SearchResult) -> str:
     """Describe where the estimated risk comes from."""
     risk, problem, target = result.risk, result.problem, result.target
-    estimator, plan = result.settings.risk, result.settings.plan
+    estimator, data = result.settings.risk, result.context.data
     if estimator.uses_target_labels:
         return f"The estimate uses the labels of {target} itself, as experiments can."
     sentences = []
@@ -271,8 +235,17 @@ def how_estimated(result: SearchResult) -> str:
             "All losses come from models that never saw the site, with an effect of the site from "
             f"as many labels as {target} has."
         )
-    elif isinstance(plan, LeaveSourcesOut) and plan.unseen > 0 and len(problem.sources) > 1:
-        sentences.append(_about_unseen_sites(plan, target, known=bool(problem.labelled_target)))
+    elif data.out_of_site:
+        but = ", a few labels aside" if problem.labelled_target else ""
+        sentences.append(
+            "Every labelled row is predicted by a model that never saw its site, as the final "
+            f"model has never seen {target}{but}."
+        )
+    elif estimator.out_of_site:
+        sentences.append(
+            f"There is one source, so its rows are predicted by models of its other rows: {target} "
+            "may be harder than that."
+        )
     if not estimator.corrects:
         sentences.append(
             "The estimate is the mean over source rows that the model was not trained on, without "
@@ -297,25 +270,10 @@ def how_estimated(result: SearchResult) -> str:
         sentences.append(
             "The interval includes site-to-site variation."
             if len(problem.sources) > 1
-            else "One source shows nothing about site-to-site variation, so the interval does not "
-            "include it and is too narrow."
+            else "One source shows nothing about site-to-site variation: the interval's width is "
+            "an assumption."
         )
     return " ".join(sentences)
-
-
-def _about_unseen_sites(plan: LeaveSourcesOut, target: str, *, known: bool) -> str:
-    but = ", a few labels aside" if known else ""
-    if plan.extra_fits == 0:
-        return (
-            "Trials were evaluated with models trained without about a quarter of the rows, those "
-            "of whole sites (if the others have all classes), as the final model has never seen "
-            f"{target}{but}."
-        )
-    part = "Half" if plan.unseen == 0.5 else percent(plan.unseen)
-    return (
-        f"{part} of each site's loss comes from models that never saw that site, as the final "
-        f"model has never seen {target}{but}."
-    )
 
 
 def assumptions(result: SearchResult) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from shiftune.evaluate._plan import FitPlan, PooledFit
 from shiftune.risk._result import RiskEstimate
 
 Floats = NDArray[np.float64]
@@ -34,22 +33,16 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     uses_target_labels : bool
         Whether the losses are those of the target's rows, whose labels were kept aside
         (experiments only).
-    default_final : "ensemble" or "best"
-        What a search hands over where the user does not choose.
-    target_trains : bool
-        Whether a share of the target's few labelled rows trains the models; otherwise all of them
-        evaluate.
+    out_of_site : bool
+        Whether the losses are of all rows of the sources, each predicted by a model that has not
+        seen its site, and those of the target's few labelled rows, which train no trial. Otherwise
+        every source is split into training and validation rows, for one model per trial.
     """
 
     needs_ratio = True
     corrects = True
     uses_target_labels = False
-    target_trains = True
-    default_final = "best"
-
-    def default_plan(self) -> FitPlan:
-        """Models of a trial where the user does not choose a plan."""
-        return PooledFit()
+    out_of_site = False
 
     def fit(
         self, X_target: Any, X_sources: Sequence[Any], sample_weight: Sequence[Floats] | None = None
@@ -80,35 +73,9 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         names : names of the sources, optional
         """
 
-    def across_families(self, risk: RiskEstimate, losses: Sequence[Floats]) -> float:
-        """Value by which trials of different model families are compared; by default the risk."""
-        return risk.value
-
     def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float] | None:
         """Estimates with as little and as much adjustment to the target's rows as is plausible.
 
         None where the estimator adjusts nothing.
         """
         return None
-
-    def row_shares(self, losses: Floats, best: RiskEstimate) -> Floats:
-        """Coefficients of the rows' losses by which ensembles are compared, shape (n,).
-
-        By default sites count as in the estimate, and the rows of a site alike.
-
-        Parameters
-        ----------
-        losses : array of shape (P, n)
-            Of several models, on all rows that `estimate` receives, end to end.
-        best : RiskEstimate
-            Of the best trial.
-        """
-        return np.repeat(best.lam, best.n)
-
-    def finish(self, risks: Sequence[RiskEstimate]) -> list[RiskEstimate]:
-        """Revise the estimates of all trials at the end of a study; by default unchanged.
-
-        Called on the estimator as the user gave it, which has not been fitted: a study that is
-        continued or read again has the estimates alone.
-        """
-        return list(risks)

@@ -224,10 +224,13 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     return replace(risk.with_shares(scale), left_out=left_out)
 
 
-def values_without(risk: RiskEstimate) -> NDArray[np.float64]:
-    """Values of `without_source` for every site, shape (k,); NaN where an estimate rests on one."""
+def values_without(risk: RiskEstimate, estimates: Floats) -> NDArray[np.float64]:
+    """Values of `without_source` for every site, shape (k,); NaN where an estimate rests on one.
+
+    `estimates` are those of the sources, or their means, for the criterion.
+    """
     share = risk.lam * risk.n
-    parts = share * risk.estimates
+    parts = share * estimates
     own = np.zeros(len(share))
     if risk.labelled_target:
         own[:-1] = share[-1]
@@ -260,7 +263,7 @@ def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
     share = pd.Series(risk.lam * risk.n, index=risk.names)[list(risk.source_names)]
     share = share[share > 0]
     names = list(share.index)
-    without = pd.Series(values_without(risk), index=risk.names)[names]
+    without = pd.Series(values_without(risk, risk.estimates), index=risk.names)[names]
     table = pd.DataFrame({"share": share, "without": without}, index=pd.Index(names, name="site"))
     table["change"] = risk.value - table["without"]
     table["change_in_stderr"] = table["change"] / (risk.stderr or np.nan)

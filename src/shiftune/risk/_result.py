@@ -16,6 +16,8 @@ from shiftune.errors import DataError, SettingsError
 from shiftune.ratio._overlap import Verdict, effective_rows
 from shiftune.risk._new_site import (
     NewSiteVariance,
+    never_zero,
+    observed_to_expected,
     packed,
     pooled_variance,
     squares_by_source,
@@ -106,6 +108,8 @@ class RiskEstimate(Estimate):
     units : array of shape (k,)
         Independent units of each source: its rows, or its groups (`shiftune.risk.by_group`; of
         different sizes they count as fewer).
+    means : array of shape (k,), or None
+        Mean loss of every source, where `estimates` are adjusted to the target's rows.
     new_site : NewSiteVariance or None
         Parts of the variance besides the sampling error of the rows; None where the estimator
         takes the sources' true values to be the same.
@@ -128,6 +132,7 @@ class RiskEstimate(Estimate):
     block_counts: NDArray[np.intp]
     units: Floats
     fallback: str = ""
+    means: Floats | None = None
     new_site: NewSiteVariance | None = None
     labelled_target: bool = False
     nonnegative: bool = False
@@ -137,9 +142,56 @@ class RiskEstimate(Estimate):
             getattr(self, name).flags.writeable = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Interval that covers the truth with probability `level`, from Student's t."""
+        r"""Interval that covers the truth with probability `level`, from Student's t.
+
+        For a new site the loss, if it is never negative, has a symmetric interval on the scale of
+        its root, since the losses of sites are skewed and spread in proportion to their size:
+
+        .. math:: c\, (1 \pm h / 2)^2, \qquad
+                  c = f\, \frac{(\sum_j q_j \sqrt{L_j / E_j})^2}{\sum_j q_j L_j / E_j},
+
+        with h the half width of the other interval, in units of the estimate f, and c the centre
+        of the sites' losses: a typical site has less than the mean. (On a log scale, two or three
+        sources give intervals without end.)
+        """
         low, high = Estimate.interval(self, level)
-        return (max(low, 0.0), max(high, 0.0)) if self.nonnegative else (low, high)
+        if not self.nonnegative:
+            return low, high
+        if self.new_site is None or self.means is None:
+            return max(low, 0.0), max(high, 0.0)
+        plain, k = self.criterion, len(self.source_names)
+        if plain <= 0:
+            return 0.0, 0.0
+        shares = (self.lam * self.n)[:k] / (self.lam * self.n)[:k].sum()
+        ratio, _ = observed_to_expected(self.means[:k], self.estimates[:k], shares)
+        centre = float(never_zero(np.array(self.value), plain))
+        centre *= float(shares @ np.sqrt(ratio)) ** 2 / float(shares @ ratio)
+        half = (high - low) / 2 / max(self.value, plain)
+        return centre * max(1 - half / 2, 0.0) ** 2, centre * (1 + half / 2) ** 2
+
+    def signed(self, *, nonnegative: bool) -> RiskEstimate:
+        """Return the estimate of losses that are never negative, or of those that may be."""
+        site, found = self.new_site, replace(self, nonnegative=nonnegative)
+        return found if site is None else found.with_variance(found._between(site))
+
+    def _between(self, site: NewSiteVariance) -> NewSiteVariance:
+        """Return the parts of the variance with the variance between these sources."""
+        k = len(site.leverage)
+        rows = self.block_counts, self.n
+        if not self.nonnegative or self.means is None:
+            return site.of_any_sign(self.estimates, *rows)
+        shares = (self.lam * self.n)[:k] / (self.lam * self.n)[:k].sum()
+        return site.never_negative(self.means[:k], self.estimates[:k], shares, *rows)
+
+    @property
+    def criterion(self) -> float:
+        """Value by which models are compared: the mean loss over the sources, or the risk.
+
+        The adjustment to the target's rows is for the estimate, not for the choice: choices with it
+        and without it have the same loss at hidden targets, and where it extrapolates it may prefer
+        a model whose loss is high at every source (`benchmarks/results/judge.md`).
+        """
+        return self.value if self.means is None else float((self.lam * self.n) @ self.means)
 
     @property
     def between(self) -> float | None:
@@ -267,11 +319,11 @@ class RiskEstimate(Estimate):
         return replace(self, variance=variance, dof=dof, new_site=site)
 
     def _variance(self, influence: Floats, site: NewSiteVariance | None) -> tuple[float, float]:
+        if site is not None:
+            return site.variance(influence)
         # Effective rows, blocks or groups of every source, whichever are fewest.
         effective = np.minimum(np.minimum(self.ess, self.block_counts), self.units)
-        if site is None:
-            return pooled_variance(influence, self.block_counts, effective)
-        return site.variance(influence, self.block_counts, self.n, effective)
+        return pooled_variance(influence, self.block_counts, effective)
 
     def condensed(self, most: int = 2000) -> RiskEstimate:
         r"""Return the same estimate with about `most` influence values.
@@ -313,6 +365,7 @@ class RiskEstimate(Estimate):
             "nonnegative": self.nonnegative,
             "names": list(self.names),
             "left_out": [None if why is None else why.to_record() for why in self.left_out],
+            "means": None if self.means is None else self.means.tolist(),
             "influence": packed(self.influence),
         }
         return record | {name: getattr(self, name).tolist() for name in _BY_SOURCE}
@@ -333,6 +386,8 @@ class RiskEstimate(Estimate):
         values["left_out"] = tuple(
             None if why is None else Verdict.from_record(why) for why in values["left_out"]
         )
+        if values["means"] is not None:
+            values["means"] = np.array(values["means"])
         if values.get("new_site") is not None:
             values["new_site"] = NewSiteVariance.from_record(values["new_site"])
         return cls(**values, influence=influence)
@@ -415,13 +470,13 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
         block_counts=G,
         units=effective_rows(sizes, np.cumsum(G) - G),
     )
-    site, k = risk.new_site, len(risk.n) - risk.labelled_target
-    if site is not None:
-        before, after = (float(risk.n[:k] ** 2 @ each[:k]) for each in (of_rows, of_groups))
-        design = after / before if before > 0 and after > 0 else 1.0
-        site = replace(site, row_effects=group_effects, design=design)
-        site = site.with_between(risk.estimates, divergences, risk.n, G)
-    return found.with_variance(site)
+    if risk.new_site is None:
+        return found.with_variance(None)
+    k = len(risk.source_names)
+    before, after = (float(risk.n[:k] ** 2 @ squares[:k]) for squares in (of_rows, of_groups))
+    design = after / before if before > 0 and after > 0 else 1.0
+    site = replace(risk.new_site, row_effects=group_effects, design=design)
+    return found.with_variance(found._between(site))
 
 
 def _summed(

@@ -25,7 +25,6 @@ class RidgeSystem:
     penalty: float  # alpha
     gram: Floats  # Z'Z, (p, p), or ZZ', (n, n)
     inverse: Floats  # S or K
-    total: Floats  # sum of the rows, (p,)
 
     @classmethod
     def of(cls, rows: MomentRows, penalty: float) -> RidgeSystem:
@@ -35,8 +34,7 @@ class RidgeSystem:
             gram = Z @ Z.T
         else:
             gram = rows.gram()
-        total = rows.sums(np.ones(len(rows)))
-        return cls(rows, penalty, gram, _inverse(gram, penalty), total)
+        return cls(rows, penalty, gram, _inverse(gram, penalty))
 
     @property
     def dual(self) -> bool:
@@ -59,28 +57,6 @@ class RidgeSystem:
         if self.dual:
             return self.rows.sums(self.inverse @ r)
         return np.asarray(self.inverse @ self.rows.sums(r))
-
-    def leverage(self) -> Floats:
-        """Return z_i' S z_i of every row, shape (n,)."""
-        if self.dual:
-            return np.asarray(1 - self.penalty * np.diag(self.inverse))
-        found = [np.einsum("ij,ij->i", Z @ self.inverse, Z) for _, Z in self.rows.chunks()]
-        return np.concatenate(found)
-
-    def solve_without(self, start: int, stop: int, v: Floats) -> Floats:
-        """Return S v, shape (p,), of the rows but some, centred without them."""
-        some = self.rows.part(start, stop)
-        rest = len(self.rows) - len(some)
-        total = (self.total - some.sums(np.ones(len(some)))) / np.sqrt(rest)
-        if len(some) >= self.rows.width:
-            gram = self.gram - some.gram() - np.outer(total, total)
-            return np.asarray(np.linalg.solve(gram + self.penalty * np.eye(len(v)), v))
-        # Woodbury's formula: the system changes by few rows.
-        U = np.vstack([some.dense(), total])
-        solved = self.solve(np.column_stack([v, U.T]))
-        inside = np.eye(len(U)) - U @ solved[:, 1:]
-        change = solved[:, 1:] @ np.linalg.solve(inside, U @ solved[:, 0])
-        return np.asarray(solved[:, 0] + change)
 
 
 def _inverse(gram: Floats, penalty: float) -> Floats:

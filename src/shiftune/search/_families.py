@@ -19,7 +19,7 @@ from sklearn.base import clone
 from shiftune._names import AUTO
 from shiftune._wording import check_different, count, listed
 from shiftune.errors import SettingsError
-from shiftune.evaluate._plan import LeaveSourcesOut
+from shiftune.evaluate._fits import assign_folds
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
 from shiftune.models._by_name import NumberedClasses, needs_numbers, preparation
 from shiftune.models._space import Space, as_space
@@ -268,16 +268,14 @@ def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
     Some models of a trial leave out several sources.
     """
     # Rounding may cost every source a row.
-    rows = [max(int(PAPER_SHARES[1] * len(site)) - 1, 0) for site in problem.sources]
-    by_name = dict(zip(problem.names, rows, strict=True))
-    groups = LeaveSourcesOut().groups(np.repeat(problem.names, rows))
-    left_out = max((sum(by_name[name] for name in group) for group in groups), default=0)
+    rows = np.array([max(int(PAPER_SHARES[1] * len(site)) - 1, 0) for site in problem.sources])
+    left_out = np.bincount(assign_folds(rows), rows).max() if len(rows) > 1 else 0
     X, _ = pooled(problem.sources)
     prepared = preparation(schema)
     Z = prepared.fit_transform(X)
     own = prepared.transform(problem.target.X)
     outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)
-    return TableSize(sum(rows) - left_out, int(Z.shape[1]), float(outside.mean()))
+    return TableSize(int(rows.sum() - left_out), int(Z.shape[1]), float(outside.mean()))
 
 
 # ---------------------------------------------------------------- whose trial is next
@@ -411,7 +409,7 @@ class FamilyWeights:
         self._known: tuple[int, dict[str, float]] = (0, {})
 
     def __call__(self) -> dict[str, float]:
-        """Return the shares by name; equal ones where a plan keeps no answers."""
+        """Return the shares by name; equal ones where no predictions are kept."""
         trials = finished_trials(self.study)
         count = len(trials) - len(trials) % EVERY
         if self._known[0] != count:

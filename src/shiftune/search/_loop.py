@@ -19,24 +19,23 @@ from tqdm.auto import tqdm
 
 from shiftune import _interrupts
 from shiftune.errors import NoWorkersError, ProblemError, StorageError
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._plan import Fit, PreparedRows, independent_fits
+from shiftune.evaluate._fits import Predictions, PreparedRows
 from shiftune.models._space import check_names
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import Family, FamilyWeights, Turn, family_of, next_turn, sampler_for
 from shiftune.search._settings import Settings, sampler_named
 from shiftune.search._storage import AnswerStore, candidates, complete_answers, open_driver
 from shiftune.search._trial import (
-    ANSWERS_BYTES,
     DEFAULTS,
     FAILURE,
-    MEAN_LOSS,
     MODEL,
     OUT_OF_TIME,
+    PREDICTIONS_BYTES,
     REJECTED,
     RISK,
     SECONDS,
     Candidate,
+    Fitted,
     Outcome,
     Piece,
     TrialContext,
@@ -238,13 +237,12 @@ class Loop:
             return
         trial.set_user_attr(RISK, outcome.risk.to_record())
         trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
-        trial.set_user_attr(MEAN_LOSS, outcome.mean_loss)
         trial.set_user_attr(SECONDS, outcome.seconds)
-        answers = outcome.answers
-        trial.set_user_attr(ANSWERS_BYTES, 0 if answers is None else answers.nbytes)
-        if answers is not None:  # before the trial is finished: then they are never missing
-            self.answers.put(trial.number, answers)
-        self._tell_study(trial, outcome.value)
+        kept = outcome.predictions
+        trial.set_user_attr(PREDICTIONS_BYTES, 0 if kept is None else kept.nbytes)
+        if kept is not None:  # before the trial is finished: then they are never missing
+            self.answers.put(trial.number, kept)
+        self._tell_study(trial, outcome.risk.criterion)
         finished = finished_trials(self.study)
         # Others may be about to record trials whose answers they have written.
         alone = self.driver.number is None
@@ -278,7 +276,7 @@ def trial_answers(
     study: optuna.Study,
     answers: AnswerStore,
     numbers: Iterable[int],
-) -> dict[int, Answers]:
+) -> dict[int, Predictions]:
     """Return the answers of trials by their numbers; missing ones are computed again."""
     trials = {trial.number: trial for trial in finished_trials(study)}
     items = {n: family_of(settings.families, trials[n]).candidate(trials[n]) for n in numbers}
@@ -305,10 +303,9 @@ def look_ahead(n_workers: int, n_fits: int) -> int:
 class TrialWorkers:
     """Workers that evaluate trials by their numbers; `n_jobs` and `executor` as in `Workers`.
 
-    Where the fits of the plan are independent, each of them is an item of the workers; otherwise a
-    whole trial is. The first fit of a trial comes before its others, unless workers are idle: they
-    are dropped if it fails. `time_limit` is for all fits of a trial, one after the other. If there
-    will be about `n_trials`, cheap ones run in this process.
+    Every fit of a trial is an item of the workers. The first one comes before the others, unless
+    workers are idle: they are dropped if it fails. `time_limit` is for all fits of a trial, one
+    after the other. If there will be about `n_trials`, cheap ones run in this process.
     """
 
     def __init__(
@@ -320,8 +317,7 @@ class TrialWorkers:
         time_limit: float | None = None,
         n_trials: int | None = None,
     ) -> None:
-        self._context = context
-        self._fits: list[Fit | None] = [*independent_fits(context.plan, context.data)] or [None]
+        self._context, self._folds = context, context.data.fold_numbers
         is_large = math.prod(context.data.X_train.shape) > LARGE
         self._workers = Workers(
             run_piece,
@@ -329,12 +325,12 @@ class TrialWorkers:
             n_jobs=n_jobs,
             executor=executor,
             time_limit=time_limit,
-            n_items=None if n_trials is None or is_large else n_trials * len(self._fits),
-            warm_up=len(self._fits),
+            n_items=None if n_trials is None or is_large else n_trials * len(self._folds),
+            warm_up=len(self._folds),
         )
         # Fixed for the whole run: what a proposal sees must not depend on timing.
         self.n_workers = max(self._workers.n_workers, 1)
-        self.look_ahead = look_ahead(self.n_workers, len(self._fits))
+        self.look_ahead = look_ahead(self.n_workers, len(self._folds))
         self.time_limit = time_limit
 
     @classmethod
@@ -354,23 +350,23 @@ class TrialWorkers:
 
     def submit(self, number: int, candidate: Candidate) -> None:
         """Evaluate a trial as soon as workers are free."""
-        first, *others = self._fits
+        first, *others = self._folds
         self._workers.submit((number, first), Piece(candidate, first))
-        for fit in others:
-            self._workers.submit((number, fit), Piece(candidate, fit), after=(number, first))
+        for fold in others:
+            self._workers.submit((number, fold), Piece(candidate, fold), after=(number, first))
 
     def result(self, number: int) -> Outcome:
         """Wait for a trial; the death of its worker and the end of its time are its failure."""
-        pieces: dict[Fit | None, Any] = {}
+        pieces: dict[int, Fitted] = {}
         try:
-            for fit in self._fits:
-                pieces[fit] = self._workers.result((number, fit))
+            for fold in self._folds:
+                pieces[fold] = self._workers.result((number, fold))
                 seconds = sum(piece.seconds for piece in pieces.values())
                 if self.time_limit is not None and seconds > self.time_limit:
                     raise OutOfTime
         except Exception as error:
-            for fit in self._fits:
-                self._workers.drop((number, fit))
+            for fold in self._folds:
+                self._workers.drop((number, fold))
             if isinstance(error, TrialEnded):
                 return error.outcome
             if isinstance(error, WorkerDied):
@@ -454,7 +450,7 @@ class Progress:
     def _note(self, outcome: Outcome) -> None:
         self._failed += bool(outcome.failure)
         risk = outcome.risk
-        if risk is not None and (self._best is None or risk.value < self._best.value):
+        if risk is not None and (self._best is None or risk.criterion < self._best.criterion):
             self._best = risk
 
     def __enter__(self) -> Self:

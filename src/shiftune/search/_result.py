@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from optuna.trial import TrialState
 from shiftune._wording import listed, number
 from shiftune.effects._site_effects import from_scale
 from shiftune.errors import ProblemError
-from shiftune.evaluate._answers import Answers
 from shiftune.evaluate._losses import Loss
 from shiftune.metrics import Metric, metrics_for
 from shiftune.metrics._metric import SitePredictions
@@ -31,14 +30,12 @@ from shiftune.problem._columns import column_kinds
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
-from shiftune.risk._adjusted import shared_alike
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._families import Families, Family, family_of, notes_on_unused
 from shiftune.search._settings import Settings
 from shiftune.search._storage import open_study
 from shiftune.search._trial import (
     DEFAULTS,
-    MEAN_LOSS,
     MODEL,
     OUT_OF_TIME,
     SECONDS,
@@ -50,7 +47,7 @@ from shiftune.search._trial import (
     paired_difference,
     run_trial,
 )
-from shiftune.search._updating import COUNTS, Updated, Updater, label_worth
+from shiftune.search._updating import COUNTS, NOT_OUT_OF_SITE, Updated, Updater, label_worth
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
@@ -132,7 +129,7 @@ class SearchResult:
     @cached_property
     def chosen(self) -> int:
         """Number of the best trial."""
-        best = best_trial(finished_trials(self.study), self.risks)
+        best = best_trial(self.risks)
         assert best is not None  # a result has at least one evaluated trial
         return best
 
@@ -155,7 +152,7 @@ class SearchResult:
         few, updater = self.problem.labelled_target, self.updater
         if few is None or updater.obstacle:
             return None
-        return updater.updated(None, few, updater.answers.known[-len(few) :])
+        return updater.updated(None, few, updater.predictions[-len(few) :])
 
     @cached_property
     def site_scores(self) -> SiteScores:
@@ -249,17 +246,13 @@ class SearchResult:
     def default(self) -> Outcome:
         """Outcome of the model with its default parameters, evaluated on the rows of the trials.
 
-        Of several families whose defaults are trials, those of lowest risk.
+        Of several families whose defaults are trials, the best.
         """
         tried = [t for t in finished_trials(self.study) if DEFAULTS in t.user_attrs]
         if evaluated := [t for t in tried if t.number in self.risks]:
-            best = min(evaluated, key=lambda t: self.risks[t.number].value)
-            seconds, mean = (best.user_attrs[name] for name in (SECONDS, MEAN_LOSS))
-            return Outcome(self.risks[best.number], "", seconds, mean_loss=mean)
-        outcome = run_trial(self.context, Candidate({}, self.family.name))
-        if outcome.risk is None:
-            return outcome
-        return replace(outcome, risk=shared_alike(outcome.risk, self.choice.risk))
+            best = min(evaluated, key=lambda t: self.risks[t.number].criterion)
+            return Outcome(self.risks[best.number], "", best.user_attrs[SECONDS])
+        return run_trial(self.context, Candidate({}, self.family.name))
 
     @cached_property
     def overlap(self) -> Overlap:
@@ -328,12 +321,12 @@ class SearchResult:
     @cached_property
     def new_site(self) -> NewSite | None:
         """Estimator of metrics of what is handed over; None where no predictions were kept."""
-        answers = self.choice.answers
+        predictions = self.choice.predictions
         if self.updated is not None:
             return self.updated.new_site_
-        if answers is None:
+        if predictions is None:
             return None
-        return self.new_site_of(SitePredictions.of(answers, self.context.data, self.loss))
+        return self.new_site_of(SitePredictions.of(predictions, self.context.data, self.loss))
 
     @property
     def asked_metrics(self) -> list[Metric]:
@@ -370,26 +363,21 @@ def cv_results(result: SearchResult) -> dict[str, Any]:
         found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
     found["mean_test_score"] = -trials["risk"].to_numpy(float)
     found["std_test_score"] = trials["stderr"].to_numpy(float)
-    compared: pd.Series = trials.get("compared_by", trials["risk"])
-    ranks = compared.rank(method="min", na_option="bottom")
+    ranks = trials["criterion"].rank(method="min", na_option="bottom")
     found["rank_test_score"] = ranks.to_numpy(np.int32)
     return found
 
 
 def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
-    """Return the scores of the validation rows of all sources.
+    """Return the scores of the judged rows of all sources.
 
     With `labels` of the target that have updated the predictor, every source is updated by as many
     of its own, and its other rows have scores.
     """
-    answers, data, updater = result.choice.answers, result.context.data, result.updater
+    predictions, data, updater = result.choice.predictions, result.context.data, result.updater
     classes = data.classes
-    if answers is None or not answers.unseen_share:
-        return SiteScores(
-            [],
-            "all its trials had models that were trained on all sites; search with risk='adjusted' "
-            "and its own plan of fits",
-        )
+    if predictions is None or not data.out_of_site:
+        return SiteScores([], NOT_OUT_OF_SITE)
     if classes is not None and result.loss.needs == "predict":
         return SiteScores(
             [],
@@ -404,14 +392,8 @@ def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
             return row_scores(y, from_scale(limited), classes)
 
         return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
-    rows = [data.validation_rows([name]) for name in updater.names]
-    labels_of = dict(zip(data.names, data.y_validation, strict=True))
-    return SiteScores.of(
-        [
-            row_scores(labels_of[name], answers.unseen[own], classes)
-            for name, own in zip(updater.names, rows, strict=True)
-        ]
-    )
+    scores = row_scores(np.concatenate(data.y_validation), predictions, classes)
+    return SiteScores.of([scores[data.validation_rows([name])] for name in data.sources])
 
 
 # ---------------------------------------------------------------- what else could be handed over
@@ -429,13 +411,11 @@ class Compared(StrEnum):
 class Rival:
     """Alternative to what is handed over, or to the best trial.
 
-    `risk` is estimated at the target, on the same rows; `mean_loss` over them, without correction
-    (NaN where it was not recorded); `gap` is its risk minus that of what it is compared with,
-    paired row by row; `trial` is None for the model with its default parameters.
+    `risk` is estimated at the target, on the same rows; `gap` is its risk minus that of what it is
+    compared with, paired row by row; `trial` is None for the model with its default parameters.
     """
 
     risk: RiskEstimate
-    mean_loss: float
     gap: Estimate
     trial: int | None = None
 
@@ -451,44 +431,14 @@ def default_rival(result: SearchResult) -> Rival | None:
     risk = result.default.risk
     if risk is None:
         return None
-    return Rival(risk, result.default.mean_loss, paired_difference(risk, result.choice.risk))
-
-
-def naive_rival(result: SearchResult) -> Rival | None:
-    """Return the trial of lowest mean loss at the sources, without correction.
-
-    None where the search itself did not correct, or mean losses were not recorded.
-    """
-    trials = result.trials.loc[list(result.risks)]
-    if not result.settings.risk.corrects or trials["mean_loss"].isna().any():
-        return None
-    lowest = int(trials.index[int(np.argmin(trials["mean_loss"]))])
-    return _trial(result, lowest, result.choice.risk)
+    return Rival(risk, paired_difference(risk, result.choice.risk))
 
 
 def tied_rivals(result: SearchResult, most: int) -> list[Rival]:
     """Return the trials that cannot be distinguished from the best one, itself first."""
     best = result.risks[result.chosen]
-    return [_trial(result, number, best) for number in result.tied[:most]]
-
-
-def _trial(result: SearchResult, number: int, best: RiskEstimate) -> Rival:
-    risk = result.risks[number]
-    mean_loss = float(result.trials["mean_loss"].to_dict()[number])
-    return Rival(risk, mean_loss, paired_difference(risk, best), number)
-
-
-def plain_promise(result: SearchResult) -> float:
-    """Mean loss of what is handed over on rows of known sites, as plain cross-validation has it.
-
-    NaN where it is unknown.
-    """
-    answers, data = result.choice.answers, result.context.data
-    if answers is None:
-        alone = len(result.choice.weights) == 1
-        return float(result.trials["mean_loss"].to_dict()[result.chosen]) if alone else np.nan
-    known = Answers(answers.known, answers.known)
-    return float(np.concatenate(data.losses(known, result.loss)).mean())
+    tied = {number: result.risks[number] for number in result.tied[:most]}
+    return [Rival(risk, paired_difference(risk, best), number) for number, risk in tied.items()]
 
 
 def model_name(estimator: Any) -> str:

@@ -30,8 +30,8 @@ from shiftune._names import Task
 from shiftune._wording import count
 from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SearchWarning, SettingsError
+from shiftune.evaluate._fits import fit, losses_of, seeded
 from shiftune.evaluate._losses import Loss
-from shiftune.evaluate._plan import FitPlan, fit, losses_of, seeded
 from shiftune.metrics._curves import (
     ChosenThreshold,
     calibration_curve,
@@ -74,7 +74,6 @@ OPTIONS = (
     "loss",
     "risk",
     "ratio",
-    "plan",
     "sampler",
     "n_trials",
     "shares",
@@ -164,17 +163,14 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
         every process computes those of the others again at the end.
     shares : three numbers, or a function from the problem to a `Split`, optional
-        Of every source for density ratio, training and validation. Default: the paper's
-        .21 / .49 / .30, or 0 / .7 / .3 where no density ratio is needed. A function can keep rows
-        together that belong together (such as all visits of a patient).
+        Of every source for density ratio, training and validation, where `risk` is one of the
+        paper's estimators. Default: the paper's .21 / .49 / .30, or 0 / .7 / .3 where no density
+        ratio is needed. ("adjusted" trains and judges on every row.)
     training_weights : None or "importance"
         Whether the model is trained on rows weighted by their density ratios.
-    plan : FitPlan, optional
-        Which models a trial fits and whose losses they give. Default: `LeaveSourcesOut`, five
-        models, for "adjusted", and `PooledFit`, one model on all sources, otherwise.
     final : "ensemble" or "best", optional
-        What `predict` uses: a weighted mean of the best trials, judged on sites that had no say in
-        the choice of its members (`shiftune.predictor`), or the trial of lowest risk alone.
+        What `predict` uses: a weighted mean of the best trials, judged on sites that were held out
+        of the choice of its members (`shiftune.predictor`), or the best trial alone.
         Default: "ensemble" for "adjusted", "best" otherwise.
     metrics : names, functions or Metrics, optional
         In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
@@ -214,9 +210,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     gain_ : Estimate or None
         Risk of the best single trial less that of the ensemble, paired.
     risk_ : RiskEstimate
-        Of `predictor_`. An ensemble is judged on sites that had no say in the choice of its
-        members, and the best trial alone (``final="best"``) likewise: each site judges the trial
-        that the other sites would choose.
+        Of `predictor_`: the expected loss at a site that the model has not seen. An ensemble is
+        judged on sites that were held out of the choice of its members, and the best trial alone
+        (``final="best"``) likewise: each site judges the trial that the other sites would choose.
     metrics_, site_metrics_ : DataFrames
         Metrics of `predictor_` at the target, and at every source; computed when read.
     verdict_ : Judgement
@@ -225,9 +221,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Of the winning trial, refitted on all rows of all sources, when it is asked for.
     trials_ : DataFrame
         One row per trial: state, model (where there are names), value, standard error, interval,
-        mean loss without correction (the naive estimate), the value by which trials of several
-        families are compared (`compared_by`), parameters, seconds, ties with the best, the risk at
-        every source, the reason of a failure.
+        the `criterion` by which trials are compared (for "adjusted" the mean loss of the sites,
+        otherwise the risk), parameters, seconds, ties with the best, the risk at every source, the
+        reason of a failure.
     result_ : SearchResult
         All of the above, and what report, checks and figures are made of.
     study_ : optuna.Study
@@ -267,7 +263,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     answers: str | os.PathLike[str] | None = None
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
     training_weights: str | None = None
-    plan: FitPlan | None = None
     final: str | None = None
     metrics: Any = None
     callbacks: Sequence[Callback] | None = None
@@ -449,7 +444,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read_trials(self) -> dict[int, RiskEstimate]:
         """Make the table of the trials; return the estimated risks by trial."""
-        risks = evaluated_risks(self.study_, self.settings_.risk)
+        risks = evaluated_risks(self.study_)
         self.trials_ = table(finished_trials(self.study_), risks)
         return risks
 
@@ -475,16 +470,16 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _choose(self, risks: Mapping[int, RiskEstimate]) -> Choice:
         """Choose what is handed over, from the estimated risks of the trials."""
         trials, context = finished_trials(self.study_), self.context_
-        best = best_trial(trials, risks)
+        best = best_trial(risks)
         if best is None:
             raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
-        answers = trial_answers(
+        predictions = trial_answers(
             self.settings_, context, self.study_, self.answers_, candidates(trials)
         )
         data, loss, estimate = context.data, context.loss, context.estimate
-        choice = best_alone(best, risks, answers, data, loss, estimate, context.compared_by)
-        if self.settings_.final == "ensemble" and len(answers) > 1:
-            choice = choose(choice, answers, data, loss, context.risk, estimate)
+        choice = best_alone(best, risks[best], predictions, data, loss, estimate)
+        if self.settings_.final == "ensemble" and len(predictions) > 1:
+            choice = choose(choice, predictions, data, loss, estimate)
         return choice
 
     def _model(self, number: int) -> Any:

@@ -20,10 +20,17 @@ from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 
 from shiftune import _names
-from shiftune._wording import ROOTS, check_choice
+from shiftune._wording import ROOTS, check_choice, percent
 from shiftune.errors import DataError, DataWarning, ProblemError, SearchWarning, SettingsError
+from shiftune.evaluate._fits import (
+    StudyData,
+    assign_folds,
+    relative,
+    row_folds,
+    seeded,
+    weight_argument,
+)
 from shiftune.evaluate._losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
-from shiftune.evaluate._plan import FitPlan, StudyData, relative, seeded, weight_argument
 from shiftune.metrics import metrics_for
 from shiftune.metrics._as_loss import judging_sites, tuned_loss
 from shiftune.models._space import check_names
@@ -42,6 +49,8 @@ Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
 Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
 
 NO_DENSITY_ROWS = (0.0, 0.7, 0.3)
+# Share of the other sites' rows that a model is trained on, below which a warning is raised.
+_FEWEST_KEPT = 0.8
 SAMPLERS = ("gp_lcb", "random", "tpe")
 
 
@@ -59,8 +68,7 @@ class Settings:
     loss: Loss
     risk: RiskEstimator
     ratio: DensityRatio
-    plan: FitPlan
-    shares: Shares
+    shares: Shares | None
     training_weights: str | None
     random_state: int
     # What is made of the trials.
@@ -90,11 +98,11 @@ class Settings:
         return self.risk.needs_ratio or self.training_weights is not None
 
     def split(self, problem: ShiftProblem) -> Split:
-        """Split the rows of every source."""
+        """Split the rows of every source; with out-of-site predictions all rows do everything."""
+        if self.shares is None:
+            return Split(problem.sources, problem.sources, problem.labelled_sites)
         if not callable(self.shares):
-            return problem.split(
-                self.shares, random_state=self.random_state, target_trains=self.risk.target_trains
-            )
+            return problem.split(self.shares, random_state=self.random_state)
         split = self.shares(problem)
         if not isinstance(split, Split):
             raise SettingsError(
@@ -130,32 +138,58 @@ class Settings:
             # every trial.
             risk.estimate([np.ones(len(site)) for site in evaluated], weights, names=names)
         X_train, y_train = pooled(split.train)
-        X_validation, y_validation = pooled(evaluated)
+        X_validation, y_validation = X_train, y_train
+        if evaluated != split.train:
+            X_validation, y_validation = pooled(evaluated)
         models = {name: family.estimator for name, family in self.families.items()}
         values = predicts_values(models.values(), problem, self.loss)
+        train_folds, folds = self._folds(split.train, evaluated)
+        groups = groups_of([*split.train, *evaluated])  # codes that both have in common
         data = StudyData(
             X_train=X_train,
             y_train=y_train,
-            train_sites=np.repeat(
-                [site.name for site in split.train], [len(site) for site in split.train]
-            ),
+            train_folds=train_folds,
             training_weights=self.weights_for_training(ratio, split.train),
             X_validation=X_validation,
+            folds=folds,
             y_validation=tuple(site.labels for site in evaluated),
             weights=weights,
             names=names,
             labelled_target="" if few is None else few.name,
             classes=None if values else np.unique(np.concatenate([y_train, y_validation])),
-            groups=groups_of(evaluated),
+            groups=None if groups is None else tuple(groups[len(split.train) :]),
+            train_groups=None if groups is None else np.concatenate(groups[: len(split.train)]),
             sample_weight=weights_of(evaluated),
         )
+        _check_training_rows(data, split.train)
         estimators = {name: seeded(model, self.random_state) for name, model in models.items()}
         preparations = {
             name: stable_repr(model[:-1])
             for name, model in estimators.items()
             if isinstance(model, Pipeline) and len(models) > 1
         }
-        return TrialContext(estimators, data, self.loss, risk, self.plan, preparations=preparations)
+        return TrialContext(estimators, data, self.loss, risk, preparations=preparations)
+
+    def _folds(
+        self, train: Sequence[Site], evaluated: Sequence[Site]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Folds of the training and of the judged rows; see `StudyData`."""
+        sizes = [len(site) for site in train]
+        if not self.risk.out_of_site:
+            return np.full(sum(sizes), -1), np.zeros(sum(map(len, evaluated)), dtype=np.intp)
+        if len(train) == 1:
+            site = train[0]
+            by_site = {site.name: row_folds(site.labels, site.groups, self.random_state)}
+        else:
+            folds = assign_folds(np.array(sizes))
+            by_site = {
+                site.name: np.full(len(site), fold) for site, fold in zip(train, folds, strict=True)
+            }
+        train_folds = np.concatenate(list(by_site.values()))
+        # The target's labelled rows train no trial: the model of most rows predicts them.
+        most = np.argmin(np.bincount(train_folds))
+        judged = [by_site.get(site.name, np.full(len(site), most)) for site in evaluated]
+        return train_folds, np.concatenate(judged)
 
     def weights_for_training(
         self, ratio: DensityRatio | None, sites: Sequence[Site]
@@ -176,6 +210,33 @@ class Settings:
         return weights
 
 
+def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
+    """Refuse folds that no other row can predict; warn of rows that their group makes useless."""
+    kept = min(
+        data.trains(fold).sum() / max(int(np.sum(data.train_folds != fold)), 1)
+        for fold in data.fold_numbers
+    )
+    what = "row" if data.groups is None else "group"
+    remedy = "if ids are numbered anew at every site, make them different: B-1 instead of 1"
+    if kept == 0 and len(train) == 1:
+        raise DataError(
+            f"site {train[0].name!r} is the only source and has one {what}, which no other can "
+            f"judge; add sources, or {what}s"
+        )
+    if kept == 0:
+        raise DataError(
+            "no group is left to train on where some sites are predicted: their groups also occur "
+            f"at all other sites; {remedy}"
+        )
+    if kept < _FEWEST_KEPT:
+        warnings.warn(
+            f"up to {percent(1 - kept)} of the rows cannot train models that predict other sites, "
+            f"since their groups have rows there, too; {remedy}",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
 def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings:
     """Return the settings from all parameters of a search by name, or raise a SettingsError."""
     given = SimpleNamespace(**params)
@@ -189,13 +250,15 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         raise SettingsError(
             f"training_weights must be None or 'importance', got {given.training_weights!r}"
         )
-    plan = risk.default_plan() if given.plan is None else given.plan
-    if isinstance(plan, type) or not hasattr(plan, "losses"):
-        raise SettingsError(
-            f"plan must be a plan such as LeaveSourcesOut(4) or PooledFit(), got {plan!r}"
-        )
     needs_ratio = risk.needs_ratio or given.training_weights is not None
     shares = given.shares or (PAPER_SHARES if needs_ratio else NO_DENSITY_ROWS)
+    if risk.out_of_site:
+        shares = None
+        if given.shares is not None:
+            raise SettingsError(
+                f"risk={given.risk!r} trains and judges on every row, so there are no shares; give "
+                "shares= with one of the paper's estimators, such as risk='variance_reduced'"
+            )
     if isinstance(shares, Sequence) and needs_ratio and not shares[0] > 0:
         raise SettingsError(
             f"risk={given.risk!r} needs a density ratio, and shares={shares!r} leaves no "
@@ -224,7 +287,6 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         "loss": loss,
         "risk": risk,
         "ratio": clone(ratio_named(given.ratio, given.random_state)),
-        "plan": plan,
         "shares": shares,
         "final": final,
         "callbacks": given.callbacks or (),
@@ -275,7 +337,9 @@ def _check_running(given: SimpleNamespace) -> None:
 def check_final(final: str | None, risk: RiskEstimator) -> str:
     """Return what a search hands over, "ensemble" or "best"."""
     return (
-        risk.default_final if final is None else check_choice(final, _names.FINALS, "final model")
+        ("ensemble" if risk.out_of_site else "best")
+        if final is None
+        else check_choice(final, _names.FINALS, "final model")
     )
 
 

@@ -1,7 +1,7 @@
 """Storage of a search: its study, what it must have in common with one that continues it, answers.
 
-Trials are in memory, in a journal file or in any storage of Optuna; their answers (predictions on
-all validation rows) are in files beside the journal, or in memory.
+Trials are in memory, in a journal file or in any storage of Optuna; their answers (predictions of
+all judged rows) are in files beside the journal, or in memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from shiftune._files import PART, atomic_write
 from shiftune._provenance import check_format, check_same
 from shiftune._wording import count
 from shiftune.errors import ProblemError, SettingsError, StorageError
-from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._fits import Predictions
 from shiftune.search._driver import (
     Claims,
     Driver,
@@ -44,7 +44,7 @@ from shiftune.search._driver import (
     StudyHeartbeats,
 )
 from shiftune.search._journal import explained, open_journal, search_lock
-from shiftune.search._trial import ANSWERS_BYTES, MODEL, finished_trials
+from shiftune.search._trial import MODEL, PREDICTIONS_BYTES, finished_trials
 
 if TYPE_CHECKING:
     from shiftune.evaluate._losses import Loss
@@ -66,7 +66,7 @@ FORMAT_NUMBER = "shiftune_format"
 # A random mark of the study, by which its answers are known.
 MARK = "shiftune_mark"
 # Number of the form in which trials are recorded.
-FORMAT = 3
+FORMAT = 4
 # Attempts to open a storage that others may be creating.
 ATTEMPTS = 8
 # A driver waits so long for others that are writing to the same file.
@@ -81,8 +81,8 @@ ANNOUNCING = (
 # What the name of the folder of answers adds to that of the journal.
 ANSWERS = ".answers"
 # Trials of a model family whose answers are kept, those of lowest risk. An ensemble chooses among
-# at most so many, and all that are kept together take at most so many bytes. (30,000 validation
-# rows of a quantity or of two classes take 480 kB per trial.)
+# at most so many, and all that are kept together take at most so many bytes. (100,000 rows of a
+# quantity or of two classes take 800 kB per trial.)
 MOST_KEPT = 24
 MOST_BYTES = 2**30
 
@@ -262,7 +262,6 @@ def identity(
         "ratio": stable_repr(ratio) if settings.needs_ratio else "",
         "split": stable_repr((settings.shares, settings.random_state)),
         "training weights": stable_repr(settings.training_weights),
-        "plan": stable_repr(settings.plan),
     }
 
 
@@ -338,22 +337,21 @@ class AnswerStore:
     written, the answers stay in memory.
 
     >>> store = AnswerStore(None)
-    >>> store.put(3, Answers(np.ones(2), np.zeros(2), 0.5))
-    >>> store.get(3).unseen, store.get(4)
+    >>> store.put(3, np.zeros(2))
+    >>> store.get(3), store.get(4)
     (array([0., 0.]), None)
     """
 
     def __init__(self, folder: Path | None, study: str = "") -> None:
         self.folder = folder  # created with the first file
         self._study = study
-        self._memory: dict[int, Answers] = {}
+        self._memory: dict[int, Predictions] = {}
 
-    def put(self, number: int, answers: Answers) -> None:
+    def put(self, number: int, answers: Predictions) -> None:
         """Keep the answers of a trial."""
         self._memory[number] = answers
         if self.folder is None:
             return
-        one = answers.unseen is answers.known
         path = self.folder / f"{number}.npz"
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -362,8 +360,7 @@ class AnswerStore:
                     file,
                     study=np.array(self._study),
                     trial=np.array(number),
-                    unseen_share=np.array(answers.unseen_share),
-                    answers=np.stack([answers.known] if one else [answers.known, answers.unseen]),
+                    answers=answers,
                     allow_pickle=False,
                 )
         except OSError as error:
@@ -371,7 +368,7 @@ class AnswerStore:
         else:
             del self._memory[number]
 
-    def get(self, number: int) -> Answers | None:
+    def get(self, number: int) -> Predictions | None:
         """Return the answers of a trial; None if there are none."""
         if number in self._memory or self.folder is None:
             return self._memory.get(number)
@@ -382,10 +379,7 @@ class AnswerStore:
                 arrays = dict(file)
             if (str(arrays["study"]), int(arrays["trial"])) != (self._study, number):
                 raise ValueError("it belongs to another study or trial")
-            both = arrays["answers"]
-            known = both[0]
-            unseen = both[1] if len(both) == 2 else known
-            return Answers(known, unseen, float(arrays["unseen_share"]))
+            return np.asarray(arrays["answers"])
         except FileNotFoundError:
             return None
         except Exception as error:  # zip files and arrays can be damaged in many ways
@@ -432,12 +426,12 @@ def candidates(trials: Iterable[FrozenTrial]) -> list[int]:
     """Return the trials whose answers are kept: those of lowest risk of every model family.
 
     At most `MOST_KEPT` of a family, and fewer if the answers of all would exceed `MOST_BYTES`; of
-    every family at least one. Trials of a plan without answers are none.
+    every family at least one. Trials without answers are none.
     """
     families: dict[str, list[tuple[float, int]]] = defaultdict(list)
     largest = 1
     for trial in trials:
-        size = trial.user_attrs.get(ANSWERS_BYTES, 0)
+        size = trial.user_attrs.get(PREDICTIONS_BYTES, 0)
         if trial.value is not None and size:
             families[trial.user_attrs.get(MODEL, "")].append((trial.value, trial.number))
             largest = max(largest, size)
@@ -447,7 +441,7 @@ def candidates(trials: Iterable[FrozenTrial]) -> list[int]:
 
 def complete_answers(
     store: AnswerStore, items: Mapping[int, Any], workers: Callable[[], TrialWorkers]
-) -> dict[int, Answers]:
+) -> dict[int, Predictions]:
     """Return the answers of trials, computing again and storing those that the store lacks.
 
     `items` has what a worker gets for every trial; `workers` makes new workers if any answers are
@@ -466,7 +460,7 @@ def complete_answers(
             pool.submit(number, items[number])
         for number in missing:
             try:
-                computed = pool.result(number).answers
+                computed = pool.result(number).predictions
             except Exception as error:  # the worker died, or the time was over
                 logger.info(
                     "trial %d failed when its answers were computed again: %s", number, error

@@ -1,6 +1,6 @@
 """One trial, in any process: from parameters to an estimated target risk or a failure; its record.
 
-A trial consists of pieces that workers can share: each fit of its plan, or all of it.
+A trial consists of pieces that workers can share: its fits, one for every fold.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,19 +20,16 @@ from optuna.trial import FrozenTrial, TrialState
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning, ProblemError
-from shiftune.evaluate._answers import Answers
-from shiftune.evaluate._losses import Loss
-from shiftune.evaluate._plan import (
-    Fit,
-    FitPlan,
-    IndependentFits,
+from shiftune.evaluate._fits import (
     Predicted,
+    Predictions,
     PreparedRows,
     StudyData,
-    TrialLosses,
-    independent_fits,
+    fit_predict,
+    losses_of_fits,
     tunes_last_step,
 )
+from shiftune.evaluate._losses import Loss
 from shiftune.risk._estimator import RiskEstimator
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
 
@@ -41,14 +38,13 @@ CATCH = (Exception, SystemExit)
 
 # User attributes of a trial.
 RISK = "risk"
-MEAN_LOSS = "mean_loss"
 SECONDS = "seconds"
 FAILURE = "failure"
 MODEL = "model"  # name of the family; none in a search of one estimator
 DEFAULTS = "defaults"  # only of trials that have the default parameters
 RUNS = "runs"  # how many drivers have run the trial, if the first has left it without a result
 DRIVER = "driver"  # number of the driver that has begun the trial, where several have joined
-ANSWERS_BYTES = "answers_bytes"  # 0 for a plan that keeps no answers
+PREDICTIONS_BYTES = "predictions_bytes"  # 0 where they are not kept
 
 # Beginnings of failures: of trials that took too long, and of those that a space refuses.
 OUT_OF_TIME = "OutOfTime"
@@ -75,7 +71,6 @@ class TrialContext:
     data: StudyData
     loss: Loss
     risk: RiskEstimator
-    plan: FitPlan
     prepared: PreparedRows = field(default_factory=PreparedRows)
     preparations: Mapping[str, str] = field(default_factory=dict)
     catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
@@ -87,40 +82,31 @@ class TrialContext:
             warnings.simplefilter("ignore", OverlapWarning)
             risk = self.risk.estimate(losses, self.data.weights, names=self.data.names)
         if self.loss.within_site:  # a linearised loss can be below 0, though their mean is not
-            risk = replace(risk, nonnegative=True)
+            risk = risk.signed(nonnegative=True)
         elif self.data.sample_weight is not None:
-            risk = replace(risk, nonnegative=self.data.nonnegative(losses))
+            risk = risk.signed(nonnegative=self.data.nonnegative(losses))
         groups = self.data.groups
         return (risk if groups is None else by_group(risk, groups)).condensed()
-
-    def compared_by(self, risk: RiskEstimate, losses: Sequence[NDArray[np.float64]]) -> float:
-        """Return what is minimised: the risk, or what compares trials of several families."""
-        several = len(self.estimators) > 1
-        return self.risk.across_families(risk, losses) if several else risk.value
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Outcome of a trial: a risk, or the reason why there is none.
 
-    `value` is what is minimised: the risk, or what compares trials of several families;
-    `mean_loss` is the naive estimate, whichever estimator the search uses; `answers` are the
-    predictions on the validation rows, where the plan keeps them.
+    `predictions` are those of the judged rows.
     """
 
     risk: RiskEstimate | None
     failure: str
     seconds: float
-    value: float = np.nan
-    mean_loss: float = np.nan
-    answers: Answers | None = None
+    predictions: Predictions | None = None
 
 
 class Piece(NamedTuple):
-    """Piece of a trial that one worker runs: one of its fits, or, with None, all of it."""
+    """Piece of a trial that one worker runs: the fit without one fold."""
 
     candidate: Candidate
-    fit: Fit | None = None
+    fold: int
 
 
 class Fitted(NamedTuple):
@@ -140,15 +126,20 @@ class TrialEnded(Exception):  # noqa: N818 - the fate of a trial, not a mistake
 
 def run_trial(context: TrialContext, candidate: Candidate) -> Outcome:
     """Run all pieces of a trial in this process."""
-    fits: list[Fit | None] = [*independent_fits(context.plan, context.data)] or [None]
     try:
-        return combined(context, {fit: run_piece(context, Piece(candidate, fit)) for fit in fits})
+        return combined(
+            context,
+            {
+                fold: run_piece(context, Piece(candidate, fold))
+                for fold in context.data.fold_numbers
+            },
+        )
     except TrialEnded as ended:
         return ended.outcome
 
 
-def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
-    """Build the model, fit it and predict; a piece that is the whole trial has its outcome.
+def run_piece(context: TrialContext, piece: Piece) -> Fitted:
+    """Build the model, fit it and predict.
 
     What the model raises is the trial's failure, not the search's, if it is to be caught.
     """
@@ -156,11 +147,14 @@ def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
     try:
         params, family = piece.candidate
         model = clone(context.estimators[family]).set_params(**params)
-        if piece.fit is None:
-            return _judged(context, context.plan.losses(model, context.data, context.loss), start)
         prepared = context.prepared if tunes_last_step(model, params) else None
-        predicted = piece.fit.fit_predict(
-            model, context.data, context.loss.needs, prepared, context.preparations.get(family)
+        predicted = fit_predict(
+            model,
+            context.data,
+            piece.fold,
+            context.loss.needs,
+            prepared,
+            context.preparations.get(family),
         )
     except context.catch as error:
         failed = Outcome(None, reason(error), time.perf_counter() - start)
@@ -168,27 +162,18 @@ def run_piece(context: TrialContext, piece: Piece) -> Outcome | Fitted:
     return Fitted(predicted, time.perf_counter() - start)
 
 
-def combined(context: TrialContext, pieces: Mapping[Fit | None, Any]) -> Outcome:
+def combined(context: TrialContext, pieces: Mapping[int, Fitted]) -> Outcome:
     """Return the outcome of a trial from those of all its pieces."""
-    if None in pieces:
-        whole: Outcome = pieces[None]
-        return whole
-    assert isinstance(context.plan, IndependentFits)
     start = time.perf_counter() - sum(each.seconds for each in pieces.values())
-    predicted = {fit: each.predicted for fit, each in pieces.items() if fit is not None}
+    predicted = {fold: each.predicted for fold, each in pieces.items()}
     try:
-        return _judged(context, context.plan.combined(predicted, context.data, context.loss), start)
+        losses, predictions = losses_of_fits(predicted, context.data, context.loss)
+        risk = context.estimate(losses)
+        if not np.isfinite(risk.value):
+            raise ValueError(f"the estimated risk is {risk.value}")
     except context.catch as error:
         return Outcome(None, reason(error), time.perf_counter() - start)
-
-
-def _judged(context: TrialContext, losses: TrialLosses, start: float) -> Outcome:
-    risk = context.estimate(losses.by_source)
-    if not np.isfinite(risk.value):
-        raise ValueError(f"the estimated risk is {risk.value}")
-    value = context.compared_by(risk, losses.by_source)
-    seconds = time.perf_counter() - start
-    return Outcome(risk, "", seconds, value, losses.naive, losses.answers)
+    return Outcome(risk, "", time.perf_counter() - start, predictions)
 
 
 def reason(error: BaseException) -> str:
@@ -233,28 +218,20 @@ def risk_of(trial: FrozenTrial) -> RiskEstimate | None:
 
 
 def outcome_of(trial: FrozenTrial) -> Outcome:
-    """Return the outcome of a finished trial, without its answers."""
+    """Return the outcome of a finished trial, without its predictions."""
     attributes = trial.user_attrs
     return Outcome(risk_of(trial), attributes.get(FAILURE, ""), attributes.get(SECONDS, 0.0))
 
 
-def evaluated_risks(study: optuna.Study, estimator: RiskEstimator) -> dict[int, RiskEstimate]:
+def evaluated_risks(study: optuna.Study) -> dict[int, RiskEstimate]:
     """Return the estimates of all evaluated trials by their numbers, each record decoded once."""
     decoded = {trial.number: risk_of(trial) for trial in finished_trials(study)}
-    risks = {number: risk for number, risk in decoded.items() if risk is not None}
-    return dict(zip(risks, estimator.finish(list(risks.values())), strict=True))
+    return {number: risk for number, risk in decoded.items() if risk is not None}
 
 
-def best_trial(trials: list[FrozenTrial], risks: Mapping[int, RiskEstimate]) -> int | None:
-    """Return the number of the best trial: of lowest risk, or of lowest value across families."""
-    if not _of_several_families(trials):
-        return min(risks, key=lambda number: risks[number].value, default=None)
-    values = [(trial.value, trial.number) for trial in trials if trial.number in risks]
-    return min(values, default=(None, None))[1]
-
-
-def _of_several_families(trials: list[FrozenTrial]) -> bool:
-    return len({trial.user_attrs.get(MODEL) for trial in trials}) > 1
+def best_trial(risks: Mapping[int, RiskEstimate]) -> int | None:
+    """Return the number of the trial with the lowest criterion; None if there is none."""
+    return min(risks, key=lambda number: risks[number].criterion, default=None)
 
 
 def paired_difference(risk: RiskEstimate, best: RiskEstimate) -> Estimate:
@@ -275,8 +252,7 @@ def table(trials: list[FrozenTrial], risks: Mapping[int, RiskEstimate]) -> pd.Da
     looks a little better than it is, so there are too few ties rather than too many.) It is missing
     for trials without an estimate, which were not compared.
     """
-    best = best_trial(trials, risks)
-    several = _of_several_families(trials)
+    best = best_trial(risks)
     rows = []
     for trial in trials:
         row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name}
@@ -286,10 +262,7 @@ def table(trials: list[FrozenTrial], risks: Mapping[int, RiskEstimate]) -> pd.Da
         if risk is not None:
             low, high = risk.interval()
             row |= {"risk": risk.value, "stderr": risk.stderr, "low": low, "high": high}
-            if several:
-                row["compared_by"] = trial.value
-        if MEAN_LOSS in trial.user_attrs:
-            row["mean_loss"] = trial.user_attrs[MEAN_LOSS]
+            row["criterion"] = risk.criterion
         row |= {f"param_{name}": value for name, value in trial.params.items()}
         row["seconds"] = trial.user_attrs.get(SECONDS, np.nan)
         tied = None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from shiftune._wording import count, number
 from shiftune.effects import (
@@ -23,7 +22,7 @@ from shiftune.effects import (
     without_effect,
 )
 from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsError
-from shiftune.evaluate._answers import Answers
+from shiftune.evaluate._fits import Predictions
 from shiftune.metrics import Metric, metric_tables
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import NewSite
@@ -42,6 +41,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FEWEST_SOURCES = 3
+# Reason why there are neither updates nor intervals of rows.
+NOT_OUT_OF_SITE = (
+    "no row was predicted by a model that has not seen its site; that needs risk='adjusted' and at "
+    "least two sources"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,28 +120,19 @@ class Updater:
         self.result = result
 
     @property
-    def names(self) -> list[str]:
-        """Sources with validation rows; a split of the user's may leave some without."""
-        data = self.result.context.data
-        return [name for name in data.names if name != data.labelled_target]
-
-    @property
     def obstacle(self) -> str:
         """Reason why labels cannot update the predictor; empty if they can."""
-        result, answers = self.result, self.result.choice.answers
-        if result.settings.risk.target_trains or answers is None or not answers.unseen_share:
-            return (
-                "there are no answers of models that have not seen the site; search with "
-                "risk='adjusted' and its own plan of fits"
-            )
-        if result.context.data.sample_weight is not None:
+        result, data = self.result, self.result.context.data
+        if result.choice.predictions is None or not data.out_of_site:
+            return NOT_OUT_OF_SITE
+        if data.sample_weight is not None:
             return "rows have weights, and an effect of the site would count every row once"
-        if len(self.names) < FEWEST_SOURCES:
+        if len(data.sources) < FEWEST_SOURCES:
             return (
-                f"there are {len(self.names)} sources, and at least {FEWEST_SOURCES} are "
+                f"there are {len(data.sources)} sources, and at least {FEWEST_SOURCES} are "
                 "needed to see how far sites differ"
             )
-        if result.context.data.classes is not None and result.loss.needs == "predict":
+        if data.classes is not None and result.loss.needs == "predict":
             return (
                 f"the loss {result.loss.name} is of predicted classes, and an effect needs "
                 "probabilities; search with loss='log_loss' or 'brier'"
@@ -150,20 +145,20 @@ class Updater:
         return ""
 
     @property
-    def answers(self) -> Answers:
-        """Answers of what is handed over; an error where labels cannot update it."""
+    def predictions(self) -> Predictions:
+        """Out-of-site predictions of the final model; an error where labels cannot update it."""
         if self.obstacle:
             raise SettingsError(f"labels cannot update this predictor: {self.obstacle}")
-        assert self.result.choice.answers is not None  # without answers there is an obstacle
-        return self.result.choice.answers
+        assert self.result.choice.predictions is not None  # without them there is an obstacle
+        return self.result.choice.predictions
 
     @cached_property
     def effects(self) -> SiteEffects:
         """Effects of the sources."""
-        result, data, unseen = self.result, self.result.context.data, self.answers.unseen
-        rows = [data.validation_rows([name]) for name in self.names]
+        result, data, predictions = self.result, self.result.context.data, self.predictions
+        rows = [data.validation_rows([name]) for name in data.sources]
         return SiteEffects(
-            [unseen[own] for own in rows],
+            [predictions[own] for own in rows],
             [rows_of(data.X_validation, own) for own in rows],
             data.y_validation[: len(rows)],
             result.loss,
@@ -184,7 +179,7 @@ class Updater:
         alone = [np.arange(n) for n in risk.n]
         groups = self.result.context.data.groups or alone
         last = alone[-1] if own_groups is None else own_groups
-        risk = by_group(risk, [*groups[: len(self.names)], last][: len(losses)])
+        risk = by_group(risk, [*groups[: len(of_sources)], last][: len(losses)])
         if own is not None:
             risk = combined(risk, self.estimate(of_sources))
         return risk.condensed()
@@ -195,7 +190,7 @@ class Updater:
         return float(np.average(risk.divergences, weights=risk.n))
 
     def _by_row(self, losses: Sequence[Floats]) -> RiskEstimate:
-        names = [*self.names, self.result.target][: len(losses)]
+        names = [*self.result.context.data.sources, self.result.target][: len(losses)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             return self.result.context.risk.estimate(losses, names=names)
@@ -210,7 +205,7 @@ class Updater:
         after = self.estimate(update.source_losses, update.own_losses, few.groups)
         before = self.estimate(effects.source_losses(0), update.own_losses_before, few.groups)
         result = self.result
-        plain = SitePredictions.of(self.answers, result.context.data, result.loss)
+        plain = SitePredictions.of(self.predictions, result.context.data, result.loss)
         return Updated(
             _with_effect(predictor, effects, update),
             after,
@@ -419,8 +414,9 @@ def labels_for(
 
 def _half_width(risk: RiskEstimate, one_row: float, m: int, level: float) -> float:
     """Half the interval with m labels, which take a share from the sources by their variance."""
-    variance = risk.variance
     if m:
         share = share_of_labels(m, one_row, risk.variance)
-        variance = (1 - share) ** 2 * variance + share**2 * one_row / m
-    return float(stdtrit(risk.dof, 0.5 + level / 2) * np.sqrt(variance))
+        variance = (1 - share) ** 2 * risk.variance + share**2 * one_row / m
+        risk = replace(risk, variance=variance)
+    low, high = risk.interval(level)
+    return (high - low) / 2
