@@ -59,7 +59,7 @@ if __name__ == "__main__":
     untuned = LGBMClassifier(n_jobs=1, verbosity=-1).fit(sources[columns], sources["late"])
     naive = ShiftSearch("auto", risk="naive", n_trials=15).fit(problem)
     for name, model in {
-        "handed over by shiftune": search,
+        "final model of shiftune": search,
         "its best single trial": search.best_estimator_,
         "by ordinary validation": naive,
         "LightGBM's defaults": untuned,

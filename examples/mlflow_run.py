@@ -14,9 +14,9 @@ from shiftune.models import TRUSTED
 
 
 def log_trial(study, trial):
-    """Log the risk of a finished trial, which Optuna's callbacks receive."""
+    """Log the mean loss of a finished trial, which Optuna's callbacks receive."""
     if trial.value is not None:
-        mlflow.log_metric("trial_risk", trial.value, step=trial.number)
+        mlflow.log_metric("trial_loss", trial.value, step=trial.number)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import shiftune
 
 ROOT = Path(shiftune.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-# What the package had when 290 modules became 111. Lower them when it shrinks; raise them never.
-MODULES, LINES = 111, 31_000
+# What the package has. Lower them when it shrinks; raise them never.
+MODULES, LINES = 110, 30_500
 # One story has up to about 900 lines (CONTRIBUTING.md).
 MODULE_LINES = 900
 # A function without its docstring.

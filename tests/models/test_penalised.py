@@ -119,7 +119,7 @@ def test_the_size_of_the_table_limits_what_models_cost():
         assert isinstance(trees, IntDistribution)
         assert trees.high == min(most, 500)
     knn = ready_model("knn", "regression", None, size=TableSize(30, 2))
-    assert knn.space["n_neighbors"] == IntDistribution(1, 30, log=True)
+    assert knn.space["n_neighbors"] == IntDistribution(1, 15, log=True)
 
 
 def test_arrays_with_gaps_need_no_schema(data):

@@ -48,7 +48,7 @@ class TestScores:
         trials = search.trials_
         failed = (trials["state"] == "FAIL").to_numpy()
         assert failed.any()
-        np.testing.assert_array_equal(found["mean_test_score"], -trials["risk"])
+        np.testing.assert_array_equal(found["mean_test_score"], -trials["criterion"])
         np.testing.assert_array_equal(found["std_test_score"], trials["stderr"])
         np.testing.assert_array_equal(found["split1_test_score"], -trials["risk_C"])
         assert np.isnan(found["mean_test_score"]).tolist() == failed.tolist()

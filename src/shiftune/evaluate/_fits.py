@@ -213,25 +213,34 @@ def fit_predict(
     With `prepared` rows only the last step of a pipeline is fitted; `transformers` stands for the
     other steps, which all pipelines with this value have in common.
     """
-    X_train, y, weights = data.X_train, data.y_train, data.training_weights
-    X, kept, judged = data.X_validation, data.trains(fold), data.folds == fold
-    if not kept.all():
-        X_train, y = rows_of(X_train, kept), y[kept]
-        if weights is not None:
-            # Density ratios are relative; weights that rows were given are numbers of rows.
-            weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
-    if not judged.all():
-        X = rows_of(X, judged)
+    kept, judged = data.trains(fold), data.folds == fold
+    y, weights = data.y_train[kept], data.training_weights
+    if weights is not None and not kept.all():
+        # Density ratios are relative; weights that rows were given are numbers of rows.
+        weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
     if len(y) and (y == y[0]).all() and not kept.all():
         # The other sites show one label only, which is all that a model of them can know.
-        one = np.ones((len(X), 1)) if needs == "predict_proba" else np.repeat(y[:1], len(X))
+        n = int(judged.sum())
+        one = np.ones((n, 1)) if needs == "predict_proba" else np.repeat(y[:1], n)
         return Predicted(one, y[:1], len(y))
+
+    def rows() -> tuple[Features, Features]:
+        return (
+            data.X_train if kept.all() else rows_of(data.X_train, kept),
+            data.X_validation if judged.all() else rows_of(data.X_validation, judged),
+        )
+
     # Not where transformers may read the weights.
     if prepared is not None and (weights is None or not _requests_weights(model)):
         steps, model = model[:-1], model[-1]
-        X_train, X = prepared.get(
-            (transformers, fold), lambda: (steps.fit_transform(X_train, y), steps.transform(X))
-        )
+
+        def prepare() -> tuple[Any, Any]:
+            X_train, X = rows()
+            return steps.fit_transform(X_train, y), steps.transform(X)
+
+        X_train, X = prepared.get((transformers, fold), prepare)
+    else:
+        X_train, X = rows()
     fitted = fit(model, X_train, y, weights)
     values = np.asarray(getattr(fitted, needs)(X))
     return Predicted(values, getattr(fitted, "classes_", None), len(y))

@@ -358,7 +358,8 @@ def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
     """Bound the cost of a model, and leave out what a table of this size has no use for."""
     neighbours = space.get("n_neighbors")
     if isinstance(neighbours, IntDistribution):
-        most = max(1, min(neighbours.high, size.rows))
+        # The paper's estimators train on half of the rows.
+        most = max(1, min(neighbours.high, size.rows // 2))
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
     for trees in ("n_estimators", "max_iter"):
         if isinstance(grown := space.get(trees), IntDistribution):

@@ -195,7 +195,10 @@ def _compared(result: SearchResult, checks: Sequence[Check]) -> tuple[Compared, 
     ends = result.risk.interval()
     # Without the effect of the target's labels, as the others are.
     own = result.choice.risk
-    rows = [Compared("this model", with_interval(own.value, own.interval()), "")]
+    name = (
+        "this model" if result.updated is None else f"this model without {result.target}'s labels"
+    )
+    rows = [Compared(name, with_interval(own.value, own.interval()), "")]
     if constant := _constant(checks):
         gain = with_interval(constant["gain"], (constant["gain_low"], constant["gain_high"]))
         rows.append(Compared(_CONSTANT, written_like(constant["constant"], ends), gain))

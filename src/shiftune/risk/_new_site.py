@@ -23,7 +23,8 @@ Counts = NDArray[np.intp]
 # the sources, whichever is larger. Chosen on simulated sites and real tables
 # (`benchmarks/results/judge.md`): with lower bounds, and where sampling error is taken off the
 # sources' differences, intervals cover too little; with higher ones those of two have no end.
-_SPREADS = (np.arange(50) + 0.5) / 50
+_ENDS = np.geomspace(1e-3, 1.0, 101)
+_SPREADS, _STEPS = np.sqrt(_ENDS[1:] * _ENDS[:-1]), np.diff(_ENDS)
 _OF_ONE_ROW, _OF_SOURCES = 0.4, 2.0
 
 
@@ -51,41 +52,26 @@ def squares_by_source(influence: Floats, block_counts: Counts) -> Floats:
     return np.asarray(np.add.reduceat(influence**2, np.cumsum(block_counts) - block_counts))
 
 
-def never_zero(values: Floats, plain: float) -> Floats:
-    r"""Adjusted means of losses that are never negative, kept above 0.
-
-    Below half the plain mean of all sources, h, an extrapolation falls like
-    :math:`h \exp(x / h - 1)`, which is x to first order.
-    """
-    half = plain / 2
-    return np.where(values < half, half * np.exp(np.minimum(values / half - 1, 0.0)), values)
-
-
-def observed_to_expected(means: Floats, estimates: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Mean loss of every source over what its columns let expect, and the latter; shapes (k,).
-
-    The adjustment moves a mean by the difference of its columns to the target's, so that the
-    target's estimate less this move is expected at the source.
-    """
-    expected = never_zero(shares @ estimates + means - estimates, float(shares @ means))
-    return means / expected, expected
-
-
-def between_sites(seen: float, dof: int, bound: float) -> tuple[float, float]:
+def between_sites(y: Floats, v: Floats, deflation: float, bound: float) -> tuple[float, float]:
     r"""Posterior mean and variance of :math:`\tau^2`, the variance between sites.
 
-    .. math:: p(\tau) \propto \tau^{-\nu} \exp\Big(-\frac{\nu S^2}{2 \tau^2}\Big), \ 0 < \tau < b
+    .. math:: y_j \sim N(\mu,\ d \tau^2 + v_j), \qquad \tau \sim U(0, b),
 
-    for normal deviations whose variance :math:`S^2` was seen with :math:`\nu` degrees of freedom,
-    and a uniform prior.
+    with a flat prior of :math:`\mu` (restricted likelihood), for deviations y with variances v of
+    their own, (k,). The deflation d is the variance of adjusted estimates over that of the sites'
+    true values: an adjustment learned from few sites takes some of their differences for effects of
+    the columns.
 
-    >>> mean, _ = between_sites(0.01, 2, 1.0)
-    >>> round(mean, 3)  # three sites show little
-    0.106
+    >>> mean, _ = between_sites(np.array([-0.1, 0.0, 0.1]), np.zeros(3), 1.0, 1.0)
+    >>> round(mean, 2)  # the variance of y is 0.01, but three sites show little
+    0.11
     """
     tau = bound * _SPREADS
-    log = -dof * (np.log(tau) + seen / tau**2 / 2)
-    weights = np.exp(log - log.max())
+    precision = 1 / (deflation * tau[:, None] ** 2 + v)
+    total = precision.sum(axis=1)
+    away = y - ((precision @ y) / total)[:, None]
+    log = (np.log(precision).sum(axis=1) - np.log(total) - (precision * away**2).sum(axis=1)) / 2
+    weights = _STEPS * np.exp(log - log.max())
     weights /= weights.sum()
     mean = float(weights @ tau**2)
     return mean, float(weights @ (tau**2 - mean) ** 2)
@@ -102,7 +88,7 @@ class NewSiteVariance:
     # Derivative of the estimate by each source's own deviation, (k,): its share, unless the
     # adjustment also learns from the source.
     leverage: Floats
-    # Variance of the sites' adjusted estimates over that of their true values.
+    # Variance of the sites' adjusted estimates over that of their true values (`between_sites`).
     deflation: float
     # Effect of each row (block) on the estimate of its own source, (sum of block_counts,).
     row_effects: Floats
@@ -127,17 +113,18 @@ class NewSiteVariance:
 
         the sampling error of the rows, the differences between the sites (the sources, and the new
         site) with their leverage s, and the error of the adjustment, which as many sites show as
-        there are: the factor is the variance of Student's t with k + 1 degrees of freedom. Where
-        the target has labelled rows, the leverage of the sources adds up to less than 1.
+        there are: the factor is the variance of Student's t with k + 1 degrees of freedom, for at
+        least two. Where the target has labelled rows, the leverage of the sources adds up to less
+        than 1.
 
         Over the posterior of :math:`\tau^2`, V has the mean E and the variance D. Student's t with
         :math:`\nu = 4 + 2 E^2 / D` degrees of freedom, times the root of
         :math:`E (\nu - 2) / \nu`, has the same first four moments as this mixture of normal
-        distributions.
+        distributions; the square of this scale is returned.
         """
-        k, s = int(np.count_nonzero(self.leverage)), self.leverage
+        k, s = max(int(np.count_nonzero(self.leverage)), 2), self.leverage
         of_sites = float(s @ s + s.sum() ** 2)
-        besides = float(self.extrapolation @ self.extrapolation) * (k + 1) / max(k - 1, 1)
+        besides = float(self.extrapolation @ self.extrapolation) * (k + 1) / (k - 1)
         mean = float(np.sum(influence**2)) + of_sites * self.between + besides
         spread = of_sites**2 * self.uncertainty
         if mean == 0 or spread < 1e-12 * mean**2:
@@ -154,49 +141,44 @@ class NewSiteVariance:
             row_effects=self.row_effects - other.row_effects,
             extrapolation=self.extrapolation - other.extrapolation,
         )
-        return apart.of_any_sign(estimates, block_counts, n)
+        return apart.with_between(estimates, block_counts, n)
 
-    def of_any_sign(self, estimates: Floats, block_counts: Counts, n: Counts) -> NewSiteVariance:
-        """The same with the variance between sites of losses that may be negative."""
-        return self._with_between(estimates, 1.0, block_counts, n)
+    def with_between(self, y: Floats, block_counts: Counts, n: Counts) -> NewSiteVariance:
+        """The same with the variance between sites that deviations of the sources show, (k,).
 
-    def never_negative(
-        self, means: Floats, estimates: Floats, shares: Floats, block_counts: Counts, n: Counts
-    ) -> NewSiteVariance:
-        r"""The same with the variance between sites of losses that are never negative.
-
-        The deviation of a source is :math:`y_j = 2 \sqrt{L_j / E_j}`, with :math:`E_j` the mean
-        loss that its columns let expect: under random effects a site's loss is skewed, and its
-        spread in proportion to its size. Shares add up to 1; all arguments have shape (k,).
+        The sampling error of the largest source is not taken off; smaller ones have the rest of
+        theirs as a variance of their own.
         """
-        plain = float(shares @ means)
-        if plain <= 0:
-            return replace(self, between=0.0, uncertainty=0.0)
-        ratio, _ = observed_to_expected(means, estimates, shares)
-        size = max(float(shares @ estimates), plain)
-        return self._with_between(2 * np.sqrt(ratio), size, block_counts, n)
-
-    def _with_between(
-        self, y: Floats, size: float, block_counts: Counts, n: Counts
-    ) -> NewSiteVariance:
-        """The same with the variance between sites that deviations in units of a size show."""
-        k = len(self.leverage)  # labelled rows of the target come last
-        y = y[:k][self.leverage != 0]
-        seen = size**2 * float(y.var(ddof=1)) / (self.deflation or 1.0) if len(y) > 1 else 0.0
-        rows = squares_by_source(self.row_effects, block_counts)[:k] * n[:k]
-        one_row = float(np.average(rows, weights=n[:k])) / self.design
-        bound = max(_OF_ONE_ROW * np.sqrt(one_row), _OF_SOURCES * np.sqrt(seen))
-        if not len(y) or bound == 0:
+        counts = np.flatnonzero(self.leverage)  # not the target's labelled rows, which come last
+        y, v, k, deflation = y[counts], 1 / n[counts], len(counts), self.deflation
+        of_rows = squares_by_source(self.row_effects, block_counts) * n
+        sources = slice(len(self.leverage))
+        one_row = float(np.average(of_rows[sources], weights=n[sources]))
+        bound = 0.0
+        if k:
+            weights = 1 / (v + v.min())
+            away = y - np.average(y, weights=weights)
+            seen = float(np.average(away**2, weights=weights)) * k / max(k - 1, 1)
+            bound = max(
+                _OF_ONE_ROW * np.sqrt(one_row / self.design),
+                _OF_SOURCES * np.sqrt(seen / (deflation or 1.0)),
+            )
+        if bound == 0:
             return replace(self, between=0.0, uncertainty=0.0)
         # In units of the bound, so that numbers of any size can be computed with.
-        mean, variance = between_sites(seen / bound**2, len(y) - 1, 1.0)
+        v = (v - v.min()) * (one_row / bound**2)
+        mean, variance = between_sites(y / bound, v, deflation or 1.0, 1.0)
         return replace(self, between=mean * bound**2, uncertainty=variance * bound**4)
 
-    def scaled(self, change: Floats) -> NewSiteVariance:
-        """Parts of the variance after the sources' shares are multiplied by factors (k,)."""
-        before = float(self.leverage.sum())
+    def scaled(self, change: Floats, factor: float) -> NewSiteVariance:
+        """Parts of the variance after the sources' shares are multiplied by factors (k,).
+
+        Together the sources then have this factor of their share.
+        """
         leverage = self.leverage * change
-        factor = float(leverage.sum()) / before if before else 0.0
+        total = float(leverage.sum())
+        if total:
+            leverage *= factor * float(self.leverage.sum()) / total
         return replace(self, leverage=leverage, extrapolation=factor * self.extrapolation)
 
     def to_record(self) -> dict[str, Any]:

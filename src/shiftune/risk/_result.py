@@ -16,8 +16,6 @@ from shiftune.errors import DataError, SettingsError
 from shiftune.ratio._overlap import Verdict, effective_rows
 from shiftune.risk._new_site import (
     NewSiteVariance,
-    never_zero,
-    observed_to_expected,
     packed,
     pooled_variance,
     squares_by_source,
@@ -79,7 +77,8 @@ class RiskEstimate(Estimate):
     Attributes
     ----------
     value, variance : float
-        :math:`\hat f` and :math:`\sum_j \lambda_j^2 n_j \mathrm{Div}_j`.
+        :math:`\hat f` and :math:`\sum_j \lambda_j^2 n_j \mathrm{Div}_j`; for a new site the squared
+        scale of Student's t (`NewSiteVariance.variance`).
     dof : float
         Degrees of freedom of the variance (Welch and Satterthwaite), for the interval.
     method : str
@@ -138,50 +137,76 @@ class RiskEstimate(Estimate):
     nonnegative: bool = False
 
     def __post_init__(self) -> None:
-        for name in (*_BY_SOURCE, "influence"):
+        for name in (*_BY_SOURCE, "influence", *([] if self.means is None else ["means"])):
             getattr(self, name).flags.writeable = False
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         r"""Interval that covers the truth with probability `level`, from Student's t.
 
-        For a new site the loss, if it is never negative, has a symmetric interval on the scale of
-        its root, since the losses of sites are skewed and spread in proportion to their size:
+        For a new site the loss, if it is never negative, has an interval that is symmetric on the
+        scale of its root, since the losses of sites are skewed and spread in proportion to their
+        size. With h the half width of the other interval,
 
-        .. math:: c\, (1 \pm h / 2)^2, \qquad
-                  c = f\, \frac{(\sum_j q_j \sqrt{L_j / E_j})^2}{\sum_j q_j L_j / E_j},
+        .. math:: c \pm h + \frac{h^2}{4 f}, \qquad c = f\, \Big[1 - s + s\,
+                  \frac{(\sum_j q_j \sqrt{L_j / E_j})^2}{\sum_j q_j L_j / E_j}\Big],
 
-        with h the half width of the other interval, in units of the estimate f, and c the centre
-        of the sites' losses: a typical site has less than the mean. (On a log scale, two or three
-        sources give intervals without end.)
+        where f is the estimate (in :math:`h^2 / 4 f` the sources' mean, if that is larger), and c
+        the centre of the sites' losses, which have the share s: a typical site has less than the
+        mean. (On a log scale, two or three sources give intervals without end.)
         """
         low, high = Estimate.interval(self, level)
         if not self.nonnegative:
             return low, high
-        if self.new_site is None or self.means is None:
+        size, half = max(self.value, self.criterion), (high - low) / 2
+        if self.new_site is None or self.means is None or size <= 0:
             return max(low, 0.0), max(high, 0.0)
-        plain, k = self.criterion, len(self.source_names)
-        if plain <= 0:
-            return 0.0, 0.0
+        ratio, shares = self._observed_to_expected()
+        skewness = 1 - float(shares @ np.sqrt(ratio)) ** 2 / float(shares @ ratio)
+        share = float(np.sum((self.lam * self.n)[: len(ratio)]))
+        centre = max(self.value, 0.0) * (1 - share * skewness) + half**2 / size / 4
+        return max(centre - half, 0.0) if half < 2 * size else 0.0, centre + half
+
+    def _observed_to_expected(self) -> tuple[Floats, Floats]:
+        r"""Mean loss of every source over what its columns let expect, and its share; (k,).
+
+        The adjustment moves a mean by the difference of its columns to the target's, so that the
+        target's estimate less this move is expected at the source. Below half the mean of all
+        sources, h, it falls like :math:`h \exp(x / h - 1)`, and never to 0.
+        """
+        k = len(self.source_names)
+        assert self.means is not None  # of an adjusted estimate
+        means, estimates = self.means[:k], self.estimates[:k]
         shares = (self.lam * self.n)[:k] / (self.lam * self.n)[:k].sum()
-        ratio, _ = observed_to_expected(self.means[:k], self.estimates[:k], shares)
-        centre = float(never_zero(np.array(self.value), plain))
-        centre *= float(shares @ np.sqrt(ratio)) ** 2 / float(shares @ ratio)
-        half = (high - low) / 2 / max(self.value, plain)
-        return centre * max(1 - half / 2, 0.0) ** 2, centre * (1 + half / 2) ** 2
+        expected, half = shares @ estimates + means - estimates, shares @ means / 2
+        falling = half * np.exp(np.minimum(expected / half - 1, 0.0))
+        return means / np.where(expected < half, falling, expected), shares
 
     def signed(self, *, nonnegative: bool) -> RiskEstimate:
         """Return the estimate of losses that are never negative, or of those that may be."""
-        site, found = self.new_site, replace(self, nonnegative=nonnegative)
-        return found if site is None else found.with_variance(found._between(site))
+        found = replace(self, nonnegative=nonnegative)
+        return found if self.new_site is None else found.with_variance(found._between())
 
-    def _between(self, site: NewSiteVariance) -> NewSiteVariance:
-        """Return the parts of the variance with the variance between these sources."""
-        k = len(site.leverage)
-        rows = self.block_counts, self.n
-        if not self.nonnegative or self.means is None:
-            return site.of_any_sign(self.estimates, *rows)
-        shares = (self.lam * self.n)[:k] / (self.lam * self.n)[:k].sum()
-        return site.never_negative(self.means[:k], self.estimates[:k], shares, *rows)
+    def _between(self) -> NewSiteVariance | None:
+        r"""Return the parts of the variance with the variance between these sources.
+
+        The deviation of a source whose losses are never negative is
+        :math:`2 f_0 \sqrt{L_j / E_j}`, in units of the sources' mean or of the estimate, whichever
+        is larger; where the estimate is smaller, so are the differences between sites.
+        """
+        site, rows = self.new_site, (self.block_counts, self.n)
+        if site is None or not self.nonnegative or self.means is None:
+            return site and site.with_between(self.estimates, *rows)
+        k = len(self.source_names)
+        if (self.lam * self.n)[:k].sum() <= 0 or self.means[:k].sum() <= 0:
+            return replace(site, between=0.0, uncertainty=0.0)
+        ratio, shares = self._observed_to_expected()
+        value = float(shares @ self.estimates[:k])
+        size = max(value, float(shares @ self.means[:k]))
+        site = site.with_between(2 * size * np.sqrt(ratio), *rows)
+        factor = (max(value, 0.0) / size) ** 2
+        return replace(
+            site, between=factor * site.between, uncertainty=factor**2 * site.uncertainty
+        )
 
     @property
     def criterion(self) -> float:
@@ -270,8 +295,15 @@ class RiskEstimate(Estimate):
 
     @property
     def row_variance(self) -> float:
-        """Variance by the sampling error of the rows alone, for comparisons within one study."""
+        """Variance by the sampling error of the rows alone."""
         return float(np.sum(self.influence**2))
+
+    @property
+    def criterion_variance(self) -> float:
+        """Variance of the criterion by the sampling error of the rows, for the sampler."""
+        if self.means is None:
+            return self.row_variance
+        return float((self.lam * self.n) ** 2 @ (self.divergences / self.n))
 
     def stderr_of_all_rows(self, drawn: Floats) -> float:
         """Return about what the standard error would be with all rows of every source.
@@ -303,15 +335,18 @@ class RiskEstimate(Estimate):
         >>> risk.with_shares(np.array([0.0, 2.0])).value
         4.0
         """
-        lam, k = self.lam * change, len(self.n) - self.labelled_target
-        site = None if self.new_site is None else self.new_site.scaled(change[:k])
+        lam, k, site = self.lam * change, len(self.source_names), self.new_site
+        if site is not None:
+            before, after = ((each * self.n)[:k].sum() for each in (self.lam, lam))
+            site = site.scaled(change[:k], float(after / before))
         found = replace(
             self,
             value=float((lam * self.n) @ self.estimates),
             lam=lam,
             influence=self.influence * np.repeat(change, self.block_counts),
+            new_site=site,
         )
-        return found.with_variance(site)
+        return found.with_variance(found._between())
 
     def with_variance(self, site: NewSiteVariance | None) -> RiskEstimate:
         """Return the estimate with the variance that its influence values and `site` give."""
@@ -476,7 +511,8 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
     before, after = (float(risk.n[:k] ** 2 @ squares[:k]) for squares in (of_rows, of_groups))
     design = after / before if before > 0 and after > 0 else 1.0
     site = replace(risk.new_site, row_effects=group_effects, design=design)
-    return found.with_variance(found._between(site))
+    found = replace(found, new_site=site)
+    return found.with_variance(found._between())
 
 
 def _summed(

@@ -19,12 +19,12 @@ from sklearn.base import clone
 from shiftune._names import AUTO
 from shiftune._wording import check_different, count, listed
 from shiftune.errors import SettingsError
-from shiftune.evaluate._fits import assign_folds
+from shiftune.evaluate._fits import FOLDS, assign_folds
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
 from shiftune.models._by_name import NumberedClasses, needs_numbers, preparation
 from shiftune.models._space import Space, as_space
 from shiftune.predictor._selection import Candidates
-from shiftune.problem import PAPER_SHARES, ShiftProblem, pooled
+from shiftune.problem import ShiftProblem, pooled
 from shiftune.problem._columns import column_kinds
 from shiftune.search._storage import AnswerStore, candidates
 from shiftune.search._trial import (
@@ -267,9 +267,10 @@ def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
 
     Some models of a trial leave out several sources.
     """
-    # Rounding may cost every source a row.
-    rows = np.array([max(int(PAPER_SHARES[1] * len(site)) - 1, 0) for site in problem.sources])
-    left_out = np.bincount(assign_folds(rows), rows).max() if len(rows) > 1 else 0
+    rows = np.array([len(site) for site in problem.sources])
+    left_out = (
+        np.bincount(assign_folds(rows), rows).max() if len(rows) > 1 else -(-rows[0] // FOLDS)
+    )
     X, _ = pooled(problem.sources)
     prepared = preparation(schema)
     Z = prepared.fit_transform(X)

@@ -236,7 +236,7 @@ class Loop:
             self._tell_study(trial, state=TrialState.FAIL)
             return
         trial.set_user_attr(RISK, outcome.risk.to_record())
-        trial.set_user_attr(VARIANCE_KEY, outcome.risk.row_variance)
+        trial.set_user_attr(VARIANCE_KEY, outcome.risk.criterion_variance)
         trial.set_user_attr(SECONDS, outcome.seconds)
         kept = outcome.predictions
         trial.set_user_attr(PREDICTIONS_BYTES, 0 if kept is None else kept.nbytes)

@@ -231,7 +231,7 @@ class SearchResult:
     def tied(self) -> list[int]:
         """Trials that cannot be distinguished from the chosen one, which comes first."""
         tied = self.trials["tied_with_best"].fillna(False)
-        marked = self.trials[tied].sort_values("risk", kind="stable")
+        marked = self.trials[tied].sort_values("criterion", kind="stable")
         return sorted(map(int, marked.index), key=lambda number: number != self.chosen)
 
     @cached_property
@@ -361,7 +361,7 @@ def cv_results(result: SearchResult) -> dict[str, Any]:
     ]
     for place, name in enumerate(result.choice.risk.names):
         found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
-    found["mean_test_score"] = -trials["risk"].to_numpy(float)
+    found["mean_test_score"] = -trials["criterion"].to_numpy(float)
     found["std_test_score"] = trials["stderr"].to_numpy(float)
     ranks = trials["criterion"].rank(method="min", na_option="bottom")
     found["rank_test_score"] = ranks.to_numpy(np.int32)

@@ -102,10 +102,10 @@ def _has(method: str) -> Callable[[Any], bool]:
 class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
-    Every trial fits the model on the sources' training rows, takes its losses on their validation
-    rows and estimates the risk at the target from them. By default four more models per trial
-    leave some of the sources out, so that half of every loss comes from a model that has not seen
-    the site, and the losses are adjusted for how the sources' rows differ from the target's. With
+    By default every trial fits four models, each without a fourth of the sources, and each predicts
+    the rows of the sources that it has not seen; their losses are adjusted for how these rows
+    differ from the target's. The other estimators split the rows of every source: one model is
+    fitted on training rows, and its losses are those of validation rows. With
     ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
     sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
 
@@ -557,11 +557,12 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Finished trials as a dict of arrays; scores are negated risks.
+        """Finished trials as a dict of arrays.
 
-        `mean_test_score` is the negated estimate at the target and `std_test_score` its standard
-        error. Every site is a split: `split0_test_score` is the negated estimate of the first
-        source. `rank_test_score` is 1 for `best_index_`. Scores of trials that failed are NaN.
+        `mean_test_score` is the negated `criterion` by which trials are compared, and
+        `std_test_score` the standard error of the estimate at the target. Every site is a split:
+        `split0_test_score` is the negated estimate of the first source. `rank_test_score` is 1 for
+        `best_index_`. Scores of trials that failed are NaN.
         """
         return cv_results(self.result_)
 

@@ -218,6 +218,13 @@ def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
     )
     what = "row" if data.groups is None else "group"
     remedy = "if ids are numbered anew at every site, make them different: B-1 instead of 1"
+    for site in train if data.out_of_site else ():
+        units = len(site) if site.groups is None else len(np.unique(site.groups))
+        if units < 2:
+            raise DataError(
+                f"site {site.name!r} has one {what}, too few to show anything of it; leave it out, "
+                "or join it with a similar one"
+            )
     if kept == 0 and len(train) == 1:
         raise DataError(
             f"site {train[0].name!r} is the only source and has one {what}, which no other can "
