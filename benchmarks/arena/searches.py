@@ -4,8 +4,8 @@
 
 Everything as a user has it: the package's own models and spaces, the sampler, the budget of the
 families, the final fit on all rows of all sources. ``searches.csv`` in the folder gets a row per
-cell and search, with the mean loss on the target, seconds of wall clock and of CPU (one process), and
-the estimated risk with its 90 % interval.
+cell and search, with the mean loss on the target, seconds of wall clock and of CPU (one process),
+and the estimated risk with its 90 % interval.
 Rows that the file has are not computed again.
 """
 
