@@ -45,7 +45,7 @@ from shiftune.stability import label_shift, label_stability
 def run_checks(result: SearchResult) -> Checks:
     """Check what can make a result worthless; the checks print as text.
 
-    - "better than a constant": has what is handed over any skill at sites it has not seen?
+    - "better than a constant": has the final model any skill at sites it has not seen?
     - "no column gives the label away": is one column alone nearly as good as the model?
     - "overlap": do the sources cover the target?
     - "within reach": does the estimate depend on how it is continued beyond the sources?

@@ -1,4 +1,4 @@
-"""What a search hands over: a model, or a weighted mean of several."""
+"""The final model: a single one, or a weighted mean of several."""
 
 from shiftune.predictor._conformal import SiteScores
 from shiftune.predictor._ensemble import EnsembleClassifier, EnsembleRegressor, TableModel

@@ -80,11 +80,11 @@ class KeyFigure:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Another choice beside what is handed over, as text; empty where a figure is unknown."""
+    """Another choice beside the final model, as text; empty where a figure is unknown."""
 
     name: str
     expected: str  # its loss at the target
-    worse_by: str  # its loss less that of what is handed over, with the interval
+    worse_by: str  # its loss less that of the final model, with the interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Brief:
     trust: str  # the verdict
     reason: str  # empty where no check found anything
     figures: tuple[KeyFigure, ...]  # the loss first
-    compared: tuple[Compared, ...]  # what is handed over first
+    compared: tuple[Compared, ...]  # the final model first
     next_steps: tuple[tuple[str, str], ...]  # what it is about, and what to do
 
 

@@ -179,7 +179,8 @@ class RiskEstimate(Estimate):
         shares = (self.lam * self.n)[:k] / (self.lam * self.n)[:k].sum()
         expected, half = shares @ estimates + means - estimates, shares @ means / 2
         falling = half * np.exp(np.minimum(expected / half - 1, 0.0))
-        return means / np.where(expected < half, falling, expected), shares
+        expected = np.where(expected < half, falling, expected)
+        return np.maximum(means, 0.0) / expected, shares  # rounding may leave a mean below 0
 
     def signed(self, *, nonnegative: bool) -> RiskEstimate:
         """Return the estimate of losses that are never negative, or of those that may be."""
@@ -338,7 +339,7 @@ class RiskEstimate(Estimate):
         lam, k, site = self.lam * change, len(self.source_names), self.new_site
         if site is not None:
             before, after = ((each * self.n)[:k].sum() for each in (self.lam, lam))
-            site = site.scaled(change[:k], float(after / before))
+            site = site.scaled(change[:k], float(after / before) if before else 0.0)
         found = replace(
             self,
             value=float((lam * self.n) @ self.estimates),

@@ -98,7 +98,7 @@ class SearchResult:
     risks : dict from trial number to RiskEstimate
         Of every trial that was evaluated, in their order.
     choice : Choice
-        Trials that are handed over, their weights and their risk together.
+        Trials of the final model, their weights and their risk together.
     """
 
     problem: ShiftProblem
@@ -135,7 +135,7 @@ class SearchResult:
 
     @property
     def risk(self) -> RiskEstimate:
-        """Estimate for what is handed over."""
+        """Estimate for the final model."""
         return self.choice.risk if self.updated is None else self.updated.risk_
 
     @cached_property
@@ -156,7 +156,7 @@ class SearchResult:
 
     @cached_property
     def site_scores(self) -> SiteScores:
-        """Scores of what is handed over at sites that its models had not seen."""
+        """Scores of the final model at sites that it has not seen."""
         return site_scores(self, 0 if self.updated is None else self.updated.labels_)
 
     @cached_property
@@ -192,7 +192,7 @@ class SearchResult:
 
     @cached_property
     def members(self) -> pd.DataFrame:
-        """Trials that are handed over: model, weight, risk of its own, parameters; by weight."""
+        """Trials of the final model: model, weight, risk of its own, parameters; by weight."""
         trials = {trial.number: trial for trial in finished_trials(self.study)}
         rows = [
             {
@@ -320,7 +320,7 @@ class SearchResult:
 
     @cached_property
     def new_site(self) -> NewSite | None:
-        """Estimator of metrics of what is handed over; None where no predictions were kept."""
+        """Estimator of metrics of the final model; None where no predictions were kept."""
         predictions = self.choice.predictions
         if self.updated is not None:
             return self.updated.new_site_
@@ -335,7 +335,7 @@ class SearchResult:
 
     @cached_property
     def metrics(self) -> MetricTables:
-        """Metrics of what is handed over, at the target and at the sources."""
+        """Metrics of the final model, at the target and at the sources."""
         return metric_tables(self.asked_metrics, self.new_site)
 
     @cached_property
@@ -396,7 +396,7 @@ def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
     return SiteScores.of([scores[data.validation_rows([name])] for name in data.sources])
 
 
-# ---------------------------------------------------------------- what else could be handed over
+# ---------------------------------------------------------------- alternatives to the final model
 
 
 class Compared(StrEnum):
@@ -409,7 +409,7 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Alternative to what is handed over, or to the best trial.
+    """Alternative to the final model, or to the best trial.
 
     `risk` is estimated at the target, on the same rows; `gap` is its risk minus that of what it is
     compared with, paired row by row; `trial` is None for the model with its default parameters.

@@ -282,7 +282,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         **others: Any,
     ) -> Self:
-        """Search, then fit what is handed over on all rows of all sources.
+        """Search, then fit the final model on all rows of all sources.
 
         Parameters
         ----------
@@ -468,7 +468,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
 
     def _choose(self, risks: Mapping[int, RiskEstimate]) -> Choice:
-        """Choose what is handed over, from the estimated risks of the trials."""
+        """Choose the final model, from the estimated risks of the trials."""
         trials, context = finished_trials(self.study_), self.context_
         best = best_trial(risks)
         if best is None:
@@ -523,13 +523,13 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with what the search hands over; columns of a table are found by name."""
+        """Predict with the final model; columns of a table are found by name."""
         self._check_fitted()
         return prediction_of(self.predictor_, rows_like(X, self.problem_.target.X), "predict")
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with what the search hands over."""
+        """Predict probabilities with the final model."""
         self._check_fitted()
         rows = rows_like(X, self.problem_.target.X)
         return prediction_of(self.predictor_, rows, "predict_proba")

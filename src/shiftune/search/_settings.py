@@ -342,7 +342,7 @@ def _check_running(given: SimpleNamespace) -> None:
 
 
 def check_final(final: str | None, risk: RiskEstimator) -> str:
-    """Return what a search hands over, "ensemble" or "best"."""
+    """Return the kind of the final model, "ensemble" or "best"."""
     return (
         ("ensemble" if risk.out_of_site else "best")
         if final is None

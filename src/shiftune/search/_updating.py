@@ -1,4 +1,4 @@
-"""Update of what a search hands over, by a few labels of the target."""
+"""Update of the final model by a few labels of the target."""
 
 from __future__ import annotations
 
