@@ -96,7 +96,11 @@ def quick_checks(result: SearchResult) -> Checks:
             reach_check(result),
             *frequencies,
             agreement_check(result.choice.risk),
-            influence_check(list(result.risks.values()), list(result.risks).index(result.chosen)),
+            influence_check(
+                list(result.risks.values()),
+                list(result.risks).index(result.chosen),
+                result.choice.risk,
+            ),
             enough_check(result),
         ]
     )
@@ -290,16 +294,19 @@ _INFLUENCE = "no source decides alone"
 _NEARER_TO_ONE = 1.5
 
 
-def influence_check(risks: Sequence[RiskEstimate], chosen: int) -> Check:
+def influence_check(
+    risks: Sequence[RiskEstimate], chosen: int, final: RiskEstimate | None = None
+) -> Check:
     """Check how far estimate and choice depend on one source.
 
     A problem: only one source is in the estimate; or without some source another trial would be
     chosen, and by the remaining sources the chosen one is worse (95 % interval of the paired
     difference, widened for the number of trials and sources). A caution: without some source the
     risk lies outside its 95 % interval, or one source has so large a share that the estimate is
-    nearer to that of one source than of two. `risks` are those of all evaluated trials.
+    nearer to that of one source than of two. `risks` are those of all evaluated trials, and `final`
+    is that of the final model, if it is another than the chosen trial's.
     """
-    risk = risks[chosen]
+    risk = final or risks[chosen]
     table = leave_one_source_out(risk)
     heaviest, share = str(table["share"].idxmax()), float(table["share"].max())
     if share >= ALL:

@@ -182,7 +182,7 @@ class NewSite:
         used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
         if len(used) < _FEWEST_SITES:
             why = f"{count(len(used), 'site')} with a value, and {_FEWEST_SITES} are needed"
-            return NewSiteMetric(metric, sites=sites, note=f"{why}: {note or why}")
+            return NewSiteMetric(metric, sites=sites, note=f"{why}: {note}" if note else why)
         found = self._on_scale(metric, [sites[j] for j in used], used)
         scale = SCALES[metric.scale]
         low, high = scale.interval(*found.interval(self.level))

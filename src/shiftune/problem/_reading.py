@@ -337,8 +337,8 @@ def about_groups(sources: Sequence[Site], target: Site) -> list[str]:
     notes = [f"the {rows} rows of the sources form {len(ids)} groups, which are never divided"]
     if shared := int((sites > 1).sum()):
         notes.append(
-            f"{count(shared, 'group')} at several sources: in the same part of the split at all of "
-            "them; if ids are numbered anew at every site, make them different: B-1 instead of 1"
+            f"{count(shared, 'group')} at several sources: no model trains on a group that it "
+            "predicts; if ids are numbered anew at every site, make them different: B-1, not 1"
         )
     if known := len(np.intersect1d(ids, of_target)):
         notes.append(
