@@ -54,8 +54,9 @@ def moved(out: Path) -> Iterator[None]:
 
 @contextmanager
 def removed(out: Path) -> Iterator[None]:
-    """Remove the folder."""
-    shutil.rmtree(out, ignore_errors=True)
+    """Remove the folder, also if predictions of a trial are written to it meanwhile."""
+    while out.exists():
+        shutil.rmtree(out, ignore_errors=True)
     yield
 
 
