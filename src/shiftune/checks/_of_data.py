@@ -6,7 +6,7 @@ Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from shiftune._names import Level
 from shiftune._wording import figures, listed, number, percent
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
 from shiftune.evaluate._fits import StudyData
+from shiftune.problem._columns import ColumnKind
 from shiftune.problem._site import rows_of
 from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.risk._result import RiskEstimate
@@ -233,13 +234,16 @@ def _column_errors(data: StudyData) -> tuple[pd.Series, float]:
 
     Learned and measured in the folds of a trial, like the model's.
     """
-    folds = [_errors_in_fold(data, fold) for fold in data.fold_numbers]
+    kinds = kinds_of([data.X_train, data.X_validation])
+    folds = [_errors_in_fold(data, fold, kinds) for fold in data.fold_numbers]
     sizes = np.unique(data.folds, return_counts=True)[1]
     errors = sum(n * own for n, (own, _) in zip(sizes, folds, strict=True)) / sizes.sum()
     return errors, float(np.average([constant for _, constant in folds], weights=sizes))
 
 
-def _errors_in_fold(data: StudyData, fold: int) -> tuple[pd.Series, float]:
+def _errors_in_fold(
+    data: StudyData, fold: int, kinds: Mapping[Any, ColumnKind]
+) -> tuple[pd.Series, float]:
     """Return the same for one fold, learned from the rows that its model is trained on."""
     train, test = np.flatnonzero(data.trains(fold)), np.flatnonzero(data.folds == fold)
     train, test = (rows[drawn_rows(len(rows), _MOST_ROWS)] for rows in (train, test))
@@ -247,7 +251,6 @@ def _errors_in_fold(data: StudyData, fold: int) -> tuple[pd.Series, float]:
     Y = _columns(data.y_train[train], data.classes)
     Y_test = _columns(np.concatenate(data.y_validation)[test], data.classes)
     mean = Y.mean(axis=0)
-    kinds = kinds_of([data.X_train, data.X_validation])
     errors = []
     for x, new in zip(number_columns(X, kinds).T, number_columns(X_test, kinds).T, strict=True):
         codes, codes_test = _bins(x, new)
