@@ -51,6 +51,7 @@ class Situation:
     slopes: float = 0.0  # sd of the sites' slopes
     curve: float = 0.3  # of the squares of the first column
     target_shift: tuple[float, ...] = ()  # further shift of the target's first columns
+    target_level: float | None = None  # level of the target's y, if it is not drawn
     noise: Callable[[np.random.Generator, int], Floats] = field(
         default=lambda rng, n: rng.standard_normal(n)
     )
@@ -120,6 +121,8 @@ class Sites:
         far = situation.target_shift
         self.means[0, : len(far)] = far
         self.levels = self.rng.normal(0, situation.intercepts, k)
+        if situation.target_level is not None:
+            self.levels[0] = situation.target_level
         # Few columns matter, as in most tables.
         slopes = np.zeros(d)
         slopes[:5] = self.rng.normal(0, 0.6, 5)
@@ -150,13 +153,13 @@ class Sites:
         own = rng.normal(0, law.patients, patients)[who] if law.patients else 0.0
         return X, signal + own + law.noise(rng, n), who
 
-    def problem(self) -> ShiftProblem:
-        """Sources with labels, and as many rows of the target as the median source has."""
+    def problem(self, rows: int | None = None) -> ShiftProblem:
+        """Sources with labels, and rows of the target: as many as the median source has."""
         frames = []
         for j, n in enumerate(self.law.sizes, start=1):
             X, y, who = self.rows(j, n)
             frames.append(self._frame(X, f"s{j}", who).assign(y=y))
-        X, _, who = self.rows(0, int(np.median(self.law.sizes)))
+        X, _, who = self.rows(0, rows or int(np.median(self.law.sizes)))
         frames.append(self._frame(X, "target", who).assign(y=np.nan))
         group = "patient" if self.law.visits > 1 else None
         return ShiftProblem.from_frame(

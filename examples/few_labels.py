@@ -25,7 +25,6 @@ if __name__ == "__main__":
     search = ShiftSearch("linear", n_trials=8).fit(problem)
     print(search.risk_)
     print(search.label_worth())  # before anybody has been paid for labelling
-    print(search.labels_for(loss=3.0))
 
     # Somebody looks up the costs of 10 visits to A, which update the predictor.
     rows = df[df["hospital"] == "A"][["age", "days"]]

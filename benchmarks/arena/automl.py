@@ -1,7 +1,7 @@
 """AutoML in the arena: the target loss of FLAML and AutoGluon, with folds that keep sites apart.
 
     SHIFTUNE_DATA=FOLDER AUTOML/bin/python benchmarks/arena/automl.py --out FOLDER
-        [--first-seed 31] [--seeds 32] [--targets 2] [--seconds 40]
+        [--first-seed 31] [--seeds 32] [--targets 2] [--seconds 40] [--labels 30]
         [--peer flaml autogluon] [--datasets NAME ...]
 
 The versions that AutoGluon and FLAML ask for are not those of shiftune's tests, so they have an
@@ -18,6 +18,9 @@ seconds. ``automl.csv`` in the folder gets a row per cell and peer: the mean los
 a failure. The budget is of wall clock, so on a busy machine a peer gets less than it seems: look at
 the seconds of CPU. Rows that the file has are not computed again; delete a row to repeat it. Ctrl-C
 ends the run after the present fit, a second one at once.
+
+With ``--labels``, so many rows of the target, the first draw of ``labels.py``, are training rows of
+one more site, and the loss is that on its other rows.
 
 The order is the first target of all data sets, shuffled, then the second, and all peers in each
 cell: whenever the run is stopped, what is finished is a fair sample. Generated problems are only
@@ -53,6 +56,7 @@ from autogluon.tabular import TabularPredictor
 from autogluon.tabular.configs.hyperparameter_configs import get_hyperparameter_config
 from cells import losses_of, predictions_of
 from flaml import AutoML
+from labels import labelled_first
 from problems import Problem, cells_in_turn, problem
 from row_file import RowFile
 from sklearn.model_selection import GroupKFold
@@ -61,7 +65,7 @@ from threadpoolctl import threadpool_limits
 from shiftune._interrupts import deferred
 
 FOLDS = 5
-KEY = ("dataset", "target", "seed", "peer", "budget")
+KEY = ("dataset", "target", "seed", "labels", "peer", "budget")
 FOUND = ("seconds", "cpu_seconds", "loss", "reason")
 
 # Without torch, AutoGluon logs an error for every model when it counts GPUs.
@@ -76,15 +80,19 @@ class Rows:
     y: np.ndarray
     site: np.ndarray
     X_target: np.ndarray
+    y_target: np.ndarray  # hidden
     classes: np.ndarray | None  # None for regression
     seed: int
 
     @classmethod
-    def of(cls, p: Problem, seed: int) -> Rows:
-        y = np.concatenate(p.y)
-        site = np.repeat(np.arange(len(p.X)), [len(x) for x in p.X])
+    def of(cls, p: Problem, seed: int, labels: int) -> Rows:
+        order = labelled_first(len(p.y_target), seed, labels, 0)
+        own, others = order[:labels], order[labels:]
+        X, y = [*p.X, p.X_target[own]], np.concatenate([*p.y, p.y_target[own]])
+        site = np.repeat(np.arange(len(X)), [len(x) for x in X])
         classes = None if p.task == "regression" else np.unique(y)
-        return cls(np.concatenate(p.X), y, site, p.X_target, classes, seed)
+        hidden = p.X_target[others], p.y_target[others]
+        return cls(np.concatenate(X), y, site, *hidden, classes, seed)
 
     @property
     def folds(self) -> int:
@@ -155,9 +163,9 @@ def autogluon(rows: Rows, seconds: float) -> np.ndarray:
 PEERS: dict[str, Callable[[Rows, float], np.ndarray]] = {"flaml": flaml, "autogluon": autogluon}
 
 
-def measured(p: Problem, seed: int, peer: str, budget: float) -> dict[str, object]:
+def measured(p: Problem, seed: int, labels: int, peer: str, budget: float) -> dict[str, object]:
     """Return a peer's target loss and what it cost, or the reason of its failure."""
-    rows = Rows.of(p, seed)
+    rows = Rows.of(p, seed, labels)
     loss, reason = math.nan, ""
     start, cpu = time.perf_counter(), cpu_seconds()
     try:
@@ -168,7 +176,7 @@ def measured(p: Problem, seed: int, peer: str, budget: float) -> dict[str, objec
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     if not reason:
-        loss = float(losses_of(predictions, p.y_target, rows.classes).mean())
+        loss = float(losses_of(predictions, rows.y_target, rows.classes).mean())
         reason = "" if math.isfinite(loss) else "predictions that are not finite"
     return {
         "seconds": f"{seconds:.1f}",
@@ -192,6 +200,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--targets", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=40)
+    parser.add_argument("--labels", type=int, default=0)
     parser.add_argument("--peer", nargs="+", default=list(PEERS), choices=PEERS)
     parser.add_argument("--datasets", nargs="+")
     args = parser.parse_args()
@@ -200,11 +209,12 @@ def main() -> None:
     for name, target, seed in cells_in_turn(args.datasets, args.targets, seeds):
         p = problem(name, target, seed)
         for peer in args.peer:
-            key = (name, p.target, seed, peer, f"{args.seconds:g}")
+            key = (name, p.target, seed, args.labels, peer, f"{args.seconds:g}")
             if key in file:
                 continue
             with deferred():
-                row = dict(zip(KEY, key, strict=True)) | measured(p, seed, peer, args.seconds)
+                found = measured(p, seed, args.labels, peer, args.seconds)
+                row = dict(zip(KEY, key, strict=True)) | found
                 file.add(row)
             print(*row.values(), flush=True)
 

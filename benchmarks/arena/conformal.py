@@ -20,9 +20,7 @@ import pandas as pd
 from pools import FAMILIES
 from stored_cells import arguments, over_cells
 from trials import read
-from updates import ensemble_effects
 
-from shiftune.effects._site_effects import from_scale
 from shiftune.predictor._conformal import SiteScores, class_sets, row_scores
 
 LEVELS = (0.5, 0.8, 0.9)
@@ -31,8 +29,11 @@ LEVELS = (0.5, 0.8, 0.9)
 def scored(files: dict[str, Path], dataset: str, target: int, seed: int) -> list[dict[str, object]]:
     """Score one problem at every level that its number of sites allows."""
     warnings.simplefilter("ignore")
-    trials, effects, at_target = ensemble_effects(read(files, dataset, target, seed))
-    sites = [row_scores(s.y, from_scale(s.scaled), trials.classes) for s in effects.sources]
+    trials = read(files, dataset, target, seed).first(FAMILIES, 24)
+    weights, nested = trials.ensemble()
+    at_target = trials.at_target(weights)
+    pairs = zip(trials.y, trials.by_site(nested), strict=True)
+    sites = [row_scores(y, predicted, trials.classes) for y, predicted in pairs]
     new = row_scores(trials.y_target, at_target, trials.classes)
     if trials.classes is not None:  # the likeliest class is always in the set
         new[at_target.argmax(axis=1) == np.searchsorted(trials.classes, trials.y_target)] = 0.0

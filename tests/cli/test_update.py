@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,9 @@ from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.cli._options import TuneOptions
 from shiftune.cli._tune import prepare_job, reopened
 from shiftune.cli._update import _half_a_digit, check_rows, read_labels
+from shiftune.effects import SiteEffects
 from shiftune.errors import ProblemError
+from shiftune.evaluate._fits import fit
 from shiftune.problem._site import Site
 from shiftune.search._journal import search_lock
 from shiftune.tables import Schema, SiteFiles
@@ -175,8 +178,8 @@ def test_classes(wards_run, run):
     output = flat(run("update", "ill", "labels.csv"))
     assert "the odds of 'yes' at C are" in output
     found = record(wards_run, run="ill")
-    assert [each["class"] for each in found["shift"]] == ["no", "yes"]
-    assert found["shift"][1]["mean"] == pytest.approx(-found["shift"][0]["mean"])
+    assert [each["class"] for each in found["shift"]] == ["yes"]
+    assert found["shift"][0]["mean"] > 0
     predictions = pd.read_csv("ill/updates/1/predictions.csv")
     assert {"probability_no", "probability_yes"} < set(predictions)
 
@@ -584,15 +587,18 @@ def test_a_table_that_was_moved_or_changed(wards_run, run):
 
 
 def test_the_stored_model_is_used_and_checked(wards_run, run, monkeypatch):
-    """Nothing is fitted; a model of other predictions, or of other trials, is refused."""
+    """One model is fitted, with the labels; other predictions, or other trials, are refused."""
     give(range(80, 90))
+    fits = []
 
-    def fit(*_):
-        raise AssertionError("a model was fitted")
+    def counted(*args):
+        fits.append(args)
+        return fit(*args)
 
     with monkeypatch.context() as patched:
-        patched.setattr("shiftune.search._search.fit", fit)
+        patched.setattr("shiftune.search._result.fit", counted)
         run("update", "cost", "labels.csv")
+    assert len(fits) == 1
     shutil.rmtree("cost/updates")
     predictions = pd.read_csv("cost/predictions.csv", dtype={"case": str})
     predictions["prediction"] += 0.01
@@ -729,13 +735,52 @@ def test_a_table_with_a_column_named_row(wards_run, run):
     assert pd.read_csv("named/updates/1/labels.csv")["row_"].to_list() == plan["row_"].to_list()
 
 
+def test_a_plan_in_excel(wards_run, run):
+    """Filled in, it updates the model as a CSV file does."""
+    pytest.importorskip("openpyxl")
+    run("label-plan", "cost", "--n", 6, "--out", "plan.xlsx")
+    run("label-plan", "cost", "--n", 6, "--out", "plan.csv")
+    plan = pd.read_excel("plan.xlsx", dtype=str)
+    other = pd.read_csv("plan.csv", dtype=str)
+    pd.testing.assert_frame_equal(plan.fillna(""), other.fillna(""))
+    plan["cost"] = np.arange(100.0, 106.0)
+    plan.to_excel("plan.xlsx", index=False)
+    run("update", "cost", "plan.xlsx")
+    assert read_json(Path("cost/updates/1/update.json"))["labels"] == 6
+
+
+def test_an_update_that_is_not_used(wards_run, run, monkeypatch):
+    """Screen and record say it, and the stored model is as large as before."""
+    give(range(80, 90))
+    original = SiteEffects.update
+
+    def bad(self, site):
+        found = original(self, site)
+        return replace(found, own_losses=1e3 * found.own_losses)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SiteEffects, "update", bad)
+        output = flat(run("update", "cost", "labels.csv"))
+    assert "not used: with 10 labels the estimated loss is higher" in output
+    record = read_json(Path("cost/updates/1/update.json"))
+    assert not record["used"]
+    assert record["gain"]["value"] < 0
+    assert record["after"] == record["before"]
+    assert {each["mean"] for each in record["shift"]} == {0.0}
+    sizes = [Path(p).stat().st_size for p in ("cost/model.skops", "cost/updates/1/model.skops")]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.02)
+    updated, plain = load_model("cost/updates/1/model.skops"), load_model("cost/model.skops")
+    X = pd.read_csv("cost.csv", dtype={"case": str})
+    np.testing.assert_array_equal(updated.predict(X), plain.predict(X))
+
+
 def test_a_file_is_never_overwritten(wards_run, run):
     (wards_run / "mine.csv").write_text("labels")
     output = flat(run("label-plan", "cost", "--n", 5, "--out", "mine.csv", code=2))
     assert "mine.csv exists, and may have labels in it; give another file with --out" in output
     assert (wards_run / "mine.csv").read_text() == "labels"
-    assert "must be a CSV file" in flat(
-        run("label-plan", "cost", "--n", 5, "--out", "x.xlsx", code=2)
+    assert "--out must end in .csv or .xlsx" in flat(
+        run("label-plan", "cost", "--n", 5, "--out", "x.ods", code=2)
     )
     assert "cannot be written to nowhere" in flat(
         run("label-plan", "cost", "--n", 5, "--out", "nowhere/x.csv", code=2)

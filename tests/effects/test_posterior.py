@@ -1,18 +1,35 @@
-"""Posterior of a site's effect, against closed forms."""
+"""Posterior of a site's effect, against dense linear algebra."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
-from scipy.special import softmax
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logsumexp
+from scipy.stats import multivariate_normal, multivariate_t
 
+from shiftune.effects import _site_effects as hierarchy
 from shiftune.effects._site_effects import (
+    LOG_PRIOR,
+    SiteRows,
+    evidence,
     from_scale,
-    moderate,
-    posterior_deviation,
-    posterior_mean,
+    posterior,
     to_scale,
 )
+
+GRID = [
+    (at, np.array(s))
+    for at, s in zip(
+        np.ndindex(LOG_PRIOR.shape),
+        product(hierarchy._INTERCEPTS, hierarchy._SLOPES, hierarchy._COLUMNS),
+        strict=True,
+    )
+]
+ROWS_OF_PRIOR = hierarchy._PRIOR_ROWS
 
 
 @pytest.fixture
@@ -20,80 +37,126 @@ def rng():
     return np.random.default_rng(3)
 
 
-@pytest.mark.parametrize(("m", "p"), [(30, 4), (5, 12), (1, 3)])
-def test_values_give_the_gaussian_posterior(rng, m, p):
-    Z, spread = rng.normal(size=(m, p)), rng.uniform(0.5, 2, p)
-    residuals = rng.uniform(-0.1, 0.1, m)  # none is far
-    known = np.zeros((m, 1)), Z, residuals, spread, 4.0
-    covariance = np.linalg.inv(Z.T @ Z / 4 + np.diag(spread**-2.0))
-    mean = posterior_mean(*known)
-    np.testing.assert_allclose(mean[0], covariance @ Z.T @ residuals / 4, rtol=1e-9)
-    found = posterior_deviation(*known, mean)
-    np.testing.assert_allclose(found[0], np.sqrt(np.diag(covariance)), rtol=1e-9)
+def site(rng, m, q, residuals=None, classes=False):
+    """Rows of a site whose predictions are 0, or log odds."""
+    scaled = rng.normal(0, 2, (m, 1)) if classes else np.zeros((m, 1))
+    if residuals is None:
+        residuals = (rng.random(m) < 0.5) if classes else rng.uniform(-1, 1, m)
+    y = np.asarray(residuals, dtype=float)
+    return SiteRows(scaled, rng.normal(size=(m, 1)), rng.normal(size=(m, q)), y, y[:, None])
 
 
-def test_a_term_without_spread_has_no_effect(rng):
-    Z = rng.normal(size=(9, 3))
-    known = np.zeros((9, 1)), Z, Z[:, 1], np.array([1.0, 0.0, 1.0]), 0.1
-    assert posterior_mean(*known)[0, 1] == 0
-    assert posterior_deviation(*known, posterior_mean(*known))[0, 1] == 0
-    assert not posterior_mean(np.zeros((9, 1)), Z, Z[:, 1], np.zeros(3), 0.1).any()
+def by_term(s, q):
+    return np.array([s[0], s[1], *np.full(q, s[2])])
 
 
-def test_one_outlier_does_not_decide():
-    y = np.append(np.zeros(9), 1000.0)
-    found = posterior_mean(np.zeros((10, 1)), np.ones((10, 1)), y, np.full(1, 10.0), 1.0)
-    mean = 100.0 * 10 / (10 + 0.01)  # Gaussian
-    assert 0 < found[0, 0] < mean / 100
+def test_the_prior_is_one():
+    assert logsumexp(LOG_PRIOR) == pytest.approx(0.0)
 
 
-def gradient(scaled, Z, y, spread, b):
-    P = softmax(scaled + Z @ b.T, axis=1)
-    return (np.eye(scaled.shape[1])[y] - P).T @ (Z * spread) - b / spread
-
-
-@pytest.mark.parametrize("classes", [2, 3, 11])
-@pytest.mark.parametrize("p", [2, 40])
-@pytest.mark.parametrize("confident", [1.0, 8.0])
-def test_classes_give_the_mode(rng, classes, p, confident):
-    """The gradient of the log posterior is 0 there, also where labels contradict the answers."""
-    m = 20
-    scaled, Z = confident * rng.normal(size=(m, classes)), rng.normal(size=(m, p))
-    y, spread = rng.integers(0, classes, m), rng.uniform(0.3, 3.2, p)
-    found = posterior_mean(scaled, Z, y, spread, 1.0)
-    np.testing.assert_allclose(gradient(scaled, Z, y, spread, found), 0, atol=0.05)
-
-
-@pytest.mark.parametrize("answer", [0.02, 0.001, 0.5, 0.98])
-@pytest.mark.parametrize("spread", [0.4, 1.6, 12.8])
-@pytest.mark.parametrize("ones", [0, 2, 5, 10])
-def test_the_update_lies_between_the_answer_and_the_labels(answer, spread, ones):
-    scaled = to_scale(np.tile([1 - answer, answer], (10, 1)))
-    y = (np.arange(10) < ones).astype(int)
-    b = posterior_mean(scaled, np.ones((10, 1)), y, np.array([spread]), 1.0)
-    updated = from_scale(scaled + b.T)[0, 1]
-    low, high = sorted([answer, ones / 10])
-    assert low - 1e-6 <= updated <= high + 1e-6
-
-
-def test_deviations_of_classes_are_of_contrasts():
-    """200 labels, half of them of each class: log odds have a variance near 4 / 200."""
-    known = np.zeros((200, 2)), np.ones((200, 1)), np.arange(200) % 2, np.full(1, 100.0), 1.0
-    found = posterior_deviation(*known, posterior_mean(*known))
-    np.testing.assert_allclose(2 * found[:, 0], np.sqrt(4 / 200), rtol=1e-3)
-    nothing = posterior_deviation(
-        np.zeros((0, 2)), np.ones((0, 1)), np.arange(0), np.ones(1), 1.0, np.zeros((2, 1))
+@pytest.mark.parametrize(("m", "q"), [(30, 4), (5, 12), (1, 3), (6, 0)])
+@pytest.mark.parametrize("noise_known", [True, False])
+def test_evidence_and_means_under_every_spread(rng, m, q, noise_known):
+    rows, w = site(rng, m, q), rng.uniform(0.2, 1.0, m)
+    r, Z = rows.observed[:, 0], rows.terms(0)
+    found = evidence(r, w, rows.slopes[:, 0], rows.columns, noise_known)
+    logs, means = np.empty(LOG_PRIOR.shape), {}
+    for at, s in GRID:
+        prior = np.diag(by_term(s, q) ** 2)
+        V = Z @ prior @ Z.T + np.diag(1 / w)
+        means[at] = prior @ Z.T @ np.linalg.solve(V, r)
+        if noise_known:
+            logs[at] = multivariate_normal(np.zeros(m), V).logpdf(r)
+        else:  # the degrees of freedom count the weights of the rows
+            quadratic = r @ np.linalg.solve(V, r)
+            power = (w.sum() + ROWS_OF_PRIOR) / 2
+            logs[at] = -np.linalg.slogdet(V)[1] / 2 - power * np.log(ROWS_OF_PRIOR + quadratic)
+    np.testing.assert_allclose(
+        found.log_likelihood - found.log_likelihood[0, 0, 0], logs - logs[0, 0, 0], atol=1e-8
     )
-    np.testing.assert_allclose(nothing, np.sqrt(0.5))
+    weights = rng.dirichlet(np.ones(LOG_PRIOR.size)).reshape(LOG_PRIOR.shape)
+    expected = sum(weights[at] * mean for at, mean in means.items())
+    np.testing.assert_allclose(found.effect(weights), expected, atol=1e-10)
 
 
-def test_two_classes_are_symmetric(rng):
-    Z = rng.normal(size=(12, 3))
-    found = posterior_mean(np.zeros((12, 2)), Z, np.arange(12) % 2, np.ones(3), 1.0)
-    np.testing.assert_allclose(found[0], -found[1], atol=1e-6)
+def test_the_noise_is_integrated_out(rng):
+    """With weights of 1 the marginal likelihood is that of Student's t."""
+    rows = site(rng, 7, 2)
+    r, Z = rows.observed[:, 0], rows.terms(0)
+    found = evidence(r, np.ones(7), rows.slopes[:, 0], rows.columns, noise_known=False)
+    logs = [
+        multivariate_t(
+            np.zeros(7), Z @ np.diag(by_term(s, 2) ** 2) @ Z.T + np.eye(7), ROWS_OF_PRIOR
+        ).logpdf(r)
+        for _, s in GRID
+    ]
+    own = found.log_likelihood.ravel()
+    np.testing.assert_allclose(own - own[0], np.array(logs) - logs[0], atol=1e-8)
 
 
-def test_answers_come_back_as_they_were():
-    P = np.array([[1e-9, 1 - 1e-9], [0.3, 0.7]])
-    np.testing.assert_allclose(from_scale(to_scale(P)), P, rtol=1e-6)
-    assert from_scale(moderate(to_scale(P)))[0, 0] == pytest.approx(1e-4, rel=1e-3)
+def test_deviations_are_those_of_the_mixture(rng):
+    rows = site(rng, 12, 3)
+    r, Z = rows.observed[:, 0], rows.terms(0)
+    found = posterior(rows, LOG_PRIOR, 1.0)
+    np.testing.assert_array_equal(found.residuals[:, 0], r)  # no residual is an outlier
+    total, squares = 0.0, 0.0
+    for at, s in GRID:
+        scale = np.diag(by_term(s, 3))
+        covariance = scale @ np.linalg.inv(np.eye(5) + scale @ Z.T @ Z @ scale) @ scale
+        mean = covariance @ Z.T @ r
+        total = total + found.weights[at] * mean
+        squares = squares + found.weights[at] * (found.noise * np.diag(covariance) + mean**2)
+    np.testing.assert_allclose(found.effect[0], total, atol=1e-3)
+    deviation, between = found.deviations(rows)
+    # Under the mean square of the spreads, which is wider than their mixture.
+    exact = np.sqrt(squares - total**2)
+    assert (deviation[0] > 0.9 * exact).all()
+    assert (deviation[0] < between).all()
+
+
+def test_one_outlier_does_not_decide(rng):
+    residuals = np.append(rng.normal(0, 1, 9), 1000.0)
+    rows = SiteRows(
+        np.zeros((10, 1)), np.zeros((10, 1)), np.empty((10, 0)), residuals, residuals[:, None]
+    )
+    found = posterior(rows, LOG_PRIOR, 1.0)
+    assert abs(found.effect[0, 0]) < 2.0  # the mean is 100
+
+
+@pytest.mark.parametrize("q", [1, 30])
+def test_classes_give_the_mode_under_a_single_spread(rng, q):
+    """The gradient of the log posterior is 0 there."""
+    rows = site(rng, 25, q, classes=True)
+    at, s = GRID[len(GRID) // 2 + 17]
+    assert s.all()
+    prior = np.full(LOG_PRIOR.shape, -np.inf)
+    prior[at] = 0.0
+    found = posterior(rows, prior, None)
+    Z, scale = rows.terms(0), by_term(s, q)
+    P = expit(rows.scaled[:, 0] + Z @ found.effect[0])
+    gradient = scale * (Z.T @ (rows.observed[:, 0] - P)) - found.effect[0] / scale
+    assert np.max(np.abs(gradient)) < 0.1
+
+
+def test_labels_that_contradict_confident_predictions(rng):
+    """A single label of a class that has the probability 0 does not turn all predictions round."""
+    P = np.column_stack([np.ones(20), np.zeros(20)])
+    scaled = to_scale(P)
+    y = np.zeros((20, 1))
+    y[0] = 1.0
+    rows = SiteRows(scaled, np.zeros((20, 1)), np.empty((20, 0)), y[:, 0], y)
+    found = posterior(rows, LOG_PRIOR, None)
+    moved = from_scale(scaled + found.effect[0, 0], np.arange(2))[:, 1]
+    assert 1e-4 < moved.max() < 0.15
+    assert np.isfinite(found.effect).all()
+
+
+@given(st.integers(2, 5), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_the_scale_and_back(classes, rows, seed):
+    P = np.random.default_rng(seed).dirichlet(np.ones(classes), rows)
+    P = np.clip(P, 0.01, 1)
+    P /= P.sum(axis=1, keepdims=True)
+    back = from_scale(to_scale(P), np.arange(classes))
+    np.testing.assert_allclose(back, P, atol=1e-9)
+    values = np.random.default_rng(seed).normal(size=rows)
+    np.testing.assert_array_equal(from_scale(to_scale(values), None), values)

@@ -180,6 +180,7 @@ class TestContent:
         record = {
             "number": 1,
             "labels": 10,
+            "used": True,
             "before": one,
             "after": one | {"value": 4.0},
             "gain": {"value": 1.0, "low": None, "high": None},

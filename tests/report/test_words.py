@@ -50,7 +50,9 @@ def test_metrics_of_records():
 def test_effects_of_records():
     shift = [{"class": None, "scale": "value", "mean": -1.25}]
     text = "predictions of A are lowered by 1.25 on average"
-    assert words.effect_in_words({"labels": 10, "shift": shift}, "A") == text
+    assert words.effect_in_words({"labels": 10, "used": True, "shift": shift}, "A") == text
+    kept = words.effect_in_words({"labels": 10, "used": False, "shift": shift}, "A")
+    assert kept.startswith("not used: with 10 labels the estimated loss is higher")
 
 
 def test_parameters_in_one_line():

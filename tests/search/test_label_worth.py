@@ -55,10 +55,12 @@ def test_where_sites_differ_labels_are_worth_what_theory_says(found):
     assert worth["half_width"].is_monotonic_decreasing
 
 
-def test_sources_that_are_too_small_promise_no_more(found):
-    """36 rows are evaluated at every source: 300 labels cannot be played."""
-    worth = found.label_worth([100, 300])
-    assert worth["risk"][100] == worth["risk"][300]
+def test_more_labels_than_a_source_has_rows(found):
+    r"""72 of 120 rows can be labelled; 1,000 are worth :math:`1 + 1 / (m + 1)` all the same."""
+    worth = found.label_worth([70, 1000])
+    assert worth["risk"][1000] < worth["risk"][70]
+    gap = worth["risk"][70] - worth["risk"][1000]
+    assert gap == pytest.approx(1 / 71 - 1 / 1001, rel=0.3)
 
 
 def test_where_sites_are_alike_they_are_worth_little():
@@ -72,21 +74,12 @@ def test_counts(found):
     assert found.label_worth(10).index.tolist() == [0, 10]
 
 
-def test_how_many_labels_are_enough(found):
-    worth = found.label_worth([10, 20])
-    assert found.labels_for(loss=float(worth["risk"][10])) in (5, 10)
-    assert found.labels_for(half_width=float(worth["half_width"][20])) in (10, 20)
-    assert found.labels_for(loss=0.0) is None
-    assert found.labels_for(loss=9.0) == 0
-    with pytest.raises(ProblemError, match="half width of the interval, the loss, or both"):
-        found.labels_for()
-
-
+@pytest.mark.filterwarnings("ignore:there is only one source")
 @pytest.mark.parametrize(
     ("options", "counts", "message"),
     [
         ({"risk": "naive"}, [10], "risk='adjusted'"),
-        ({"sources": 2}, [10], "2 sources, and at least 3"),
+        ({"sources": 1}, [10], "label_worth needs at least two"),
         ({}, [-1], "whole numbers"),
         ({}, [], "whole numbers"),
         ({}, 10.0, "whole numbers"),

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.errors import DataWarning, SettingsError
+from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.evaluate._fits import fit, weight_argument
 from shiftune.metrics import metric_named
 from shiftune.metrics._new_site import at_site
@@ -132,8 +132,23 @@ def test_models_without_weights_are_named(searches):
         ShiftSearch(KNeighborsRegressor(), {"n_neighbors": [5]}).fit(problem)
     with pytest.raises(SettingsError, match=r"rows with sample_weight need risk='adjusted'"):
         ShiftSearch(Ridge(), SPACE, risk="variance_reduced").fit(problem)
-    with pytest.raises(SettingsError, match="cannot update this predictor: rows have weights"):
-        searches[0].update(problem.target.X, np.zeros(50))
+
+
+def test_weighted_rows_are_updated(searches):
+    """A label of weight 0, nearly, does not count; labels without weights count once each."""
+    search = searches[0]
+    X = search.problem_.target.X[:20]
+    y = search.predict(X) + 5.0
+    updated = search.update(X, y)
+    assert np.mean(updated.predict(X) - search.predict(X)) == pytest.approx(5.0, abs=2.0)
+    wrong, w = np.where(np.arange(20) < 10, y, -2.0), np.where(np.arange(20) < 10, 1.0, 1e-9)
+    few = search.update(X, wrong, sample_weight=w)
+    half = search.update(X[:10], y[:10], sample_weight=np.ones(10))
+    assert few.effect_["estimate"].to_numpy() == pytest.approx(
+        half.effect_["estimate"].to_numpy(), abs=0.05
+    )
+    with pytest.raises(DataError, match="20 numbers above 0"):
+        search.update(X, y, sample_weight=np.zeros(20))
 
 
 def test_scikit_learns_signature(searches):
@@ -185,5 +200,5 @@ def test_families_and_labels_of_the_target(searches):
     models = {"one": (Ridge(), SPACE), "other": (Ridge(), {"alpha": [5.0]})}
     search = ShiftSearch(models, n_trials=4, progress=False).fit(few)
     assert search.risk_.labelled_target
-    assert search.result_.updated is None
+    assert search.result_.updated.labels_ == 12
     assert len(search.metrics_)

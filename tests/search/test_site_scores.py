@@ -39,7 +39,9 @@ def test_they_are_of_sites_never_seen(search):
 
 
 def test_labels_of_the_site_shorten_them(search):
-    before, after = search.result_.site_scores, site_scores(search.result_, 10)
+    X = search.problem_.target.X[:10]
+    updated = search.update(X, X[:, 0] + 2)
+    before, after = search.result_.site_scores, site_scores(search.result_, updated)
     assert after.quantile(0.8) < before.quantile(0.8) / 3
 
 

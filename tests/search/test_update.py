@@ -81,7 +81,7 @@ def test_ten_labels(search, target):
 def test_more_labels_give_more(search, target):
     X, y = target
     errors = [error(search.update(X[:m], y[:m]), X[40:], y[40:]) for m in (1, 10, 40)]
-    assert errors[0] > errors[1] >= 0.9 * errors[2]
+    assert errors[0] > errors[1] >= 0.8 * errors[2]
 
 
 def test_fit_with_labels_updates_by_itself(search, target):
@@ -161,22 +161,71 @@ def test_classes():
     assert (
         updated.predict_proba(X[20:])[rest, 1].mean() > search.predict_proba(X[20:])[rest, 1].mean()
     )
-    assert set(updated.effect_.index.get_level_values("class")) == {"no", "yes"}
+    assert set(updated.effect_.index.get_level_values("class")) == {"yes"}
     with pytest.raises(DataError, match="'perhaps'"):
         search.update(X[:2], ["yes", "perhaps"])
 
 
-@pytest.mark.parametrize(
-    ("options", "count", "why"),
-    [
-        ({"risk": "naive"}, 10, "no row was predicted by a model that has not seen its site"),
-        ({}, 2, "2 sources, and at least 3"),
-    ],
-)
-def test_what_cannot_be_updated(options, count, why, target):
-    found = searched(count=count, **options)
+def test_what_cannot_be_updated(target):
+    found = searched(risk="naive")
+    why = "no row was predicted by a model that has not seen its site"
     with pytest.raises(SettingsError, match=why):
         found.update(target[0][:5], target[1][:5])
+
+
+@pytest.mark.filterwarnings("ignore:there is only one source")
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_sources(count, target):
+    X, y = target
+    updated = searched(count=count).update(X[:20], y[:20])
+    assert updated.used_
+    assert error(updated, X[20:], y[20:]) < 0.5 * error(searched(count=count), X[20:], y[20:])
+    low, high = updated.risk_.interval()
+    assert low < error(updated, X[20:], y[20:]) < high
+
+
+def alike(seed=3):
+    """Sites that do not differ, and the target, whose labels do."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(80, 2)) for _ in range(7)]
+    return X, [x[:, 0] + rng.normal(0, 0.3, 80) for x in X]
+
+
+def test_an_update_whose_gain_is_negative_is_not_used(monkeypatch):
+    X, y = alike()
+    found = ShiftSearch(Ridge(), SPACE, n_trials=2, progress=False)
+    found.fit(ShiftProblem.from_sites(list(zip(X[:-1], y[:-1], strict=True)), X[-1]))
+    kept = 0
+    for seed in range(12):
+        rows = np.random.default_rng(seed).permutation(80)[:10]
+        updated = found.update(X[-1][rows], y[-1][rows])
+        assert updated.used_ == (updated.gain_.value >= 0)
+        if not updated.used_:
+            kept += 1
+            assert updated.predictor_ is found.predictor_
+            assert updated.risk_ is updated.before_
+            assert repr(updated).startswith("<Not updated by 10 labels")
+            np.testing.assert_array_equal(updated.predict(X[-1]), found.predict(X[-1]))
+    assert kept >= 3
+
+
+def test_labels_are_not_ignored_where_the_sources_are_alike():
+    """The target lies ten standard deviations of the noise above all sources."""
+    X, y = alike()
+    found = ShiftSearch(Ridge(), SPACE, n_trials=2, progress=False)
+    found.fit(ShiftProblem.from_sites(list(zip(X[:-1], y[:-1], strict=True)), X[-1]))
+    updated = found.update(X[-1][:30], y[-1][:30] + OWN)
+    assert error(updated, X[-1][30:], y[-1][30:] + OWN) < 1.3 * 0.09
+    assert updated.gain_.value == pytest.approx(OWN**2, rel=0.4)
+
+
+def test_an_outlier_among_the_labels(search, target):
+    X, y = target
+    wrong = np.where(np.arange(20) == 7, 1e4, y[:20])
+    with pytest.warns(DataWarning, match="have they the same unit"):
+        updated = search.update(X[:20], wrong)
+    usual = search.update(X[:20], y[:20])
+    assert error(updated, X[20:], y[20:]) < 2 * error(usual, X[20:], y[20:])
 
 
 def test_odd_labels(search, target):

@@ -248,7 +248,7 @@ def label_plan(
     folder: Run,
     n: Annotated[int, option("N", "Number of rows.", None, "--n", min=1)],
     out: Annotated[
-        Path | None, option("FILE", "CSV file to write. Default: DIR-labels.csv.")
+        Path | None, option("FILE", "File to write, .csv or .xlsx. Default: DIR-labels.csv.")
     ] = None,
     seed: Annotated[int, option("N", "Random seed; the same seed draws the same rows.", min=0)] = 0,
     data: MovedTable = None,

@@ -51,7 +51,9 @@ from shiftune.cli._options import (
 )
 from shiftune.cli._predict import ROW, safe_for_spreadsheets, with_identifiers
 from shiftune.cli._screen import show_answer, show_overlap, show_table, show_updates
-from shiftune.effects._site_effects import LEAST_LIKELY
+from shiftune.effects import without_effect
+from shiftune.effects._site_effects import to_scale
+from shiftune.effects._updated import predictions_of
 from shiftune.errors import (
     DataError,
     MissingPackageError,
@@ -528,13 +530,14 @@ def risk_record(risk: RiskEstimate) -> dict[str, Any]:
 def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, Any]:
     """Return risks, the gain, and the site's effect on the predictions of the target's rows X.
 
-    The predictor is the fitted `UpdatedRegressor` or `UpdatedClassifier` that predicts.
+    The predictor is the one that predicts, updated unless `updated.used_` is False.
     """
     effect = updated.effect_  # intercept and slope come first; columns can be thousands
     several = "class" in effect.index.names
     first = effect.groupby("class", sort=False).head(2) if several else effect[:2]
     return {
         "labels": updated.labels_,
+        "used": updated.used_,
         "before": risk_record(updated.before_),
         "after": risk_record(updated.risk_),
         "gain": estimate_record(updated.gain_),
@@ -545,21 +548,20 @@ def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, An
 
 
 def _shift(after: Any, X: Features) -> list[dict[str, Any]]:
-    """Return how far the effect moves the target's predictions: values, or log odds by class."""
-    before = after.predictor_
-    if not hasattr(after, "classes_"):
-        moved = after.predict(X) - np.asarray(before.predict(X)).reshape(-1)
-        return [{"class": None, "scale": "value", "mean": float(moved.mean())}]
-    moved = _log_odds(after.predict_proba(X)) - _log_odds(before.predict_proba(X))
-    return [
-        {"class": str(name), "scale": "log odds", "mean": float(column.mean())}
-        for name, column in zip(after.classes_, moved.T, strict=True)
-    ]
+    """Return how far labels move the target's predictions: values, or log odds by class.
 
-
-def _log_odds(shares: Any) -> NDArray[np.float64]:
-    inside = np.clip(shares, LEAST_LIKELY, 1 - LEAST_LIKELY)
-    return np.asarray(np.log(inside / (1 - inside)))
+    Of two classes, those of the second.
+    """
+    classes = getattr(after, "classes_", None)
+    now, before = (
+        to_scale(predictions_of(model, X, values=classes is None))
+        for model in (after, without_effect(after))
+    )
+    scale = "value" if classes is None else "log odds"
+    names = [None] if classes is None else [*map(str, classes)][-now.shape[1] :]
+    means = (now - before).mean(axis=0).tolist()
+    pairs = zip(names, means, strict=True)
+    return [{"class": name, "scale": scale, "mean": mean} for name, mean in pairs]
 
 
 def _sample_record(result: SearchResult) -> dict[str, Any] | None:

@@ -28,7 +28,7 @@ from shiftune.cli._folder import (
     command_line,
     writing_to,
 )
-from shiftune.cli._predict import ROW, free_name
+from shiftune.cli._predict import ROW, WRITERS, free_name
 from shiftune.cli._screen import show_update, show_updates
 from shiftune.cli._tune import (
     TuneJob,
@@ -70,15 +70,18 @@ def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) ->
     folder = ResultFolder(path)
     obstacle = folder.completed().get("update_obstacle")
     out = out or Path(f"{path.resolve().name}-labels.csv")
-    if out.suffix.lower() != ".csv":
-        raise SettingsError(f"--out must be a CSV file, which ends in .csv, got {out}")
+    if (ending := out.suffix.lower()) not in (".csv", ".xlsx"):
+        raise SettingsError(f"--out must end in .csv or .xlsx, got {out}")
     if out.exists():
         raise StorageError(f"{out} exists, and may have labels in it; give another file with --out")
     with notes_for_warnings():
         job = reopened(folder, moved)
         plan = _plan(job, folder.updates, n, seed)
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
-        plan.to_csv(part, index=False, sep=separator_of(job.options.files.of_target))
+        if ending == ".csv":
+            plan.to_csv(part, index=False, sep=separator_of(job.options.files.of_target))
+        else:
+            WRITERS[ending](iter([plan]), part)
     console = screen()
     target = job.table.problem.target.name
     written = f"Written to {out}: {count(n, 'row')} of {target}, drawn at random."
@@ -166,17 +169,19 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     result = job.search.result_
     model = _stored_model(folder, best, job)
     X = rows_of(problem.target.X, positions)
-    groups = None if problem.target.groups is None else problem.target.groups[positions]
-    updated = update_predictor(result, model, X, y, groups)
+    target = problem.target
+    groups = None if target.groups is None else target.groups[positions]
+    weights = None if target.sample_weight is None else target.sample_weight[positions]
+    updated = update_predictor(result, model, X, y, groups, weights)
     losses = result.loss(y, getattr(model, result.loss.needs)(X), result.context.data.classes)
     record = {
         "command": command_line(),
         "new_labels": len(new),
         "replaced_labels": len(replaced),
-        "target": problem.target.name,
+        "target": target.name,
         "label": job.options.label,
         "loss": result.loss.name,
-        **effect_record(updated, updated.predictor_, problem.target.X),
+        **effect_record(updated, updated.predictor_, target.X),
         "labels_of_tune": updated.labels_ - len(y),
         "first_estimate": _compared(result.risk, losses, groups),
         "of_trials": best["trials"],
@@ -185,7 +190,7 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     used[positions] = True
     rows = {_row_column(job): job.table.target_rows[positions], job.options.label: y}
     return updates.write(
-        table_model(job, updated.predictor_, site_scores(result, updated.labels_)),
+        table_model(job, updated.predictor_, site_scores(result, updated)),
         job.identifiers.iloc[positions].assign(**rows),
         predictions(job, updated.predictor_, used),
         record,

@@ -1,118 +1,81 @@
-r"""Effects of sites, learned from the sources' answers, and the update that labels bring.
+r"""A hierarchical model of site effects, integrated over its spreads.
 
-From the ground up: the scale of the effects, their terms, the posterior given labels, how far sites
-differ (learned where sources play the target), and `SiteEffects`, which puts these together.
+From the ground up: the scale of the effects, their terms, the evidence of labelled rows under every
+spread, the posterior, and `SiteEffects`, which puts these together.
 
-Notation: answers f of n rows have K columns on the scale of the effects (one for values, the log
-probabilities of C classes otherwise); z are the p terms of a row, and the effect b, (K, p), adds
-:math:`z^\top b_k` to column k, with the standard deviations s between sites.
+Notation: the n rows of a site have predictions f, (n, K), on the scale of the effects: values, or
+the log odds of K classes. With the terms z = (1, the prediction, the columns) of a row, p numbers,
+
+.. math:: y_i = f_i + z_i^\top b + e_i, \quad e_i \sim N(0, \sigma^2 / w_i), \quad
+          b \sim N(0, \sigma^2\, \mathrm{diag}(s^2)), \quad
+          \sigma^2 \sim \mathrm{Inv}\text{-}\chi^2(\nu, \sigma_0^2).
+
+The spread s has one number for the intercept, one for the slope of the prediction and one for all
+columns; a grid of spreads has the shape (I, S, C). All is in units of :math:`\sigma_0`, a typical
+row's noise at the sources. Residuals beyond two standard deviations count as two (Huber). For
+classes, each against the others, y and w are the working responses and weights of logistic
+regression, and :math:`\sigma = 1`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
-from functools import partial
-from typing import Any, Self
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
+from scipy.special import expit, logit, logsumexp
 from sklearn.compose import ColumnTransformer
 
 from shiftune import _interrupts
-from shiftune.evaluate._losses import SMALLEST_LOSS, Loss
+from shiftune.evaluate._losses import Loss
 from shiftune.models._by_name import preparation
 from shiftune.problem._site import Features, stacked
-from shiftune.ratio._overlap import effective_rows
 from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
-Limits = tuple[float, float] | None
-# Loss of every row: from labels and answers on the scale of the effects.
-RowLosses = Callable[[NDArray[Any], Floats], Floats]
-# Answers, terms, labels, spread and noise.
-Known = tuple[Floats, Floats, NDArray[Any], Floats, float]
+Rows = NDArray[np.intp]
 
-# Smallest probability whose logarithm is taken.
-_SMALLEST_PROBABILITY = 1e-12
-# Where effects are learned, no class counts as less likely than this: one answer of 0 would
-# outweigh all labels.
-LEAST_LIKELY = 1e-4
+# No class counts as less likely than this: one prediction of 0 would outweigh all labels.
+_LEAST_LIKELY = 1e-4
 
 
-def to_scale(answers: NDArray[Any]) -> Floats:
-    """Return values of shape (n,) as (n, 1), and probabilities of shape (n, C) as centred logs."""
-    if answers.ndim == 1:
-        return np.asarray(answers, dtype=float)[:, None]
-    return _centred(np.log(np.maximum(answers.astype(float), _SMALLEST_PROBABILITY)))
+def to_scale(predictions: NDArray[Any]) -> Floats:
+    """Return values as (n, 1), or log odds: of the second of two classes, or of each of more.
 
-
-def from_scale(scaled: Floats) -> Floats:
-    """Return values of shape (n,), or probabilities of shape (n, C)."""
-    if scaled.shape[1] == 1:
-        return scaled[:, 0]
-    return np.asarray(softmax(scaled, axis=1))
-
-
-def moderate(scaled: Floats) -> Floats:
-    """Return answers in which no class is less likely than 1 to 10,000; values as they are."""
-    if scaled.shape[1] == 1:
-        return scaled
-    return _centred(np.maximum(scaled, scaled.max(axis=1, keepdims=True) + np.log(LEAST_LIKELY)))
-
-
-def strength(scaled: Floats) -> Floats:
-    """Return one number per row that the slope multiplies, shape (n,).
-
-    The value; of two classes the log odds; of more the log of the likeliest one, centred.
+    >>> to_scale(np.array([[0.5, 0.5], [0.1, 0.9]])).round(2)
+    array([[0. ],
+           [2.2]])
     """
-    if scaled.shape[1] == 1:
+    if predictions.ndim == 1:
+        return np.asarray(predictions, dtype=float)[:, None]
+    P = predictions[:, 1:] if predictions.shape[1] == 2 else predictions
+    return np.asarray(logit(np.clip(P.astype(float), _LEAST_LIKELY, 1 - _LEAST_LIKELY)))
+
+
+def from_scale(scaled: Floats, classes: NDArray[Any] | None) -> Floats:
+    """Return values of shape (n,), or probabilities of shape (n, C)."""
+    if classes is None:
         return scaled[:, 0]
-    if scaled.shape[1] == 2:
-        return np.asarray(scaled[:, 1] - scaled[:, 0])
-    return np.asarray(scaled.max(axis=1))
+    P = expit(scaled)
+    return np.column_stack([1 - P, P]) if len(classes) == 2 else P / P.sum(axis=1, keepdims=True)
 
 
-def _centred(logs: Floats) -> Floats:
-    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
-
+# ---------------------------------------------------------------- terms
 
 # Rows x columns of the sources, 160 MB, and coefficients of columns (for every class), beyond which
 # columns are no terms: the intercept and the slope remain.
 MOST_CELLS = 20_000_000
 _MOST_COEFFICIENTS = 300
-# Columns and answers beyond so many units count as this: ten labels must not extrapolate.
+# Columns and predictions beyond so many units count as this: ten labels must not extrapolate.
 _MOST_UNITS = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Standard deviations of the effects between sites.
-
-    Attributes
-    ----------
-    intercept : float
-        On the scale of the effects: the label's unit, or that of a class's log probability (log
-        odds of two classes have 1.4 times as much).
-    slope : float
-        Of one standard deviation of the answer.
-    columns : float
-        Of all columns together, at a row that is one unit from the centre in each.
-    """
-
-    intercept: float = 0.0
-    slope: float = 0.0
-    columns: float = 0.0
-
-    def by_term(self, terms: int) -> Floats:
-        """Return the standard deviation of every term, shape (terms,)."""
-        return np.concatenate([[self.intercept, self.slope], np.full(terms - 2, self.columns)])
-
-
 class Terms:
-    """Terms of the effect for rows of any site: 1, the answer, the columns as numbers.
+    """Terms of the effect for rows of any site: 1, the prediction, the columns as numbers.
 
     Parameters
     ----------
@@ -122,15 +85,16 @@ class Terms:
     Examples
     --------
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> Terms(None).fit(X, X).transform(X, X).round(2)
-    array([[ 1.  , -1.34, -1.34],
-           [ 1.  , -0.45, -0.45],
-           [ 1.  ,  0.45,  0.45],
-           [ 1.  ,  1.34,  1.34]])
+    >>> slopes, columns = Terms(None).fit(X, X).transform(X, X)
+    >>> np.column_stack([slopes, columns]).round(2)
+    array([[-1.34, -1.34],
+           [-0.45, -0.45],
+           [ 0.45,  0.45],
+           [ 1.34,  1.34]])
     """
 
-    centre_: float
-    width_: float
+    centre_: Floats  # of the predictions, (K,)
+    width_: Floats  # (K,)
     with_columns_: bool
 
     def __init__(self, schema: Schema | None) -> None:
@@ -148,225 +112,265 @@ class Terms:
         return names + [name.split("__", 1)[1] if prefixed else name for name in columns]
 
     def fit(self, X: Features, scaled: Floats) -> Self:
-        """Learn units from the rows of all sources and their answers."""
+        """Learn units from the rows of all sources and their predictions."""
         columns = self.preparation.fit(X).transform(X[:1]).shape[1]
         coefficients = columns * scaled.shape[1]
         self.with_columns_ = len(X) * columns <= MOST_CELLS and coefficients <= _MOST_COEFFICIENTS
-        answers = strength(moderate(scaled))
-        self.centre_, self.width_ = float(answers.mean()), float(answers.std())
+        self.centre_, self.width_ = scaled.mean(axis=0), scaled.std(axis=0)
         return self
 
-    def transform(self, X: Features, scaled: Floats) -> Floats:
-        """Return the terms of rows with these answers, shape (n, 2 + columns)."""
-        Z = np.empty((len(X), 0))
+    def transform(self, X: Features, scaled: Floats) -> tuple[Floats, Floats]:
+        """Return the predictions in their units, (n, K), and the columns as numbers, (n, q)."""
+        slopes = (scaled - self.centre_) / np.where(self.width_ > 0, self.width_, 1.0)
+        columns = np.empty((len(X), 0))
         if self.with_columns_:
-            Z = np.asarray(self.preparation.transform(X), dtype=float)
-        slope = (strength(moderate(scaled)) - self.centre_) / (self.width_ or 1.0)
-        both = np.clip(np.column_stack([slope, Z]), -_MOST_UNITS, _MOST_UNITS)
-        both[:, 1:] /= np.sqrt(max(Z.shape[1], 1))
-        return np.column_stack([np.ones(len(Z)), both])
+            columns = np.asarray(self.preparation.transform(X), dtype=float)
+        columns = columns.clip(-_MOST_UNITS, _MOST_UNITS) / np.sqrt(max(columns.shape[1], 1))
+        return slopes.clip(-_MOST_UNITS, _MOST_UNITS), columns
 
 
-# Residuals beyond so many standard deviations count less (Huber), so that one outlier among ten
-# labels does not decide.
+def added(slopes: Floats, columns: Floats, effect: Floats) -> Floats:
+    """What an effect (K, p) adds to the predictions of rows with these terms, (n, K)."""
+    return np.asarray(effect[:, 0] + slopes * effect[:, 1] + columns @ effect[:, 2:].T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteRows:
+    """Labelled rows of one site, predicted by models that have not seen it."""
+
+    scaled: Floats  # predictions on the scale of the effects, (n, K)
+    slopes: Floats  # terms, (n, K)
+    columns: Floats  # terms, (n, q)
+    y: NDArray[Any]  # labels, (n,)
+    observed: Floats  # labels as the effect sees them: values, or 0 and 1 for every class, (n, K)
+    groups: Rows | None = None  # codes of rows that belong together, (n,)
+    sample_weight: Floats | None = None  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Rows) -> SiteRows:
+        """Return some of the rows."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{n: each[rows] for n, each in found.items() if each is not None})
+
+    def with_effect(self, effect: Floats) -> Floats:
+        """Return the predictions with an effect of the site, (n, K)."""
+        return np.asarray(self.scaled + added(self.slopes, self.columns, effect))
+
+    def terms(self, k: int) -> Floats:
+        """Return all terms of column k of the predictions, (n, p)."""
+        return np.column_stack([np.ones(len(self)), self.slopes[:, k], self.columns])
+
+    @property
+    def counts(self) -> Floats:
+        """How many independent rows each row counts for, (n,).
+
+        Weighted rows add up to their effective number, and all rows of a group count as one.
+        """
+        counts, w = np.ones(len(self)), self.sample_weight
+        if w is not None and len(w):
+            counts = w * (w.sum() / (w @ w))
+        if self.groups is not None:
+            group = np.unique(self.groups, return_inverse=True)[1]
+            counts = counts / np.bincount(group)[group]
+        return counts
+
+    @property
+    def effective(self) -> int:
+        """Number of independent rows, at least 1."""
+        return max(round(float(self.counts.sum())), 1)
+
+
+# ---------------------------------------------------------------- evidence and posterior
+
+# Spreads, in units of a row's noise or of log odds, and the prior probability of 0; the others have
+# the rest in equal parts (`benchmarks/results/labels.md`).
+_INTERCEPTS, _NO_INTERCEPT = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]), 0.2
+_SLOPES, _NO_SLOPE = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8]), 0.6
+_COLUMNS, _NO_COLUMNS = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6]), 0.7
+# Probability that the target differs from the sources by more, or less, than these do from each
+# other: its spread then has the prior of the grid, whatever the sources show.
+_UNLIKE_SOURCES = 0.1
+# Rows that the noise of the sources counts for at a site (nu).
+_PRIOR_ROWS = 10.0
+# Residuals beyond so many standard deviations count as many (Huber), so that one outlier among ten
+# labels does not decide: without, one run in twenty had 1.3 times the loss under Student's t(3).
 _HUBER_THRESHOLD = 2.0
-_MOST_REWEIGHTED = 20
-_MOST_STEPS = 60
-_MOST_HALVED = 20
-_TOLERANCE = 1e-4
+# Least weight of a label of classes: p (1 - p) is next to nothing for a confident prediction, and
+# one label that contradicts it would decide.
+_LEAST_WEIGHT = 0.02
+# Steps of classes go half way after the first few, since they may overshoot.
+_MOST_STEPS, _FULL_STEPS, _TOLERANCE = 20, 3, 1e-3
 
 
-def posterior_mean(
-    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float
-) -> Floats:
-    r"""Return the posterior mean of the effects of m labelled rows, shape (K, p).
+def _log_prior() -> Floats:
+    logs = [
+        np.log([zero, *np.full(len(grid) - 1, (1 - zero) / (len(grid) - 1))])
+        for grid, zero in (
+            (_INTERCEPTS, _NO_INTERCEPT),
+            (_SLOPES, _NO_SLOPE),
+            (_COLUMNS, _NO_COLUMNS),
+        )
+    ]
+    return np.asarray(logs[0][:, None, None] + logs[1][:, None] + logs[2])
 
-    Values: :math:`y = f + z^\top b + e`, with :math:`e` of variance `noise` and residuals beyond
-    two standard deviations weighted down. Classes: :math:`P(y = c) \propto
-    \exp(f_c + z^\top b_c)`, and the mode instead of the mean. In both cases
-    :math:`b \sim N(0, \mathrm{diag}(s^2))`.
+
+LOG_PRIOR = _log_prior()
+
+
+class Evidence(NamedTuple):
+    """What residuals of one column of predictions show under every spread of the grid."""
+
+    log_likelihood: Floats  # marginal, up to a constant, (I, S, C)
+    intercepts: Floats  # posterior means, (I, S, C)
+    slopes: Floats
+    values: Floats  # eigenvalues of the columns' cross products, (q,)
+    vectors: Floats  # their eigenvectors, (q, q)
+    products: Floats  # of the rotated columns with residuals, 1 and slopes, (q, 3)
+
+    def effect(self, weights: Floats) -> Floats:
+        """Posterior mean of the effect, averaged over spreads with these weights, (p,)."""
+        intercept = (weights * self.intercepts).sum(axis=(0, 1))
+        slope = (weights * self.slopes).sum(axis=(0, 1))
+        left = np.stack([weights.sum(axis=(0, 1)), -intercept, -slope], axis=1) @ self.products.T
+        columns = self.vectors @ np.sum(_ridge(self.values) * left, axis=0)
+        return np.concatenate([[intercept.sum(), slope.sum()], columns])
+
+
+def _ridge(values: Floats) -> Floats:
+    """Posterior variances of rotated columns that alone explain the residuals, (C, q)."""
+    s = _COLUMNS[:, None] ** 2
+    return np.asarray(s / (1 + s * values))
+
+
+def evidence(r: Floats, w: Floats, slopes: Floats, columns: Floats, noise_known: bool) -> Evidence:
+    r"""Integrate the effect, and the noise unless it is known, out under every spread.
+
+    The columns are integrated out first, along the eigenvectors of their cross products: what is
+    left of the products of r, 1 and slope is :math:`Q = B^\top V^{-1} B`, (C, 3, 3), with
+    :math:`V = I + s^2 X X^\top`, where the rows of B and X are multiplied by the roots of their
+    weights. Intercept and slope then are a regression on two terms.
 
     Parameters
     ----------
-    scaled : array of shape (m, K)
-        Answers f on the scale of the effects.
-    Z : array of shape (m, p)
-    y : array of shape (m,)
-        Values, or the numbers of the classes.
-    spread : array of shape (p,)
-        s.
-    noise : float
-        Variance of a value around its answer; not used for classes.
-
-    Examples
-    --------
-    Three values that lie 2 above their answers, and sites that differ by 1 as a rule:
-
-    >>> posterior_mean(np.zeros((3, 1)), np.ones((3, 1)), np.full(3, 2.0), np.ones(1), 3.0)
-    array([[1.]])
+    r, w, slopes : arrays of shape (m,)
+        Residuals, their weights, and the slope's term.
+    columns : array of shape (m, q)
     """
-    design, back = _reduced(Z, spread)
-    if scaled.shape[1] == 1:
-        return _of_values(y - scaled[:, 0], design, noise)[None] @ back.T
-    return _of_classes(scaled, design, y) @ back.T
+    root = np.sqrt(w)[:, None]
+    B, X = np.column_stack([r, np.ones(len(r)), slopes]) * root, columns * root
+    values, vectors = np.linalg.eigh(X.T @ X)
+    values = values.clip(0)
+    products = vectors.T @ (X.T @ B)
+    Q = B.T @ B - np.einsum("cq,qi,qj->cij", _ridge(values), products, products)
+    log_det = np.log1p(_COLUMNS[:, None] ** 2 * values).sum(axis=1)
+    a, b = _INTERCEPTS[:, None, None] ** 2, _SLOPES[:, None] ** 2
+    (rr, r1, rs), (_, g11, g1s), (_, _, gss) = Q.transpose(1, 2, 0)
+    det = (1 + a * g11) * (1 + b * gss) - a * b * g1s**2
+    intercept = a * ((1 + b * gss) * r1 - b * g1s * rs) / det
+    slope = b * ((1 + a * g11) * rs - a * g1s * r1) / det
+    left = np.maximum(rr - intercept * r1 - slope * rs, 0.0)
+    log = -(log_det + np.log(det)) / 2
+    if noise_known:
+        log -= left / 2
+    else:
+        log -= (w.sum() + _PRIOR_ROWS) / 2 * np.log(_PRIOR_ROWS + left)
+    return Evidence(log, intercept, slope, values, vectors, products)
 
 
-def posterior_deviation(
-    scaled: Floats, Z: Floats, y: NDArray[Any], spread: Floats, noise: float, mean: Floats
-) -> Floats:
-    """Return the posterior standard deviations at the mean, shape (K, p).
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """Posterior of a site's effect, in units of the noise."""
 
-    Those of classes are of the difference from the mean over all classes, since adding the same
-    to all of them changes nothing.
+    effect: Floats  # mean, (K, p)
+    weights: Floats  # of the spreads, (I, S, C)
+    log_likelihood: Floats  # of the labels under every spread, (I, S, C)
+    log_evidence: float  # of the labels
+    residuals: Floats  # of the labels, (m, K)
+    counts: Floats  # their weights, (m, K)
+    noise: float  # variance of a row around its prediction; 1 for classes
+
+    def deviations(self, site: SiteRows) -> tuple[Floats, Floats]:
+        """Posterior standard deviations of the effect, (K, p), and those between sites, (p,).
+
+        Those of the effect are under the mean square of the spreads.
+        """
+        s = _mean_spread(self.weights, self.effect.shape[1])
+        found = [
+            s * np.sqrt(np.diag(np.linalg.inv(np.eye(len(s)) + _scaled_gram(site.terms(k), w, s))))
+            for k, w in enumerate(np.broadcast_to(self.counts, self.residuals.shape).T)
+        ]
+        return np.sqrt(self.noise) * np.array(found), np.sqrt(self.noise) * s
+
+
+def _mean_spread(weights: Floats, p: int) -> Floats:
+    """Root of the mean square of the spreads, for every term, (p,)."""
+    grids = (_INTERCEPTS, _SLOPES, _COLUMNS)
+    means = [np.sum(weights.sum(axis=tuple({0, 1, 2} - {i})) * g**2) for i, g in enumerate(grids)]
+    return np.sqrt([means[0], means[1], *np.full(p - 2, means[2])])
+
+
+def _scaled_gram(Z: Floats, w: Floats, s: Floats) -> Floats:
+    r""":math:`S Z^\top W Z S` of terms (m, p), weights (m,) and a spread (p,)."""
+    return np.asarray(s[:, None] * ((Z.T * w) @ Z) * s)
+
+
+def posterior(site: SiteRows, log_prior: Floats, unit: float | None) -> Posterior:
+    """Posterior of the effect, given labelled rows and the log prior of the spreads (I, S, C).
+
+    `unit` is the noise of a row, None for classes. What is regressed depends on the effect, and is
+    computed again at its mean: residuals of values without outliers, working responses and weights
+    of classes.
     """
-    design, back = _reduced(Z, spread)
-    r, classes = design.shape[1], scaled.shape[1]
-    outside = np.maximum(spread**2 - np.sum(back**2, axis=1), 0.0)
-    if classes == 1:
-        weights = _huber_weights(y - scaled[:, 0] - Z @ mean[0], noise)
-        covariance = np.linalg.inv((design.T * weights) @ design / noise + np.eye(r))
-        return np.asarray(np.sqrt(outside + np.sum((back @ covariance) * back, axis=1)))[None]
-    P = softmax(scaled + Z @ mean.T, axis=1)
-    curvature = P[:, :, None] * (np.eye(classes) - P[:, None, :])  # (m, C, C)
-    hessian = np.einsum("mr,mkl,ms->krls", design, curvature, design)
-    hessian = hessian.reshape(classes * r, classes * r)
-    covariance = np.linalg.inv(hessian + np.eye(classes * r)).reshape(classes, r, classes, r)
-    centred = np.eye(classes) - 1 / classes
-    of_classes = np.einsum("kl,lrms,km->krs", centred, covariance, centred)
-    inside = np.sum((back @ of_classes) * back, axis=2)
-    return np.asarray(np.sqrt(outside * (1 - 1 / classes) + inside))
-
-
-def _reduced(Z: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """Return the design of standard normal effects, (m, r), and the way back to terms, (p, r).
-
-    r is the smaller of m and p: labels know nothing of directions that their rows do not have.
-    """
-    live = np.flatnonzero(spread > 0)
-    back = np.zeros((len(spread), len(live)))
-    back[live, np.arange(len(live))] = spread[live]
-    design = Z @ back
-    if len(live) <= len(Z):
-        return design, back
-    Q, R = np.linalg.qr(design.T)
-    return R.T, back @ Q
-
-
-def _huber_weights(residuals: Floats, noise: float) -> Floats:
-    """Weights of residuals: 1, less beyond the threshold."""
-    return np.asarray(
-        _HUBER_THRESHOLD / np.maximum(np.abs(residuals) / np.sqrt(noise), _HUBER_THRESHOLD)
-    )
-
-
-def _of_values(residuals: Floats, design: Floats, noise: float) -> Floats:
-    """Posterior mean of standard normal effects, shape (r,)."""
-    weights, prior = np.ones(len(residuals)), np.eye(design.shape[1])
-    for _ in range(_MOST_REWEIGHTED):
-        weighted = design.T * weights
-        precision = weighted @ design / noise + prior
-        mean = np.linalg.solve(precision, weighted @ residuals / noise)
-        before, weights = weights, _huber_weights(residuals - design @ mean, noise)
-        if np.max(np.abs(weights - before), initial=0.0) < _TOLERANCE:
-            break
-    return np.asarray(mean)
-
-
-def _of_classes(scaled: Floats, design: Floats, y: NDArray[np.intp]) -> Floats:
-    """Posterior mode of standard normal effects by class, shape (C, r).
-
-    Newton's direction of every class, shortened until the posterior grows.
-    """
-    r, classes = design.shape[1], scaled.shape[1]
-    effects, truth, prior = np.zeros((classes, r)), np.eye(classes)[y], np.eye(r)
-
-    def at(b: Floats) -> tuple[float, Floats]:
-        """Log posterior and probabilities (m, C); SciPy's functions take three times as long."""
-        eta = scaled + design @ b.T
-        top = eta.max(axis=1, keepdims=True)
-        shares = np.exp(eta - top)
-        total = shares.sum(axis=1, keepdims=True)
-        height = (truth * eta).sum() - (np.log(total) + top).sum() - (b**2).sum() / 2
-        return float(height), shares / total
-
-    reached, P = at(effects)
-    for _ in range(_MOST_STEPS):
-        W = (P * (1 - P)).T
-        slopes = (truth - P).T @ design - effects
-        steps = np.linalg.solve(prior + (design.T * W[:, None]) @ design, slopes[..., None])
-        for halved in range(_MOST_HALVED):
-            step = steps[..., 0] / 2**halved
-            height, tried = at(effects + step)
-            if height > reached:
-                break
+    K, counts = site.scaled.shape[1], site.counts[:, None]
+    effect, noise, most = np.zeros((K, 2 + site.columns.shape[1])), 1.0, _HUBER_THRESHOLD
+    # Probabilities add up to 1: K > 1 classes show as much as K - 1.
+    share = max(K - 1, 1) / K
+    raw = (site.observed - site.scaled) / (unit or 1.0)
+    for step in range(_MOST_STEPS):
+        shift = added(site.slopes, site.columns, effect)
+        if unit is None:
+            P = expit(site.scaled + shift)
+            w = np.maximum(P * (1 - P), _LEAST_WEIGHT)
+            r, w = shift + (site.observed - P) / w, counts * w
         else:
+            centre = shift if step or not len(raw) else np.median(raw)
+            r, w = centre + (raw - centre).clip(-most, most), counts
+        shown = [
+            evidence(r[:, k], w[:, k], site.slopes[:, k], site.columns, noise_known=unit is None)
+            for k in range(K)
+        ]
+        log = share * np.sum([each.log_likelihood for each in shown], axis=0)
+        total = float(logsumexp(log + log_prior))
+        weights = np.exp(log + log_prior - total)
+        before, effect = effect, np.array([each.effect(weights) for each in shown])
+        if unit is None and step >= _FULL_STEPS:
+            effect = (before + effect) / 2
+        if unit is not None:
+            left = (raw - added(site.slopes, site.columns, effect)).clip(-most, most)
+            noise = (_PRIOR_ROWS + float(np.sum(counts * left**2))) / (_PRIOR_ROWS + counts.sum())
+            most = _HUBER_THRESHOLD * np.sqrt(noise)
+        if np.max(np.abs(effect - before), initial=0.0) < _TOLERANCE:
             break
-        effects, reached, P = effects + step, height, tried
-        if np.max(np.abs(step), initial=0.0) < _TOLERANCE:
-            break
-    return np.asarray(effects)
+    return Posterior(effect, weights, log, total, r, w, noise)
 
+
+# ---------------------------------------------------------------- sites
 
 _DRAWS = 5
 # From more sources than so many. With 60 % labelled, at least three draws leave every row out once.
 _MANY_SOURCES, _FEWEST_DRAWS = 200, 3
 # Of a source's rows that are labelled; the others are predicted.
 _MOST_LABELLED = 0.6
-# Labels with which a source has a say in how far sites differ.
-_FEWEST_LABELS = 3
-# Sources, and rows of each, on which the spread is learned.
-_MOST_SOURCES = 40
-MOST_ROWS = 1000
-# Standard errors by which a term must lower the losses. With less, ten labels cost some tables 2 %;
-# with more, they gain 1 % less on average (`benchmarks/results/updates.md`).
-_STANDARD_ERRORS = 1.5
-# Standard deviations that are tried, in units of a row's own noise.
-_INTERCEPTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 12.8)
-_SLOPES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
-_COLUMNS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
+# Residuals beyond this quantile of their size count as it for the noise, which is at least this
+# part of the deviation of the sites' medians.
+_NO_OUTLIERS, _LEAST_NOISE = 0.975, 0.01
+# Labelled rows are left out of their own effect in at most so many groups.
+_MOST_FOLDS = 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Role:
-    """Rows of one site, answered by models that have not seen it."""
-
-    scaled: Floats  # answers on the scale of the effects, (n, K)
-    Z: Floats  # terms, (n, p)
-    y: NDArray[Any]  # labels, (n,)
-    observed: NDArray[Any]  # labels as the effect sees them: values, or numbers of classes, (n,)
-    noise: float  # variance of a value around its answer
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def thinned(self, most: int) -> Role:
-        """Return at most so many rows, spread evenly."""
-        if len(self) <= most:
-            return self
-        kept = np.linspace(0, len(self) - 1, most).astype(np.intp)
-        return Role(self.scaled[kept], self.Z[kept], self.y[kept], self.observed[kept], self.noise)
-
-    def known(self, rows: NDArray[np.intp], spread: Spread) -> Known:
-        """Return what the posterior of an effect depends on."""
-        scaled, by_term = moderate(self.scaled[rows]), spread.by_term(self.Z.shape[1])
-        return scaled, self.Z[rows], self.observed[rows], by_term, self.noise
-
-    def effect(self, rows: NDArray[np.intp], spread: Spread) -> Floats:
-        """Return the coefficients that some of the rows show, shape (K, p)."""
-        return posterior_mean(*self.known(rows, spread))
-
-    def updated(
-        self, labelled: NDArray[np.intp], others: NDArray[np.intp], spread: Spread
-    ) -> Floats:
-        """Return the answers to some rows, with the effect that the labelled ones show."""
-        if not any(astuple(spread)):
-            return self.scaled[others]
-        return np.asarray(self.scaled[others] + self.Z[others] @ self.effect(labelled, spread).T)
-
-
-def drawn(
-    rows: int, labels: int, seed: int, sources: int = 1
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def drawn(rows: int, labels: int, seed: int, sources: int = 1) -> list[tuple[Rows, Rows]]:
     """Draw labelled rows and the others, several times; every row is among the others.
 
     Fewer times from many sources, among which the luck of a draw averages out.
@@ -378,127 +382,42 @@ def drawn(
     return [(own[:labels], own[labels:]) for own in turned]
 
 
-def _played_losses(
-    sources: Sequence[Role], labels: int, spread: Spread, losses: RowLosses, seed: int = 0
-) -> list[Floats]:
-    """Return every row's loss with an effect from labels of other rows of its site.
-
-    k arrays of shape (n_j,): means over the draws in which the row was not labelled. A source
-    that is too small for so many labels gets 60 % of its rows labelled.
-    """
-    _interrupts.check()
-    found = []
-    for j, source in enumerate(sources):
-        total, times = np.zeros(len(source)), np.zeros(len(source))
-        for labelled, others in drawn(len(source), labels, seed + j, len(sources)):
-            total[others] += losses(source.y[others], source.updated(labelled, others, spread))
-            times[others] += 1
-        found.append(total / times)
-    return found
-
-
-def _played_answers(
-    sources: Sequence[Role], labels: int, spread: Spread, seed: int = 0
-) -> list[Floats]:
-    """Return every row's answers with effects from labels of other rows of its site.
-
-    k arrays of shape (D, n_j, K), on the scale of the effects: one for every draw, with NaN for the
-    rows that it labels; a single one where the sites have no effect.
-    """
-    if not any(astuple(spread)):
-        return [source.scaled[None] for source in sources]
-    found = []
-    for j, source in enumerate(sources):
-        draws = drawn(len(source), labels, seed + j, len(sources))
-        own = np.full((len(draws), *source.scaled.shape), np.nan)
-        for d, (labelled, others) in enumerate(draws):
-            own[d, others] = source.updated(labelled, others, spread)
-        found.append(own)
-    return found
-
-
-def learn_spread(sources: Sequence[Role], labels: int, losses: RowLosses, seed: int = 0) -> Spread:
-    """Learn how far sites differ: the spread with which so many labels help the sources most.
-
-    Intercept, slope and columns are added in turn. Each is taken only where it lowers the losses
-    of the sources, relative to what they are, by more than 1.5 standard errors of the mean.
-    """
-    kept = np.unique(np.linspace(0, len(sources) - 1, _MOST_SOURCES).astype(np.intp))
-    thinned = [sources[j].thinned(MOST_ROWS) for j in kept]
-    eligible = [s for s in thinned if min(labels, _MOST_LABELLED * len(s)) >= _FEWEST_LABELS]
-    best = Spread()
-    if len(eligible) < 2:
-        return best
-    unit = float(np.sqrt(np.mean([source.noise for source in eligible])))
-    known: dict[Spread, Floats] = {}
-
-    def means(spread: Spread) -> Floats:
-        if spread not in known:
-            played = _played_losses(eligible, labels, spread, losses, seed)
-            known[spread] = np.array([own.mean() for own in played])
-        return known[spread]
-
-    size = np.maximum(np.abs(means(best)), SMALLEST_LOSS)
-    for name, sizes in (
-        ("intercept", _INTERCEPTS),
-        ("slope", _SLOPES),
-        ("columns", _COLUMNS),
-        ("intercept", _INTERCEPTS),
-    ):
-        tried = [replace(best, **{name: times * unit}) for times in sizes]
-        winner = min(tried, key=lambda spread: float(np.mean(means(spread) / size)))
-        gains = (means(best) - means(winner)) / size
-        if gains.mean() > _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(len(gains)):
-            best = winner
-    return best
-
-
-# Updated values stay within the range of the sources' labels, widened by so much of it.
-_WIDENED = 0.25
-# Of the variance of all residuals: labels without any noise must not make effects impossible.
-_LEAST_NOISE = 1e-4
-# Labelled rows are left out of their own effect in at most so many groups.
-_MOST_FOLDS = 20
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """What the labels of a site change.
+    """What the labels of a site show.
 
     Attributes
     ----------
-    spread : Spread
-        How far sites differ, as far as so many labels can use it.
     effect : array of shape (K, p)
-        Coefficients of the site's terms.
+        Coefficients of the site's terms: the posterior mean.
     deviation : array of shape (K, p)
         Their posterior standard deviations.
-    limits : (low, high) or None
-        Of updated values.
-    own_losses, own_losses_before : arrays of shape (m,)
-        Of the labelled rows: each with the effect that the others show, and without any.
-    source_losses : k arrays of shape (n_j,)
-        Of the sources' rows, with as many labels of other rows of their site.
-    source_answers : k arrays of shape (D, n_j) or (D, n_j, C)
-        Likewise, for every draw of labels, with NaN for the rows that it labels.
+    between : array of shape (p,)
+        Standard deviation of each between sites, given the sources and these labels.
+    own_losses : array of shape (m,)
+        Of the labelled rows, each with the effect that the others show.
+    unlike : float
+        How much surer the labels make it that the site differs from the sources by more than these
+        do from each other: 0 if not at all, 1 if it is certain.
     """
 
-    spread: Spread
     effect: Floats
     deviation: Floats
-    limits: Limits
+    between: Floats
     own_losses: Floats
-    own_losses_before: Floats
-    source_losses: list[Floats]
-    source_answers: list[Floats]
+    unlike: float
 
 
 class SiteEffects:
-    """How sites differ in p(y|x), learned from answers of models that have not seen them.
+    """How sites differ in p(y|x), learned from predictions by models that have not seen them.
+
+    Every source, and the target with its labels, is a draw from the same hierarchical model. The
+    spreads have a posterior given the sources; at the target it is mixed with the prior, and the
+    target's labels update both: the more they contradict the sources, the less these decide.
 
     Parameters
     ----------
-    answers : k arrays of shape (n_j,) or (n_j, C)
+    predictions : k arrays of shape (n_j,) or (n_j, C)
         Of every source, by models that were trained without it.
     X : k tables of n_j rows
     y : k arrays of shape (n_j,)
@@ -506,6 +425,11 @@ class SiteEffects:
     classes : array of shape (C,), or None for values
     schema : Schema or None
         Of the columns; None for arrays of numbers.
+    groups, sample_weight : k arrays of shape (n_j,), optional
+        Codes of rows that belong together; weights of the rows.
+    out_of_site : bool
+        Whether the models have not seen the sites. Those of a single source have; it then shows
+        nothing of how sites differ, and labels of the target decide alone.
     seed : int
         Of the rows that are labelled where a source plays the target.
 
@@ -519,51 +443,72 @@ class SiteEffects:
     >>> y = [x[:, 0] + rng.normal(0, 1) + rng.normal(0, 0.2, 60) for x in X]
     >>> effects = SiteEffects([x[:, 0] for x in X], X, y, loss_named("squared"), None)
     >>> new = rng.normal(size=(10, 1))
-    >>> update = effects.update(new, new[:, 0], new[:, 0] + 1.0)
+    >>> update = effects.update(effects.rows(new, new[:, 0], new[:, 0] + 1.0))
     >>> update.effect.round(1)[0, 0]
     np.float64(1.0)
     """
 
     def __init__(
         self,
-        answers: Sequence[NDArray[Any]],
+        predictions: Sequence[NDArray[Any]],
         X: Sequence[Features],
         y: Sequence[NDArray[Any]],
         loss: Loss,
         classes: NDArray[Any] | None,
         schema: Schema | None = None,
         *,
+        groups: Sequence[Rows] | None = None,
+        sample_weight: Sequence[Floats] | None = None,
+        out_of_site: bool = True,
         seed: int = 0,
     ) -> None:
         self.loss, self.classes, self.seed = loss, classes, seed
-        scaled = [to_scale(own) for own in answers]
+        self.out_of_site = out_of_site
+        scaled = [to_scale(own) for own in predictions]
         rows, every = stacked(X), np.concatenate(scaled)
         self.terms = Terms(schema).fit(rows, every)
-        # As the risk has them: without an effect, predictions are not limited.
-        self._plain = [loss(own, p, classes) for own, p in zip(y, answers, strict=True)]
-        self.limits: Limits = None
-        self.noise, self.shift = 1.0, 0.0
+        self._plain = [loss(own, p, classes) for own, p in zip(y, predictions, strict=True)]
+        self.unit: float | None = None
+        self.shift = 0.0
         if classes is None:
             self._learn_values(scaled, y)
         # All at once: a thousand small tables take a hundred times as long.
-        Z = np.split(self.terms.transform(rows, every), np.cumsum([len(own) for own in X])[:-1])
-        self.sources = [self._role(*each) for each in zip(scaled, Z, y, strict=True)]
-        self._spreads: dict[int, Spread] = {}
+        slopes, columns = self.terms.transform(rows, every)
+        ends = np.cumsum([len(own) for own in y])[:-1]
+        nothing = [None] * len(y)
+        self.sources = [
+            SiteRows(f, own_slopes, own_columns, labels, self._observed(labels), group, weight)
+            for f, own_slopes, own_columns, labels, group, weight in zip(
+                scaled,
+                np.split(slopes, ends),
+                np.split(columns, ends),
+                y,
+                groups or nothing,
+                sample_weight or nothing,
+                strict=True,
+            )
+        ]
+        self._played: dict[int, list[list[tuple[Rows, Floats]]]] = {}
 
     def _learn_values(self, scaled: Sequence[Floats], y: Sequence[NDArray[Any]]) -> None:
-        """Learn the labels' range, the noise, and what the loss prefers to the centre.
+        """Learn the noise, and what the loss prefers to the centre.
 
         A quantile lies beside the centre of its residuals by design; this distance, `shift`, is
         no effect of a site.
         """
         labels = np.concatenate(list(y)).astype(float)
-        low, high = float(labels.min()), float(labels.max())
-        wider = _WIDENED * (high - low)
-        self.limits = (low - wider, high + wider)
-        residuals = [own - answer[:, 0] for own, answer in zip(y, scaled, strict=True)]
-        least = _LEAST_NOISE * float(np.concatenate(residuals).var())
-        self.noise = max(float(np.mean([own.var() for own in residuals])), least) or 1.0
-        within = np.concatenate([own - _centre(own, self.noise) for own in residuals])
+        residuals = [own - f[:, 0] for own, f in zip(y, scaled, strict=True)]
+        medians = [np.median(own) for own in residuals]
+        pairs = list(zip(residuals, medians, strict=True))
+        # One prediction that explodes must not make all labels look alike, and labels without any
+        # noise must not make effects impossible.
+        within = np.concatenate([own - median for own, median in pairs])
+        most = float(np.quantile(np.abs(within), _NO_OUTLIERS))
+        noise = max(float(within.clip(-most, most).std()), _LEAST_NOISE * float(np.std(medians)))
+        self.unit = noise or 1.0
+        far = _HUBER_THRESHOLD * self.unit
+        centred = [own - own.clip(median - far, median + far).mean() for own, median in pairs]
+        within = np.concatenate(centred).clip(-most, most)
         if within.min() < within.max():
             best = minimize_scalar(
                 lambda added: float(self.loss(labels, labels - within + added).mean()),
@@ -572,85 +517,169 @@ class SiteEffects:
             )
             self.shift = -float(best.x)
 
-    def role(self, X: Features, answers: NDArray[Any], y: NDArray[Any]) -> Role:
-        """Return labelled rows of a site with their terms."""
-        scaled = to_scale(answers)
-        return self._role(scaled, self.terms.transform(X, scaled), y)
+    def _observed(self, y: NDArray[Any]) -> Floats:
+        """Labels as the effect sees them, (n, K)."""
+        if self.classes is None:
+            return np.asarray(y, dtype=float)[:, None] - self.shift
+        of_class = self.classes[1:] if len(self.classes) == 2 else self.classes
+        return np.asarray(y[:, None] == of_class, dtype=float)
 
-    def _role(self, scaled: Floats, Z: Floats, y: NDArray[Any]) -> Role:
-        observed = y - self.shift if self.classes is None else np.searchsorted(self.classes, y)
-        return Role(scaled, Z, y, observed, self.noise)
-
-    def row_losses(self, y: NDArray[Any], scaled: Floats, limits: Limits = None) -> Floats:
-        """Return the losses of answers on the scale of the effects, shape (n,)."""
-        limits = limits or self.limits
-        limited = scaled if limits is None else np.clip(scaled, *limits)
-        return self.loss(y, from_scale(limited), self.classes)
-
-    def spread(self, labels: int) -> Spread:
-        """Return how far sites differ, as far as so many labels can use it."""
-        # More labels than the largest source can play change nothing.
-        labels = min(labels, max(int(_MOST_LABELLED * len(source)) for source in self.sources))
-        if labels not in self._spreads:
-            self._spreads[labels] = learn_spread(self.sources, labels, self.row_losses, self.seed)
-        return self._spreads[labels]
-
-    def source_losses(self, labels: int, of: RowLosses | None = None) -> list[Floats]:
-        """Return the losses of the sources' rows with so many labels of their site.
-
-        `of` is a function from labels and answers on the scale of the effects to losses; by
-        default `row_losses`.
-        """
-        spread = self.spread(labels) if labels else Spread()
-        if spread == Spread() and of is None:
-            return self._plain
-        losses = of or self.row_losses
-        if spread == Spread():
-            return [losses(source.y, source.scaled) for source in self.sources]
-        return _played_losses(self.sources, labels, spread, losses, self.seed)
-
-    def source_answers(self, labels: int) -> list[Floats]:
-        """Return the answers to the sources' rows with so many labels of their site, by draw."""
-        played = _played_answers(self.sources, labels, self.spread(labels), self.seed)
-        if self.limits is not None:
-            played = [np.clip(own, *self.limits) for own in played]
-        return [np.stack([from_scale(draw) for draw in own]) for own in played]
-
-    def update(
+    def rows(
         self,
         X: Features,
-        answers: NDArray[Any],
+        predictions: NDArray[Any],
         y: NDArray[Any],
-        groups: NDArray[np.intp] | None = None,
-    ) -> Update:
-        """Return the effect of a site from some labelled rows, and losses that judge it.
+        groups: Rows | None = None,
+        sample_weight: Floats | None = None,
+    ) -> SiteRows:
+        """Return labelled rows of a site with their terms."""
+        scaled = to_scale(predictions)
+        terms = self.terms.transform(X, scaled)
+        return SiteRows(scaled, *terms, y, self._observed(y), groups, sample_weight)
+
+    def losses(self, y: NDArray[Any], scaled: Floats) -> Floats:
+        """Return the losses of predictions on the scale of the effects, shape (n,)."""
+        return self.loss(y, from_scale(scaled, self.classes), self.classes)
+
+    def without_outliers(self, residuals: Floats) -> Floats:
+        """Return residuals of values, those beyond Huber's threshold as far as that."""
+        most = _HUBER_THRESHOLD * (self.unit or 1.0)
+        return np.asarray(residuals.clip(self.shift - most, self.shift + most))
+
+    # ------------------------------------------------------------ how far sites differ
+
+    @cached_property
+    def _evidence(self) -> Floats:
+        """Log likelihood of every source under every spread, (k, I, S, C)."""
+        found = np.zeros((len(self.sources), *LOG_PRIOR.shape))
+        if self.out_of_site:
+            for j, source in enumerate(self.sources):
+                _interrupts.check()
+                found[j] = posterior(source, LOG_PRIOR, self.unit).log_likelihood
+        return found
+
+    def spreads(self, without: int | None = None) -> Floats:
+        """Log posterior of the spreads given the sources, or all but one, (I, S, C)."""
+        log = LOG_PRIOR + self._evidence.sum(axis=0)
+        if without is not None:
+            log -= self._evidence[without]
+        return np.asarray(log - logsumexp(log))
+
+    def _posterior(self, site: SiteRows, without: int | None = None) -> Posterior:
+        """Posterior of the effect of a new site, or of a source that plays it."""
+        mixed = np.logaddexp(
+            np.log1p(-_UNLIKE_SOURCES) + self.spreads(without), np.log(_UNLIKE_SOURCES) + LOG_PRIOR
+        )
+        return posterior(site, mixed, self.unit)
+
+    def update(self, site: SiteRows) -> Update:
+        """Return the effect of a site from its labelled rows, and losses that judge it.
 
         Rows of a group are left out together where a row is judged by the effect that the others
-        show, and count as one label where the number of labels decides how far they are trusted.
+        show.
         """
-        role, rows = self.role(X, answers, y), np.arange(len(y))
-        group = rows if groups is None else np.unique(groups, return_inverse=True)[1]
-        labels = round(float(effective_rows(np.bincount(group).astype(float))[0]))
-        spread, limits = self.spread(labels), self.limits
-        if limits is not None:  # what the site's own labels show is possible
-            limits = min(limits[0], float(np.min(y))), max(limits[1], float(np.max(y)))
-        losses = partial(self.row_losses, limits=limits)
+        y, groups = site.y, site.groups
+        group = np.unique(np.arange(len(y)) if groups is None else groups, return_inverse=True)[1]
+        unit = self.unit or 1.0
         own = np.empty(len(y))
         for fold in range(min(group.max() + 1, _MOST_FOLDS)):
-            left_out = group % _MOST_FOLDS == fold
-            updated = role.updated(rows[~left_out], rows[left_out], spread)
-            own[left_out] = losses(y[left_out], updated)
-        effect, known = role.effect(rows, spread), role.known(rows, spread)
-        deviation = posterior_deviation(*known, effect)
-        before = self.row_losses(y, role.scaled)
-        losses_there, answers_there = self.source_losses(labels), self.source_answers(labels)
-        return Update(spread, effect, deviation, limits, own, before, losses_there, answers_there)
+            out = group % _MOST_FOLDS == fold
+            left, rest = site.take(np.flatnonzero(out)), site.take(np.flatnonzero(~out))
+            own[out] = self.losses(left.y, left.with_effect(self._effect(rest)))
+        found = self._posterior(site)
+        deviation, between = found.deviations(site)
+        prior = np.log(_UNLIKE_SOURCES) + LOG_PRIOR
+        unlike = float(np.exp(logsumexp(found.log_likelihood + prior) - found.log_evidence))
+        return Update(
+            unit * found.effect,
+            unit * deviation,
+            unit * between,
+            own,
+            max(unlike - _UNLIKE_SOURCES, 0.0) / (1 - _UNLIKE_SOURCES),
+        )
 
+    def _effect(self, site: SiteRows, without: int | None = None) -> Floats:
+        _interrupts.check()
+        return (self.unit or 1.0) * self._posterior(site, without).effect
 
-def _centre(residuals: Floats, noise: float) -> float:
-    """Return Huber's centre of residuals."""
-    weights = np.ones(len(residuals))
-    for _ in range(10):
-        centre = float(np.average(residuals, weights=weights))
-        weights = _huber_weights(residuals - centre, noise)
-    return centre
+    # ------------------------------------------------------------ sources play the target
+
+    def _play(self, labels: int) -> list[list[tuple[Rows, Floats]]]:
+        """For every source and draw of labels: the other rows, and the effect of the labels."""
+        labels = min(labels, max(int(_MOST_LABELLED * len(source)) for source in self.sources))
+        if labels not in self._played:
+            self._played[labels] = [
+                [
+                    (others, self._effect(source.take(labelled), j))
+                    for labelled, others in drawn(
+                        len(source), labels, self.seed + j, len(self.sources)
+                    )
+                ]
+                for j, source in enumerate(self.sources)
+            ]
+        return self._played[labels]
+
+    def source_losses(self, labels: int) -> list[Floats]:
+        """Return the losses of the sources' rows with so many labels of their site, k times (n_j,).
+
+        Means over the draws in which a row is not labelled. A source that is too small for so many
+        labels gets 60 % of its rows labelled; its gain is extrapolated (`_extrapolated`).
+        """
+        if not labels or not self.out_of_site:
+            return self._plain
+        played = self.source_values(labels, lambda y, p: self.loss(y, p, self.classes))
+        return [
+            self._extrapolated(source, plain, own, labels)
+            for source, plain, own in zip(self.sources, self._plain, played, strict=True)
+        ]
+
+    def source_values(
+        self, labels: int, of: Callable[[NDArray[Any], Floats], Floats]
+    ) -> list[Floats]:
+        """Return a function of labels and updated predictions for every row, k times (n_j,)."""
+        found = []
+        for source, draws in zip(self.sources, self.source_predictions(labels), strict=True):
+            known = ~np.asarray(np.isnan(draws).reshape(*draws.shape[:2], -1).any(axis=2))
+            total = np.zeros(len(source))
+            for d, rows in enumerate(known):
+                total[rows] += of(source.y[rows], draws[d, rows])
+            found.append(total / known.sum(axis=0))
+        return found
+
+    def source_predictions(self, labels: int) -> list[Floats]:
+        """Return the sources' predictions with so many labels of their site, for every draw.
+
+        k arrays of shape (D, n_j) or (D, n_j, C), with NaN for the rows that a draw labels.
+        """
+        found = []
+        for source, draws in zip(self.sources, self._play(labels), strict=True):
+            classes = () if self.classes is None else (len(self.classes),)
+            own = np.full((len(draws), len(source), *classes), np.nan)
+            for d, (others, effect) in enumerate(draws):
+                scaled = source.take(others).with_effect(effect)
+                own[d, others] = from_scale(scaled, self.classes)
+            found.append(own)
+        return found
+
+    def _extrapolated(self, source: SiteRows, plain: Floats, played: Floats, labels: int) -> Floats:
+        r"""Losses of a source with more labels than it can play.
+
+        To second order a loss falls with the variance of the effect that labels leave,
+        :math:`v(m) = \mathrm{tr}\, G S (I + m S G S)^{-1} S` with G the mean of
+        :math:`w z z^\top`: the gain is multiplied by :math:`(v(0) - v(m)) / (v(0) - v(m_0))`.
+        """
+        most = int(_MOST_LABELLED * len(source))
+        before, after = float(plain.mean()), float(played.mean())
+        if labels <= most or most < 1 or not 0 < after < before:
+            return played
+        s, gains = _mean_spread(np.exp(self.spreads()), 2 + source.columns.shape[1]), np.zeros(2)
+        for k in range(source.scaled.shape[1]):
+            w = source.counts
+            if self.unit is None:
+                P = expit(source.scaled[:, k])
+                w = w * np.maximum(P * (1 - P), _LEAST_WEIGHT)
+            G = _scaled_gram(source.terms(k), w, s) / len(source)
+            for i, m in enumerate((most, labels)):
+                gains[i] += np.trace(G - np.linalg.solve(np.eye(len(s)) + m * G, G))
+        ratio = gains[1] / gains[0] if gains[0] > 0 else 1.0
+        return np.asarray(played * max(before - ratio * (before - after), after / 2) / after)

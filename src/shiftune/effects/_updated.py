@@ -9,47 +9,46 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from shiftune.effects._site_effects import Terms, from_scale, to_scale
+from shiftune.effects._site_effects import Terms, added, from_scale, to_scale
 from shiftune.evaluate._fits import fit
 
 Floats = NDArray[np.float64]
 
 
 class _Updated(BaseEstimator):  # type: ignore[misc]
-    """A predictor, and coefficients of the terms of one site's effect."""
+    """A predictor with the effect of one site, and the same refitted with labels of the site."""
 
-    def __init__(
-        self,
-        predictor: Any,
-        terms: Terms,
-        effect: Floats,
-        limits: tuple[float, float] | None = None,
-    ) -> None:
+    def __init__(self, predictor: Any, terms: Terms, effect: Floats) -> None:
         self.predictor = predictor
         self.terms = terms
         self.effect = effect
-        self.limits = limits
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit a clone of the predictor; the effect stays as it is."""
-        self.predictor_ = fit(clone(self.predictor), X, y, sample_weight)
+        """Fit a clone of the predictor, without labels of the site; the effect stays as it is."""
+        self.predictor_ = self.refitted_ = fit(clone(self.predictor), X, y, sample_weight)
         return self
 
-    def _answered(self, X: Any, answers: NDArray[Any]) -> Floats:
-        if not self.effect.any():
-            return np.asarray(answers, dtype=float)
-        scaled = to_scale(answers)
-        updated = scaled + self.terms.transform(X, scaled) @ self.effect.T
-        return from_scale(updated if self.limits is None else np.clip(updated, *self.limits))
+    def _both(self, X: Any, *, values: bool) -> tuple[Floats, Floats, Floats]:
+        """Predictions of the predictor, on the scale of the effect; of the refitted; the effect."""
+        check_is_fitted(self, "predictor_")
+        scaled = to_scale(predictions_of(self.predictor_, X, values=values))
+        effect = added(*self.terms.transform(X, scaled), self.effect)
+        return scaled, predictions_of(self.refitted_, X, values=values), effect
+
+
+def predictions_of(model: Any, X: Any, *, values: bool) -> Floats:
+    """Predictions of values, (n,), or of probabilities, (n, C)."""
+    found = np.asarray(model.predict(X) if values else model.predict_proba(X), dtype=float)
+    return found.reshape(-1) if values else found
 
 
 def without_effect(predictor: Any) -> Any:
-    """Return the fitted predictor to which an effect is added, or the predictor itself."""
+    """Return the fitted predictor without any label of the target, or the predictor itself."""
     return predictor.predictor_ if isinstance(predictor, _Updated) else predictor
 
 
 class UpdatedRegressor(RegressorMixin, _Updated):  # type: ignore[misc]
-    """A regressor whose values have the effect of one site added.
+    """Mean of a regressor and the same refitted with labels of a site, plus the site's effect.
 
     Parameters
     ----------
@@ -57,8 +56,6 @@ class UpdatedRegressor(RegressorMixin, _Updated):  # type: ignore[misc]
     terms : Terms
     effect : array of shape (1, p)
         Coefficients of the terms.
-    limits : (low, high), optional
-        Predictions stay between them.
 
     Examples
     --------
@@ -72,14 +69,15 @@ class UpdatedRegressor(RegressorMixin, _Updated):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:
         """Predict values of shape (n,)."""
-        check_is_fitted(self, "predictor_")
-        return self._answered(X, np.asarray(self.predictor_.predict(X)).reshape(-1))
+        plain, refitted, effect = self._both(X, values=True)
+        return np.asarray((plain[:, 0] + refitted) / 2 + effect[:, 0])
 
 
 class UpdatedClassifier(ClassifierMixin, _Updated):  # type: ignore[misc]
-    """A classifier whose log odds have the effect of one site added.
+    """Mean of a classifier with a site's effect on its log odds, and the same refitted with labels.
 
-    Parameters as of `UpdatedRegressor`; `effect` has shape (C, p), in the order of `classes_`.
+    Parameters as of `UpdatedRegressor`; `effect` has shape (1, p) for two classes, of the second
+    one, and (C, p) for more.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -89,8 +87,8 @@ class UpdatedClassifier(ClassifierMixin, _Updated):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict probabilities of shape (n, C), in the order of `classes_`."""
-        check_is_fitted(self, "predictor_")
-        return self._answered(X, np.asarray(self.predictor_.predict_proba(X)))
+        plain, refitted, effect = self._both(X, values=False)
+        return np.asarray((from_scale(plain + effect, self.classes_) + refitted) / 2)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes of shape (n,)."""

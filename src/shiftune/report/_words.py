@@ -352,38 +352,17 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
     """Describe what the labels of the target have changed."""
     gain = updated.gain_
     labels = count(updated.labels_, "label")
-    if not updated.effect_["estimate"].any():
+    change = lower_by(gain.value, gain.interval())
+    if not updated.used_:
         return (
-            f"An effect from {labels} would not have helped the sources reliably, so none is added "
-            "to the predictions."
+            f"The model is not updated by {labels} of {target}: with them the estimated {loss} is "
+            f"{change}."
         )
     return (
-        f"Predictions have an effect of {target}'s own added, learned from {labels}"
-        f"{_intercept(updated.effect_)}. Compared with no labels, the {loss} is "
-        f"{lower_by(gain.value, gain.interval())}, all judged with models that have not seen the "
-        "site."
+        f"Predictions have an effect of {target}'s own added, learned from {labels}, which half of "
+        f"the model was trained on. Compared with no labels, the {loss} is {change}, judged with "
+        "models that have not seen the site."
     )
-
-
-def _intercept(effect: pd.DataFrame) -> str:
-    """Put the intercept in words: by how much labels lie above, or odds are multiplied."""
-    if effect.index.nlevels == 1:
-        added = float(effect["estimate"]["intercept"])
-        if added == 0:
-            return ""
-        where = "above" if added > 0 else "below"
-        return (
-            f": a row that is average elsewhere lies {number(abs(added), 2)} {where} what other "
-            "sites suggest"
-        )
-    classes = list(dict.fromkeys(effect.index.get_level_values(0)))
-    if len(classes) > 2:
-        return ""
-    low, high = (float(effect["estimate"][each, "intercept"]) for each in classes)
-    if high == low:
-        return ""
-    times = number(float(np.exp(high - low)), 2)
-    return f": the odds of {classes[1]} are {times} times those that other sites suggest"
 
 
 def lower_by(gain: float, interval: tuple[float, float]) -> str:
@@ -424,17 +403,17 @@ def metric_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 def effect_in_words(record: Mapping[str, Any], target: str) -> str:
     """Describe how the effect moves the target's predictions."""
     shift = record["shift"]
-    if not any(each["mean"] for each in shift):
+    if not record["used"]:
         return (
-            f"none: that of {count(record['labels'], 'label')} would not have helped the sources "
-            "reliably, so the predictions stay as they are"
+            f"not used: with {count(record['labels'], 'label')} the estimated loss is higher, so "
+            "the model stays as it was"
         )
     if shift[0]["class"] is None:
         by = shift[0]["mean"]
         way = "raised" if by > 0 else "lowered"
         return f"predictions of {target} are {way} by {number(abs(by))} on average"
-    if len(shift) == 2:
-        name, by = shift[1]["class"], shift[1]["mean"]
+    if len(shift) == 1:
+        name, by = shift[0]["class"], shift[0]["mean"]
         return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"
     shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:_MOST_CLASSES]
     odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in shown), quoted=False)

@@ -25,7 +25,7 @@ Counts = NDArray[np.intp]
 # sources' differences, intervals cover too little; with higher ones those of two have no end.
 _ENDS = np.geomspace(1e-3, 1.0, 101)
 _SPREADS, _STEPS = np.sqrt(_ENDS[1:] * _ENDS[:-1]), np.diff(_ENDS)
-_OF_ONE_ROW, _OF_SOURCES = 0.4, 2.0
+OF_ONE_ROW, _OF_SOURCES = 0.4, 2.0
 
 
 def pooled_variance(
@@ -160,7 +160,7 @@ class NewSiteVariance:
             away = y - np.average(y, weights=weights)
             seen = float(np.average(away**2, weights=weights)) * k / max(k - 1, 1)
             bound = max(
-                _OF_ONE_ROW * np.sqrt(one_row / self.design),
+                OF_ONE_ROW * np.sqrt(one_row / self.design),
                 _OF_SOURCES * np.sqrt(seen / (deflation or 1.0)),
             )
         if bound == 0:

@@ -17,15 +17,16 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import TrialState
 
 from shiftune._wording import listed, number
-from shiftune.effects._site_effects import from_scale
 from shiftune.errors import ProblemError
+from shiftune.evaluate._fits import fit, seeded
 from shiftune.evaluate._losses import Loss
 from shiftune.metrics import Metric, metrics_for
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
 from shiftune.predictor._conformal import SiteScores, row_scores
+from shiftune.predictor._ensemble import ensemble_of
 from shiftune.predictor._selection import Choice
-from shiftune.problem import ShiftProblem
+from shiftune.problem import ShiftProblem, Site, pooled
 from shiftune.problem._columns import column_kinds
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
@@ -152,12 +153,42 @@ class SearchResult:
         few, updater = self.problem.labelled_target, self.updater
         if few is None or updater.obstacle:
             return None
-        return updater.updated(None, few, updater.predictions[-len(few) :])
+        return updater.updated(few)
+
+    def model_of(self, number: int) -> Any:
+        """Return the model of a trial, not fitted yet."""
+        (trial,) = [t for t in finished_trials(self.study) if t.number == number]
+        family = family_of(self.families, trial)
+        model = seeded(family.estimator, self.settings.random_state)
+        return model.set_params(**family.candidate(trial).params)
+
+    @property
+    def final_model(self) -> Any:
+        """The chosen trial, or the weighted mean of several, not fitted yet."""
+        weights = self.choice.weights
+        return ensemble_of(
+            {f"trial {number}": self.model_of(number) for number in weights},
+            list(weights.values()),
+            # Regressors can be trained on classes that are numbers; their predictions are values.
+            "regression" if self.context.data.classes is None else "classification",
+            vote=self.loss.needs == "predict",
+        )
+
+    def fitted(self, model: Any, labels: Site | None = None) -> Any:
+        """Fit a model on all rows of the sources, and on labelled rows of the target.
+
+        Labels that cannot update the model are training rows like others.
+        """
+        if self.updater.obstacle:
+            labels = self.problem.labelled_target
+        sites = [*self.problem.sources, *([] if labels is None else [labels])]
+        X, y = pooled(sites)
+        return fit(model, X, y, self.settings.weights_for_training(self.ratio, sites))
 
     @cached_property
     def site_scores(self) -> SiteScores:
         """Scores of the final model at sites that it has not seen."""
-        return site_scores(self, 0 if self.updated is None else self.updated.labels_)
+        return site_scores(self, self.updated)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -368,11 +399,11 @@ def cv_results(result: SearchResult) -> dict[str, Any]:
     return found
 
 
-def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
+def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteScores:
     """Return the scores of the judged rows of all sources.
 
-    With `labels` of the target that have updated the predictor, every source is updated by as many
-    of its own, and its other rows have scores.
+    If labels of the target have updated the predictor, every source is updated by as many of its
+    own, and its other rows have scores.
     """
     predictions, data, updater = result.choice.predictions, result.context.data, result.updater
     classes = data.classes
@@ -384,14 +415,13 @@ def site_scores(result: SearchResult, labels: int = 0) -> SiteScores:
             f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
             "probabilities; search with loss='log_loss' or 'brier'",
         )
-    if labels:
-        limits = updater.effects.limits
-
-        def of_scaled(y: NDArray[Any], scaled: Floats) -> Floats:
-            limited = scaled if limits is None else np.clip(scaled, *limits)
-            return row_scores(y, from_scale(limited), classes)
-
-        return SiteScores.of(updater.effects.source_losses(labels, of_scaled))
+    if updated is not None and updated.used_:
+        return SiteScores.of(
+            updater.effects.source_values(
+                updated.effective_,
+                lambda y, predictions: row_scores(y, predictions, classes),
+            )
+        )
     scores = row_scores(np.concatenate(data.y_validation), predictions, classes)
     return SiteScores.of([scores[data.validation_rows([name])] for name in data.sources])
 

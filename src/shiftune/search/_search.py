@@ -30,7 +30,7 @@ from shiftune._names import Task
 from shiftune._wording import count
 from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SearchWarning, SettingsError
-from shiftune.evaluate._fits import fit, losses_of, seeded
+from shiftune.evaluate._fits import losses_of
 from shiftune.evaluate._losses import Loss
 from shiftune.metrics._curves import (
     ChosenThreshold,
@@ -40,16 +40,16 @@ from shiftune.metrics._curves import (
     threshold_for,
 )
 from shiftune.predictor._conformal import class_sets, interval_around
-from shiftune.predictor._ensemble import ensemble_of, prediction_of
+from shiftune.predictor._ensemble import prediction_of
 from shiftune.predictor._selection import Choice, best_alone, choose
-from shiftune.problem import ShiftProblem, Split, pooled
+from shiftune.problem import ShiftProblem, Split
 from shiftune.problem._columns import as_pandas, rows_like
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimator
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
-from shiftune.search._families import check_given, family_of, given_models, is_model
+from shiftune.search._families import check_given, given_models, is_model
 from shiftune.search._loop import Loop, trial_answers
 from shiftune.search._result import SearchResult, cv_results, nothing_to_choose
 from shiftune.search._settings import Callback, Settings, check_final, check_settings
@@ -62,7 +62,7 @@ from shiftune.search._trial import (
     finished_trials,
     table,
 )
-from shiftune.search._updating import Updated, label_worth, labels_for, update, updated_by_own
+from shiftune.search._updating import Updated, label_worth, update
 from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
@@ -386,16 +386,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("best_estimator_", None)  # of an earlier choice
             self._read_results()
             _interrupts.check()
-            # Regressors can be trained on classes that are numbers; their predictions are values.
-            values = self.context_.data.classes is None
-            weights = self.result_.choice.weights
-            predictor = ensemble_of(
-                {f"trial {number}": self._model(number) for number in weights},
-                list(weights.values()),
-                "regression" if values else "classification",
-                vote=self.loss_.needs == "predict",
-            )
-            self.predictor_ = updated_by_own(self.result_, self._fitted(predictor))
+            self.predictor_ = self._final()
             if hasattr(self.predictor_, "classes_"):
                 self.classes_ = self.predictor_.classes_
         return self
@@ -482,18 +473,13 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             choice = choose(choice, predictions, data, loss, estimate)
         return choice
 
-    def _model(self, number: int) -> Any:
-        """Return the model of a trial, not fitted yet."""
-        (trial,) = [t for t in finished_trials(self.result_.study) if t.number == number]
-        family = family_of(self.result_.families, trial)
-        model = seeded(family.estimator, self.result_.settings.random_state)
-        return model.set_params(**family.candidate(trial).params)
-
-    def _fitted(self, model: Any) -> Any:
-        """Fit a model on all labelled rows."""
-        result, sites = self.result_, self.result_.problem.labelled_sites
-        X, y = pooled(sites)
-        return fit(model, X, y, result.settings.weights_for_training(result.ratio, sites))
+    def _final(self) -> Any:
+        """Fit the final model, and update it by labels of the target."""
+        result, few = self.result_, self.problem_.labelled_target
+        predictor = result.fitted(result.final_model)
+        if few is None or result.updater.obstacle:
+            return predictor
+        return result.updater.updated(few, predictor).predictor_
 
     # ---------------------------------------------------------------- as an estimator
 
@@ -548,7 +534,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         chosen = self._result().chosen
         if list(self.result_.choice.weights) == [chosen]:
             return without_effect(self.predictor_)
-        return self._fitted(self._model(chosen))
+        return self.result_.fitted(self.result_.model_of(chosen))
 
     @property
     def best_score_(self) -> float:
@@ -685,11 +671,19 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             delta=delta,
         )
 
-    def update(self, X: Any, y: ArrayLike, *, group: ArrayLike | None = None) -> Updated:
+    def update(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Updated:
         """Update the predictor by labels of some rows of the target, without a new search.
 
-        The site's own effect is added to the answers of `predictor_`: as much of it as so many
-        labels can show, given how far the sources differ (`shiftune.effects`).
+        An effect of the site is added to `predictor_`: as much of it as the labels show, given how
+        far the sources differ (`shiftune.effects`). Half of the updated predictor is the same
+        model, refitted with the labels. Where the estimated gain is negative, `predictor_` stays.
 
         Parameters
         ----------
@@ -698,16 +692,18 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         y : array of shape (m,)
         group : array of shape (m,), optional
             Ids of rows that belong together; see `ShiftProblem.from_frame`.
+        sample_weight : array of shape (m,), optional
+            Where the rows of the search have weights; 1 each by default.
 
         Returns
         -------
         Updated
-            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`,
+            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`, `used_`,
             `metrics_`, `effect_`.
             The search itself stays as it is; labels that it had count as well.
         """
         codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
-        return update(self._result(), self.predictor_, X, y, codes)
+        return update(self._result(), self.predictor_, X, y, codes, sample_weight)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
         """Predict intervals of values that hold at a new site, shape (n, 2).
@@ -736,8 +732,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Each source is treated as the target in turn: some of its rows are labelled, its own effect
         is learned from them as `update` does it, and its other rows are predicted, all with models
         that have not seen it. A source that is too small for so many labels has 60 % of its rows
-        labelled, so that the gain is rather too low then. Needs ``risk="adjusted"`` and at least
-        three sources.
+        labelled, and the gain is extrapolated. That labels also train is not included. Needs
+        ``risk="adjusted"`` and at least two sources.
 
         Parameters
         ----------
@@ -755,22 +751,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
         """
         return label_worth(self._result(), counts, level=level)
-
-    def labels_for(
-        self, *, half_width: float | None = None, loss: float | None = None, level: float = 0.95
-    ) -> int | None:
-        """Return how many labels are expected to be enough; None if no number that is tried is.
-
-        Parameters
-        ----------
-        half_width : float, optional
-            Wanted half width of the risk's interval, as in the table of `label_worth`.
-        loss : float, optional
-            Wanted loss at the target.
-        level : float
-            Of the interval.
-        """
-        return labels_for(self._result(), half_width=half_width, loss=loss, level=level)
 
     def checks(self) -> Checks:
         """Check what can make the result worthless; see `shiftune.checks.run_checks`.

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from shiftune._wording import count, number
 from shiftune.effects import (
     SiteEffects,
+    SiteRows,
     Update,
     UpdatedClassifier,
     UpdatedRegressor,
     without_effect,
 )
+from shiftune.effects._updated import predictions_of
 from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsError
 from shiftune.evaluate._fits import Predictions
 from shiftune.metrics import Metric, metric_tables
@@ -29,9 +32,10 @@ from shiftune.metrics._new_site import NewSite
 from shiftune.models._by_name import ColumnReader
 from shiftune.problem import ShiftProblem, Site
 from shiftune.problem._columns import rows_like
-from shiftune.problem._site import groups_of, rows_of, stacked
-from shiftune.risk._adjusted import combined, share_of_labels, shared_alike
+from shiftune.problem._site import groups_of, rows_of, stacked, weights_of
+from shiftune.risk._adjusted import combined, share_of_labels, with_share
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
+from shiftune.rows._moments import linearised
 from shiftune.search._families import Families, schema_of
 
 if TYPE_CHECKING:
@@ -40,12 +44,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-FEWEST_SOURCES = 3
 # Reason why there are neither updates nor intervals of rows.
 NOT_OUT_OF_SITE = (
     "no row was predicted by a model that has not seen its site; that needs risk='adjusted' and at "
     "least two sources"
 )
+# Labels train half of the updated predictor, each as so many rows (`benchmarks/results/labels.md`).
+_ROWS_OF_A_LABEL = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,13 +60,18 @@ class Updated:
     Attributes
     ----------
     predictor_ : estimator
-        `UpdatedRegressor` or `UpdatedClassifier`.
+        `UpdatedRegressor` or `UpdatedClassifier`; the predictor of the search if `used_` is False.
     risk_ : RiskEstimate
-        Of `predictor_`: from the sources, each updated by as many labels of its own, and from the
-        labelled rows, each predicted with the effect that the others show.
+        Of `predictor_`: from the sources, each with an effect from as many labels of its own, and
+        from the labelled rows, each with the effect that the others show. That labels also train is
+        not counted.
     before_ : RiskEstimate
         Of the predictor without the update, from the same rows, all by models that have not seen
         their site.
+    gain_ : Estimate
+        Risk without the update less that with it, paired.
+    used_ : bool
+        Whether the update is used: not where its estimated gain is negative.
     effect_ : DataFrame
         Of the site: a row per term (and class), with estimate, standard deviation, and standard
         deviation between sites.
@@ -72,6 +82,8 @@ class Updated:
         Of `metrics_`.
     labels_ : int
         Number of labelled rows.
+    effective_ : int
+        The same, if rows of a group count as one, and weighted rows as their effective number.
     problem_ : ShiftProblem
         Of the search.
     """
@@ -79,20 +91,19 @@ class Updated:
     predictor_: Any
     risk_: RiskEstimate
     before_: RiskEstimate
+    gain_: Estimate
+    used_: bool
     effect_: pd.DataFrame
     new_site_: NewSite
     asked_: Sequence[Metric]
     labels_: int
+    effective_: int
     problem_: ShiftProblem
 
     def __repr__(self) -> str:
         """Return number of labels and risk in a line."""
-        return f"<Updated by {count(self.labels_, 'label')}: {self.risk_!r}>"
-
-    @property
-    def gain_(self) -> Estimate:
-        """Risk without the update less that with it, paired."""
-        return self.before_.minus(self.risk_)
+        how = "Updated" if self.used_ else "Not updated"
+        return f"<{how} by {count(self.labels_, 'label')}: {self.risk_!r}>"
 
     @cached_property
     def metrics_(self) -> pd.DataFrame:
@@ -123,15 +134,8 @@ class Updater:
     def obstacle(self) -> str:
         """Reason why labels cannot update the predictor; empty if they can."""
         result, data = self.result, self.result.context.data
-        if result.choice.predictions is None or not data.out_of_site:
+        if result.choice.predictions is None or data.train_folds.min() < 0:
             return NOT_OUT_OF_SITE
-        if data.sample_weight is not None:
-            return "rows have weights, and an effect of the site would count every row once"
-        if len(data.sources) < FEWEST_SOURCES:
-            return (
-                f"there are {len(data.sources)} sources, and at least {FEWEST_SOURCES} are "
-                "needed to see how far sites differ"
-            )
         if data.classes is not None and result.loss.needs == "predict":
             return (
                 f"the loss {result.loss.name} is of predicted classes, and an effect needs "
@@ -157,13 +161,17 @@ class Updater:
         """Effects of the sources."""
         result, data, predictions = self.result, self.result.context.data, self.predictions
         rows = [data.validation_rows([name]) for name in data.sources]
+        k = len(rows)
         return SiteEffects(
             [predictions[own] for own in rows],
             [rows_of(data.X_validation, own) for own in rows],
-            data.y_validation[: len(rows)],
+            data.y_validation[:k],
             result.loss,
             data.classes,
             _schema(result.families, result.problem),
+            groups=None if data.groups is None else data.groups[:k],
+            sample_weight=None if data.sample_weight is None else data.sample_weight[:k],
+            out_of_site=data.out_of_site,
             seed=result.settings.random_state,
         )
 
@@ -171,51 +179,85 @@ class Updater:
         self,
         of_sources: Sequence[Floats],
         own: Floats | None = None,
-        own_groups: NDArray[np.intp] | None = None,
+        few: Site | None = None,
+        unlike: float = 0.0,
     ) -> RiskEstimate:
         """Estimate the risk from losses of the sources, and of labelled rows of the target."""
-        losses = list(of_sources) if own is None else [*of_sources, own]
-        risk = self._by_row(losses)
-        alone = [np.arange(n) for n in risk.n]
-        groups = self.result.context.data.groups or alone
-        last = alone[-1] if own_groups is None else own_groups
-        risk = by_group(risk, [*groups[: len(of_sources)], last][: len(losses)])
-        if own is not None:
-            risk = combined(risk, self.estimate(of_sources))
-        return risk.condensed()
-
-    def one_row(self, of_sources: Sequence[Floats]) -> float:
-        """Variance of the loss of a random row of the sources."""
-        risk = self._by_row(of_sources)
-        return float(np.average(risk.divergences, weights=risk.n))
-
-    def _by_row(self, losses: Sequence[Floats]) -> RiskEstimate:
-        names = [*self.result.context.data.sources, self.result.target][: len(losses)]
+        context, data, k = self.result.context, self.result.context.data, len(of_sources)
+        losses = [*of_sources, *([] if own is None else [own])]
+        weights: list[Floats | None] = [*(data.sample_weight or [None] * k)[:k]]
+        groups = [*(data.groups or [np.arange(len(each)) for each in losses])[:k]]
+        if few is not None:
+            weights.append(few.sample_weight)
+            groups.append(np.arange(len(few)) if few.groups is None else few.groups)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            return self.result.context.risk.estimate(losses, names=names)
+            risk = context.risk.estimate(
+                [linearised(each, w) for each, w in zip(losses, weights, strict=True)],
+                names=[*data.sources, self.result.target][: len(losses)],
+            )
+        risk = risk.signed(nonnegative=min(float(each.min()) for each in losses) >= 0)
+        risk = by_group(risk, groups)
+        if own is not None:
+            risk = combined(risk, self.estimate(of_sources), unlike)
+        return risk.condensed()
 
-    def updated(self, predictor: Any, few: Site, answers: NDArray[Any]) -> Updated:
-        """Return a predictor, updated by labelled rows that it has answered.
+    def updated(self, few: Site, predictor: Any = None) -> Updated:
+        """Judge the update of a fitted predictor by labelled rows, and make it.
 
-        Without a predictor, only its risk is of use.
+        Without a predictor, the rows are those of the problem, and the models of the trials judge.
         """
-        effects = self.effects
-        update = effects.update(few.X, answers, few.labels, few.groups)
-        after = self.estimate(update.source_losses, update.own_losses, few.groups)
-        before = self.estimate(effects.source_losses(0), update.own_losses_before, few.groups)
-        result = self.result
-        plain = SitePredictions.of(self.predictions, result.context.data, result.loss)
+        result, effects, loss = self.result, self.effects, self.result.loss
+        if predictor is None:
+            plain = self.predictions[-len(few) :].astype(float)
+        else:
+            plain = predictions_of(predictor, few.X, values=effects.classes is None)
+        site = effects.rows(few.X, plain, few.labels, few.groups, few.sample_weight)
+        update, labels = effects.update(site), site.effective
+        after = self.estimate(effects.source_losses(labels), update.own_losses, few, update.unlike)
+        own_before = loss(few.labels, plain, effects.classes)
+        before = self.estimate(effects.source_losses(0), own_before, few, update.unlike)
+        before = with_share(before, float(after.lam[-1] * after.n[-1]))
+        gain = before.minus(after)
+        used = gain.value >= 0
+        sites = SitePredictions.of(self.predictions, result.context.data, loss)
+        if used:
+            sites = sites.updated(effects.source_predictions(labels))
+            if predictor is not None:
+                predictor = self._with_labels(predictor, few, site, update)
         return Updated(
-            _with_effect(predictor, effects, update),
-            after,
-            shared_alike(before, after),
+            predictor,
+            after if used else before,
+            before,
+            gain,
+            used,
             _table(effects, update),
-            result.new_site_of(plain.updated(update.source_answers)),
+            result.new_site_of(sites),
             result.asked_metrics,
             len(few),
+            labels,
             result.problem,
         )
+
+    def _with_labels(self, predictor: Any, few: Site, site: SiteRows, update: Update) -> Any:
+        """Return the fitted predictor with the effect, half of it refitted with the labels.
+
+        Values train freed of the effect, which is added to both halves, and of outliers; classes
+        train as they are.
+        """
+        effects, y = self.effects, few.labels
+        if effects.classes is None:
+            residuals = (site.y[:, None] - site.with_effect(update.effect))[:, 0]
+            y = site.scaled[:, 0] + effects.without_outliers(residuals)
+        freed = Site(few.name, few.X, y, None, few.groups, few.sample_weight)
+        rows = freed.take(np.tile(np.arange(len(few)), _ROWS_OF_A_LABEL))
+        kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
+        model = kind(clone(predictor), effects.terms, update.effect)
+        model.predictor_ = predictor
+        model.refitted_ = self.result.fitted(self.result.final_model, rows)
+        if effects.classes is not None:
+            model.classes_ = effects.classes
+        return model
 
 
 def update(
@@ -224,35 +266,19 @@ def update(
     X: Any,
     y: ArrayLike,
     groups: NDArray[np.intp] | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Updated:
     """Update a fitted predictor by labelled rows, in addition to those that the search had.
 
     `groups` are the codes of the rows' groups, as the target of the problem has them.
     """
     few = _read(result.problem, X, y)
-    few = Site(few.name, few.X, few.labels, few.rows, groups)
+    weights = _weights(result.problem, few, sample_weight)
+    few = Site(few.name, few.X, few.labels, few.rows, groups, weights)
     _warn_of_odd_labels(result.problem, few)
     if result.problem.labelled_target is not None:
         few = _together(result.problem.labelled_target, few)
-    return _updated(result, without_effect(predictor), few)
-
-
-def updated_by_own(result: SearchResult, predictor: Any) -> Any:
-    """Update a predictor that was fitted on all labelled rows by those of the target.
-
-    They count for both: the models learn a little of the site, and the effect what is left of its
-    residuals (`benchmarks/arena/label_uses.py`).
-    """
-    few = result.problem.labelled_target
-    if few is None or result.updater.obstacle:
-        return predictor
-    return _updated(result, predictor, few).predictor_
-
-
-def _updated(result: SearchResult, predictor: Any, few: Site) -> Updated:
-    values = result.context.data.classes is None
-    answers = np.asarray(getattr(predictor, "predict" if values else "predict_proba")(few.X))
-    return result.updater.updated(predictor, few, answers.reshape(-1) if values else answers)
+    return result.updater.updated(few, without_effect(predictor))
 
 
 def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
@@ -272,6 +298,18 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
         )
     assert read.labelled_target is not None  # it was given
     return read.labelled_target
+
+
+def _weights(problem: ShiftProblem, few: Site, given: ArrayLike | None) -> Floats | None:
+    """Weights of labelled rows: 1 each unless they are given, None where no site has weights."""
+    if problem.target.sample_weight is None:
+        if given is not None:
+            raise DataError("the rows of the search have no weights; leave out sample_weight")
+        return None
+    weights = np.ones(len(few)) if given is None else np.asarray(given, dtype=float)
+    if weights.shape != (len(few),) or not np.all(np.isfinite(weights) & (weights > 0)):
+        raise DataError(f"sample_weight must be {len(few)} numbers above 0, one for every label")
+    return weights
 
 
 def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
@@ -313,23 +351,15 @@ def _together(earlier: Site, later: Site) -> Site:
     y = np.concatenate([earlier.labels, later.labels])
     groups = groups_of([earlier, later])
     codes = None if groups is None else np.concatenate(groups)
-    return Site(earlier.name, stacked([earlier.X, later.X]), y, groups=codes)
+    weights = weights_of([earlier, later])
+    X = stacked([earlier.X, later.X])
+    counts = None if weights is None else np.concatenate(weights)
+    return Site(earlier.name, X, y, groups=codes, sample_weight=counts)
 
 
 def _hashes(site: Site) -> list[int]:
     rows = pd.util.hash_pandas_object(pd.DataFrame(site.X), index=False).to_numpy()
     return [hash((int(row), label)) for row, label in zip(rows, site.labels.tolist(), strict=True)]
-
-
-def _with_effect(predictor: Any, effects: SiteEffects, update: Update) -> Any:
-    """Return an estimator that adds the effect; fitted if the predictor is."""
-    kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
-    model = kind(predictor, effects.terms, update.effect, update.limits)
-    if predictor is not None:
-        model.predictor_ = predictor
-        if effects.classes is not None:
-            model.classes_ = effects.classes
-    return model
 
 
 def _schema(families: Families, problem: ShiftProblem) -> Schema | None:
@@ -343,6 +373,8 @@ def _schema(families: Families, problem: ShiftProblem) -> Schema | None:
 
 def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
     names, classes = effects.terms.names, effects.classes
+    if classes is not None and len(classes) == 2:
+        classes = classes[1:]
     of_class = {} if classes is None else {"class": np.repeat(classes, len(names))}
     found = pd.DataFrame(
         of_class
@@ -350,15 +382,13 @@ def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
             "term": names * len(update.effect),
             "estimate": update.effect.ravel(),
             "deviation": update.deviation.ravel(),
-            "between_sites": np.tile(update.spread.by_term(len(names)), len(update.effect)),
+            "between_sites": np.tile(update.between, len(update.effect)),
         }
     )
     return found.set_index([*of_class, "term"])
 
 
 COUNTS = (10, 30, 100, 300)
-# Numbers of labels that `labels_for` tries.
-LADDER = (5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 
 
 def label_worth(
@@ -374,6 +404,10 @@ def label_worth(
         raise SettingsError(f"level must lie between 0 and 1, got {level!r}")
     updater = result.updater
     effects = updater.effects
+    if not effects.out_of_site:
+        raise SettingsError(
+            "one source does not show how far sites differ; label_worth needs at least two"
+        )
     before = updater.estimate(effects.source_losses(0))
     rows = []
     for m in sorted({0, *given.tolist()}):
@@ -388,33 +422,16 @@ def label_worth(
                 "gain": gain.value,
                 "gain_low": low,
                 "gain_high": high,
-                "half_width": _half_width(risk, updater.one_row(losses), m, level),
+                "half_width": _half_width(risk, losses, m, level),
             }
         )
     return pd.DataFrame(rows).set_index("labels")
 
 
-def labels_for(
-    result: SearchResult,
-    *,
-    half_width: float | None = None,
-    loss: float | None = None,
-    level: float = 0.95,
-) -> int | None:
-    """Smallest number that `ShiftSearch.labels_for` asks for."""
-    if half_width is None and loss is None:
-        raise SettingsError("give the half width of the interval, the loss, or both")
-    for m in (0, *(m for m in LADDER if m <= len(result.problem.target))):
-        found = label_worth(result, m, level=level).loc[m]
-        narrow = half_width is None or found["half_width"] <= half_width
-        if narrow and (loss is None or found["risk"] <= loss):
-            return m
-    return None
-
-
-def _half_width(risk: RiskEstimate, one_row: float, m: int, level: float) -> float:
+def _half_width(risk: RiskEstimate, losses: Sequence[Floats], m: int, level: float) -> float:
     """Half the interval with m labels, which take a share from the sources by their variance."""
     if m:
+        one_row = float(np.average([own.var() for own in losses], weights=risk.n))
         share = share_of_labels(m, one_row, risk.variance)
         variance = (1 - share) ** 2 * risk.variance + share**2 * one_row / m
         risk = replace(risk, variance=variance)
