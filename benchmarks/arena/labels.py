@@ -1,6 +1,6 @@
 """A few labels of hidden targets, through the package: updates, their intervals, other uses.
 
-    SHIFTUNE_DATA=FOLDER python benchmarks/arena/labels.py --out FILE --seeds 62
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/labels.py --out FILE --seeds 62 [--pictures FOLDER]
 
 Every cell runs `ShiftSearch("auto", n_trials=24)` without labels. Then 10, 30 and 100 random rows
 of the target are labelled, twice, and the loss on its other rows is measured: without labels; after
@@ -27,8 +27,10 @@ import pandas as pd
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
 from cells import losses_of, predictions_of
+from pictures import USES, uses_of_labels
 from problems import Problem, cells_in_turn, problem
 from regret import mean
+from reproduction.figures import save
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -145,6 +147,12 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found).T
 
 
+def relative(rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Loss of every use relative to no labels, by number of labels: mean or median of tables."""
+    ratios = rows[list(USES)].div(rows["before"], axis=0)
+    return ratios.groupby([rows["labels"], rows["dataset"]]).mean().groupby("labels").agg(what)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -155,6 +163,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--pictures", type=Path, help="folder for two pictures")
     args = parser.parse_args()
     known = pd.read_csv(args.out) if args.out.exists() else pd.DataFrame(columns=KEY)
     done = set(known[KEY].itertuples(index=False, name=None))
@@ -163,6 +172,10 @@ def main() -> None:
     for rows in pooled(joblib.delayed(scored)(args.trials, *cell) for cell in cells):
         known = pd.concat([known, pd.DataFrame(rows)], ignore_index=True)
         known.to_csv(args.out, index=False, float_format="%.6g")
+    if args.pictures:
+        for what in ("mean", "median"):
+            figure = uses_of_labels(relative(known, what), what)
+            save(figure, args.pictures / f"labels-{what}", kinds=["svg"])
     for seed, rows in [*known.groupby("seed"), ("all", known)]:
         print(f"seed {seed}")
         print(summary(rows).T.to_string(float_format=lambda value: f"{value:.2f}"))

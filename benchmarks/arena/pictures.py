@@ -175,6 +175,41 @@ def intervals(
     return figure
 
 
+USES = {
+    "update": "shiftune update",
+    "refit": "labels added to the training rows",
+    "alone": "labels alone",
+}
+
+
+def uses_of_labels(table: pd.DataFrame, what: str) -> Figure:
+    """Draw the loss relative to no labels against the number of labels, for every use.
+
+    Parameters
+    ----------
+    table
+        Indexed by the number of labels, with a column for every key of `USES`, 1 being no labels.
+    what
+        "mean" or "median", over tables.
+    """
+    figure, ax = _canvas(6.4, 3.8)
+    for (use, words), colour, mark in zip(USES.items(), LINES, MARKS, strict=False):
+        ax.plot(table.index, table[use], f"-{mark}", color=colour, lw=1.8, ms=6, label=words)
+        for m, value in table[use].items():
+            ax.annotate(
+                f"{value:.2f}", (m, value), (0, 7), textcoords="offset points", ha="center", size=8
+            )
+    ax.axhline(1, color=BLACK, lw=1, ls="--")
+    ax.set_xscale("log")
+    ax.set_xticks(table.index, [str(m) for m in table.index])
+    ax.xaxis.set_minor_locator(NullLocator())
+    _ratio_axis(ax, "y", 0.9 * table.min().min(), 1.15 * table.max().max())
+    ax.set_xlabel("labelled rows of the target")
+    ax.set_ylabel(f"loss / loss without labels, {what} of tables")
+    ax.legend(frameon=False, fontsize=9)
+    return figure
+
+
 def _look(name: str, default: str) -> tuple[str, str, float]:
     if name == default:
         return BLUE, "o", 8
