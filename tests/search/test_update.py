@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from optuna.distributions import FloatDistribution
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.effects import UpdatedClassifier, UpdatedRegressor
@@ -217,6 +217,37 @@ def test_labels_are_not_ignored_where_the_sources_are_alike():
     updated = found.update(X[-1][:30], y[-1][:30] + OWN)
     assert error(updated, X[-1][30:], y[-1][30:] + OWN) < 1.3 * 0.09
     assert updated.gain_.value == pytest.approx(OWN**2, rel=0.4)
+
+
+def test_half_of_the_model_is_refitted(search, target):
+    X, y = target
+    model = search.update(X[:20], y[:20]).predictor_
+    plain, refitted = model.predictor_.predict(X), model.refitted_.predict(X)
+    assert np.abs(plain - refitted).max() > 1e-3
+    alone = clone(model).fit(X, y)
+    alone.predictor_ = alone.refitted_ = model.predictor_
+    np.testing.assert_allclose(
+        model.predict(X), alone.predict(X) + (refitted - plain) / 2, rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_risk_and_predictor_agree_on_whether_labels_are_used(seed):
+    X, y = alike(seed)
+    few = {"labelled_target": (X[-1][:8], y[-1][:8])}
+    given = ShiftProblem.from_sites(list(zip(X[:-1], y[:-1], strict=True)), X[-1], **few)
+    found = ShiftSearch(Ridge(), SPACE, n_trials=2, progress=False).fit(given)
+    assert isinstance(found.predictor_, UpdatedRegressor) == found.result_.updated.used_
+
+
+def test_models_that_take_positive_labels_alone():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(60, 2)) for _ in range(6)]
+    y = [rng.poisson(np.exp(0.5 * x[:, 0] + rng.normal(0, 1))).astype(float) for x in X]
+    found = ShiftSearch(PoissonRegressor(), SPACE, n_trials=2, progress=False)
+    given = list(zip(X[:-1], y[:-1], strict=True))
+    found.fit(ShiftProblem.from_sites(given, X[-1], task="regression"))
+    assert found.update(X[-1][:20], y[-1][:20] + 3.0).used_
 
 
 def test_an_outlier_among_the_labels(search, target):

@@ -116,12 +116,14 @@ class Terms:
         columns = self.preparation.fit(X).transform(X[:1]).shape[1]
         coefficients = columns * scaled.shape[1]
         self.with_columns_ = len(X) * columns <= MOST_CELLS and coefficients <= _MOST_COEFFICIENTS
-        self.centre_, self.width_ = scaled.mean(axis=0), scaled.std(axis=0)
+        self.centre_, width = scaled.mean(axis=0), scaled.std(axis=0)
+        # Predictions that are all alike, up to rounding, have no slope.
+        self.width_ = np.where(width > 1e-9 * np.abs(scaled).max(), width, np.inf)
         return self
 
     def transform(self, X: Features, scaled: Floats) -> tuple[Floats, Floats]:
         """Return the predictions in their units, (n, K), and the columns as numbers, (n, q)."""
-        slopes = (scaled - self.centre_) / np.where(self.width_ > 0, self.width_, 1.0)
+        slopes = (scaled - self.centre_) / self.width_
         columns = np.empty((len(X), 0))
         if self.with_columns_:
             columns = np.asarray(self.preparation.transform(X), dtype=float)
@@ -171,24 +173,34 @@ class SiteRows:
         counts, w = np.ones(len(self)), self.sample_weight
         if w is not None and len(w):
             counts = w * (w.sum() / (w @ w))
-        if self.groups is not None:
-            group = np.unique(self.groups, return_inverse=True)[1]
-            counts = counts / np.bincount(group)[group]
-        return counts
+        return counts / np.bincount(self.unit)[self.unit] if len(self) else counts
 
     @property
     def effective(self) -> int:
         """Number of independent rows, at least 1."""
         return max(round(float(self.counts.sum())), 1)
 
+    @property
+    def unit(self) -> Rows:
+        """Numbers of the rows, or of their groups, from 0, (n,)."""
+        if self.groups is None:
+            return np.arange(len(self))
+        return np.unique(self.groups, return_inverse=True)[1]
+
+    @property
+    def most_labels(self) -> int:
+        """Rows, or groups, that are labelled where the site plays the target."""
+        return int(_MOST_LABELLED * (self.unit.max() + 1))
+
 
 # ---------------------------------------------------------------- evidence and posterior
 
-# Spreads, in units of a row's noise or of log odds, and the prior probability of 0; the others have
-# the rest in equal parts (`benchmarks/results/labels.md`).
-_INTERCEPTS, _NO_INTERCEPT = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]), 0.2
-_SLOPES, _NO_SLOPE = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8]), 0.6
-_COLUMNS, _NO_COLUMNS = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6]), 0.7
+# Spreads, in units of a row's noise or of log odds, and prior probabilities of 0; the others share
+# the rest (`benchmarks/results/labels.md`).
+_INTERCEPTS = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
+_SLOPES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8])
+_COLUMNS = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6])
+_GRIDS, _ZERO = (_INTERCEPTS, _SLOPES, _COLUMNS), (0.2, 0.6, 0.7)
 # Probability that the target differs from the sources by more, or less, than these do from each
 # other: its spread then has the prior of the grid, whatever the sources show.
 _UNLIKE_SOURCES = 0.1
@@ -200,23 +212,16 @@ _HUBER_THRESHOLD = 2.0
 # Least weight of a label of classes: p (1 - p) is next to nothing for a confident prediction, and
 # one label that contradicts it would decide.
 _LEAST_WEIGHT = 0.02
-# Steps of classes go half way after the first few, since they may overshoot.
-_MOST_STEPS, _FULL_STEPS, _TOLERANCE = 20, 3, 1e-3
+# A step of classes may overshoot: it moves no row's log odds by more than this, later
+# ones go half way.
+_FAR, _MOST_STEPS, _FULL_STEPS, _TOLERANCE = 2.0, 25, 12, 1e-3
 
 
-def _log_prior() -> Floats:
-    logs = [
-        np.log([zero, *np.full(len(grid) - 1, (1 - zero) / (len(grid) - 1))])
-        for grid, zero in (
-            (_INTERCEPTS, _NO_INTERCEPT),
-            (_SLOPES, _NO_SLOPE),
-            (_COLUMNS, _NO_COLUMNS),
-        )
-    ]
-    return np.asarray(logs[0][:, None, None] + logs[1][:, None] + logs[2])
-
-
-LOG_PRIOR = _log_prior()
+_PRIORS = [
+    np.array([zero, *np.full(len(grid) - 1, (1 - zero) / (len(grid) - 1))])
+    for grid, zero in zip(_GRIDS, _ZERO, strict=True)
+]
+LOG_PRIOR = np.log(_PRIORS[0][:, None, None] * _PRIORS[1][:, None] * _PRIORS[2])
 
 
 class Evidence(NamedTuple):
@@ -287,27 +292,22 @@ class Posterior:
     weights: Floats  # of the spreads, (I, S, C)
     log_likelihood: Floats  # of the labels under every spread, (I, S, C)
     log_evidence: float  # of the labels
-    residuals: Floats  # of the labels, (m, K)
-    counts: Floats  # their weights, (m, K)
+    counts: Floats  # weights of the labels, (m, K)
     noise: float  # variance of a row around its prediction; 1 for classes
 
     def deviations(self, site: SiteRows) -> tuple[Floats, Floats]:
-        """Posterior standard deviations of the effect, (K, p), and those between sites, (p,).
-
-        Those of the effect are under the mean square of the spreads.
-        """
+        """Standard deviations under the mean spread: of the effect, (K, p), and between sites."""
         s = _mean_spread(self.weights, self.effect.shape[1])
         found = [
             s * np.sqrt(np.diag(np.linalg.inv(np.eye(len(s)) + _scaled_gram(site.terms(k), w, s))))
-            for k, w in enumerate(np.broadcast_to(self.counts, self.residuals.shape).T)
+            for k, w in enumerate(self.counts.T)
         ]
         return np.sqrt(self.noise) * np.array(found), np.sqrt(self.noise) * s
 
 
 def _mean_spread(weights: Floats, p: int) -> Floats:
     """Root of the mean square of the spreads, for every term, (p,)."""
-    grids = (_INTERCEPTS, _SLOPES, _COLUMNS)
-    means = [np.sum(weights.sum(axis=tuple({0, 1, 2} - {i})) * g**2) for i, g in enumerate(grids)]
+    means = [np.sum(weights.sum(axis=tuple({0, 1, 2} - {i})) * g**2) for i, g in enumerate(_GRIDS)]
     return np.sqrt([means[0], means[1], *np.full(p - 2, means[2])])
 
 
@@ -345,24 +345,22 @@ def posterior(site: SiteRows, log_prior: Floats, unit: float | None) -> Posterio
         total = float(logsumexp(log + log_prior))
         weights = np.exp(log + log_prior - total)
         before, effect = effect, np.array([each.effect(weights) for each in shown])
-        if unit is None and step >= _FULL_STEPS:
-            effect = (before + effect) / 2
+        if unit is None:
+            move = np.abs(added(site.slopes, site.columns, effect - before)).max(initial=_FAR)
+            effect = before + (effect - before) * (_FAR / move if step < _FULL_STEPS else 0.5)
         if unit is not None:
             left = (raw - added(site.slopes, site.columns, effect)).clip(-most, most)
             noise = (_PRIOR_ROWS + float(np.sum(counts * left**2))) / (_PRIOR_ROWS + counts.sum())
             most = _HUBER_THRESHOLD * np.sqrt(noise)
         if np.max(np.abs(effect - before), initial=0.0) < _TOLERANCE:
             break
-    return Posterior(effect, weights, log, total, r, w, noise)
+    return Posterior(effect, weights, log, total, w, noise)
 
 
 # ---------------------------------------------------------------- sites
 
-_DRAWS = 5
-# From more sources than so many. With 60 % labelled, at least three draws leave every row out once.
-_MANY_SOURCES, _FEWEST_DRAWS = 200, 3
-# Of a source's rows that are labelled; the others are predicted.
-_MOST_LABELLED = 0.6
+# Draws of labels of a source, and the part of its rows that are labelled; the others are predicted.
+_DRAWS, _MOST_LABELLED = 5, 0.6
 # Residuals beyond this quantile of their size count as it for the noise, which is at least this
 # part of the deviation of the sites' medians.
 _NO_OUTLIERS, _LEAST_NOISE = 0.975, 0.01
@@ -370,16 +368,13 @@ _NO_OUTLIERS, _LEAST_NOISE = 0.975, 0.01
 _MOST_FOLDS = 20
 
 
-def drawn(rows: int, labels: int, seed: int, sources: int = 1) -> list[tuple[Rows, Rows]]:
-    """Draw labelled rows and the others, several times; every row is among the others.
-
-    Fewer times from many sources, among which the luck of a draw averages out.
-    """
-    order = np.random.default_rng(seed).permutation(rows)
-    labels = min(labels, int(_MOST_LABELLED * rows))
-    draws = _DRAWS if sources <= _MANY_SOURCES else _FEWEST_DRAWS
-    turned = [np.roll(order, -(draw * rows // draws)) for draw in range(draws)]
-    return [(own[:labels], own[labels:]) for own in turned]
+def drawn(site: SiteRows, labels: int, seed: int) -> list[tuple[Rows, Rows]]:
+    """Draw labelled rows, or whole groups, and the others; each is among these at least once."""
+    unit, labels = site.unit, min(labels, site.most_labels)
+    order = np.random.default_rng(seed).permutation(unit.max() + 1)
+    turned = [np.roll(order, -(draw * len(order) // _DRAWS))[:labels] for draw in range(_DRAWS)]
+    marked = [np.isin(unit, own) for own in turned]
+    return [(np.flatnonzero(own), np.flatnonzero(~own)) for own in marked]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -397,8 +392,8 @@ class Update:
     own_losses : array of shape (m,)
         Of the labelled rows, each with the effect that the others show.
     unlike : float
-        How much surer the labels make it that the site differs from the sources by more than these
-        do from each other: 0 if not at all, 1 if it is certain.
+        How much surer the labels make it that the site differs from the sources by more, or less,
+        than these do from each other: 0 if not at all, 1 if it is certain.
     """
 
     effect: Floats
@@ -506,16 +501,20 @@ class SiteEffects:
         most = float(np.quantile(np.abs(within), _NO_OUTLIERS))
         noise = max(float(within.clip(-most, most).std()), _LEAST_NOISE * float(np.std(medians)))
         self.unit = noise or 1.0
-        far = _HUBER_THRESHOLD * self.unit
-        centred = [own - own.clip(median - far, median + far).mean() for own, median in pairs]
+        unit, centred, far = self.unit, [], _HUBER_THRESHOLD * self.unit
+        for own, median in pairs:
+            centre = median
+            for _ in range(10):
+                centre = own.clip(centre - far, centre + far).mean()
+            centred.append(own - centre)
         within = np.concatenate(centred).clip(-most, most)
         if within.min() < within.max():
             best = minimize_scalar(
-                lambda added: float(self.loss(labels, labels - within + added).mean()),
-                bounds=(within.min(), within.max()),
+                lambda times: float(self.loss(labels, labels - within + times * unit).mean()),
+                bounds=(within.min() / unit, within.max() / unit),
                 method="bounded",
             )
-            self.shift = -float(best.x)
+            self.shift = -float(best.x) * unit
 
     def _observed(self, y: NDArray[Any]) -> Floats:
         """Labels as the effect sees them, (n, K)."""
@@ -573,14 +572,8 @@ class SiteEffects:
         return posterior(site, mixed, self.unit)
 
     def update(self, site: SiteRows) -> Update:
-        """Return the effect of a site from its labelled rows, and losses that judge it.
-
-        Rows of a group are left out together where a row is judged by the effect that the others
-        show.
-        """
-        y, groups = site.y, site.groups
-        group = np.unique(np.arange(len(y)) if groups is None else groups, return_inverse=True)[1]
-        unit = self.unit or 1.0
+        """Return the effect of a site from labelled rows, and their losses without their group."""
+        y, group, unit = site.y, site.unit, self.unit or 1.0
         own = np.empty(len(y))
         for fold in range(min(group.max() + 1, _MOST_FOLDS)):
             out = group % _MOST_FOLDS == fold
@@ -606,14 +599,12 @@ class SiteEffects:
 
     def _play(self, labels: int) -> list[list[tuple[Rows, Floats]]]:
         """For every source and draw of labels: the other rows, and the effect of the labels."""
-        labels = min(labels, max(int(_MOST_LABELLED * len(source)) for source in self.sources))
+        labels = min(labels, max(source.most_labels for source in self.sources))
         if labels not in self._played:
             self._played[labels] = [
                 [
                     (others, self._effect(source.take(labelled), j))
-                    for labelled, others in drawn(
-                        len(source), labels, self.seed + j, len(self.sources)
-                    )
+                    for labelled, others in drawn(source, labels, self.seed + j)
                 ]
                 for j, source in enumerate(self.sources)
             ]
@@ -622,8 +613,7 @@ class SiteEffects:
     def source_losses(self, labels: int) -> list[Floats]:
         """Return the losses of the sources' rows with so many labels of their site, k times (n_j,).
 
-        Means over the draws in which a row is not labelled. A source that is too small for so many
-        labels gets 60 % of its rows labelled; its gain is extrapolated (`_extrapolated`).
+        A source that is too small has 60 % of its rows labelled, and its gain is extrapolated.
         """
         if not labels or not self.out_of_site:
             return self._plain
@@ -668,7 +658,7 @@ class SiteEffects:
         :math:`v(m) = \mathrm{tr}\, G S (I + m S G S)^{-1} S` with G the mean of
         :math:`w z z^\top`: the gain is multiplied by :math:`(v(0) - v(m)) / (v(0) - v(m_0))`.
         """
-        most = int(_MOST_LABELLED * len(source))
+        most = source.most_labels
         before, after = float(plain.mean()), float(played.mean())
         if labels <= most or most < 1 or not 0 < after < before:
             return played
@@ -678,7 +668,7 @@ class SiteEffects:
             if self.unit is None:
                 P = expit(source.scaled[:, k])
                 w = w * np.maximum(P * (1 - P), _LEAST_WEIGHT)
-            G = _scaled_gram(source.terms(k), w, s) / len(source)
+            G = _scaled_gram(source.terms(k), w, s) / source.effective
             for i, m in enumerate((most, labels)):
                 gains[i] += np.trace(G - np.linalg.solve(np.eye(len(s)) + m * G, G))
         ratio = gains[1] / gains[0] if gains[0] > 0 else 1.0

@@ -350,9 +350,8 @@ def _percent_lower(figures: pd.Series) -> str:
 
 def update_in_words(updated: Updated, target: str, loss: str) -> str:
     """Describe what the labels of the target have changed."""
-    gain = updated.gain_
     labels = count(updated.labels_, "label")
-    change = lower_by(gain.value, gain.interval())
+    change = lower_by(updated.gain_.value, updated.gain_.interval())
     if not updated.used_:
         return (
             f"The model is not updated by {labels} of {target}: with them the estimated {loss} is "

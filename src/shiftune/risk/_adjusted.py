@@ -74,11 +74,6 @@ class RegressionAdjusted(RiskEstimator):
         Share of the losses' variance that the columns are expected to explain, before any loss is
         seen: the penalty is :math:`\alpha = (1 - R^2) / R^2` per number in z.
 
-    Notes
-    -----
-    `prior_r2`, the 100 and the shares of the sources were chosen in `benchmarks/arena`, which has
-    the alternatives.
-
     Examples
     --------
     A source whose rows are harder than the target's:
@@ -272,11 +267,10 @@ def combined(risk: RiskEstimate, of_sources: RiskEstimate, unlike: float = 0.0) 
     """
     m, one_row = int(risk.n[-1]), float(risk.divergences[-1])
     apart = float(risk.estimates[-1]) - of_sources.value
-    excess = max(
-        apart**2 - one_row / m - of_sources.variance, unlike * OF_ONE_ROW**2 * one_row, 0.0
-    )
-    excess += (of_sources.value - of_sources.criterion) ** 2
     site = risk.new_site
+    of_prior = unlike * OF_ONE_ROW**2 * one_row / (1.0 if site is None else site.design)
+    excess = max(apart**2 - one_row / m - of_sources.variance, of_prior, 0.0)
+    excess += (of_sources.value - of_sources.criterion) ** 2
     if site is not None:
         distance = float(site.leverage.sum()) * np.copysign(np.sqrt(excess), apart)
         site = replace(site, extrapolation=np.append(site.extrapolation, distance))

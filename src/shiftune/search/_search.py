@@ -477,9 +477,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Fit the final model, and update it by labels of the target."""
         result, few = self.result_, self.problem_.labelled_target
         predictor = result.fitted(result.final_model)
-        if few is None or result.updater.obstacle:
+        if few is None or result.updated is None or not result.updated.used_:
             return predictor
-        return result.updater.updated(few, predictor).predictor_
+        return result.updater.updated(few, predictor, judged=True).predictor_
 
     # ---------------------------------------------------------------- as an estimator
 
@@ -683,7 +683,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         An effect of the site is added to `predictor_`: as much of it as the labels show, given how
         far the sources differ (`shiftune.effects`). Half of the updated predictor is the same
-        model, refitted with the labels. Where the estimated gain is negative, `predictor_` stays.
+        model, refitted with the labels. Where the estimated gain is negative, labels are not used.
 
         Parameters
         ----------
@@ -698,8 +698,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Updated
-            With `predict`, `predict_proba`, `predictor_`, `risk_`, `before_`, `gain_`, `used_`,
-            `metrics_`, `effect_`.
             The search itself stays as it is; labels that it had count as well.
         """
         codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
@@ -731,9 +729,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Each source is treated as the target in turn: some of its rows are labelled, its own effect
         is learned from them as `update` does it, and its other rows are predicted, all with models
-        that have not seen it. A source that is too small for so many labels has 60 % of its rows
-        labelled, and the gain is extrapolated. That labels also train is not included. Needs
-        ``risk="adjusted"`` and at least two sources.
+        that have not seen it. A source that is too small has 60 % of its rows labelled, and the gain
+        is extrapolated. That labels also train is not included. Needs at least two sources.
 
         Parameters
         ----------

@@ -60,32 +60,22 @@ class Updated:
     Attributes
     ----------
     predictor_ : estimator
-        `UpdatedRegressor` or `UpdatedClassifier`; the predictor of the search if `used_` is False.
+        `UpdatedRegressor` or `UpdatedClassifier`; without any label if `used_` is False.
     risk_ : RiskEstimate
-        Of `predictor_`: from the sources, each with an effect from as many labels of its own, and
-        from the labelled rows, each with the effect that the others show. That labels also train is
-        not counted.
+        Of `predictor_`, its training half not counted: from the sources, each with an effect from
+        as many labels of its own, and the labelled rows, each with the effect of the others.
     before_ : RiskEstimate
-        Of the predictor without the update, from the same rows, all by models that have not seen
-        their site.
+        Of the predictor without the update, from the same rows.
     gain_ : Estimate
         Risk without the update less that with it, paired.
     used_ : bool
         Whether the update is used: not where its estimated gain is negative.
     effect_ : DataFrame
-        Of the site: a row per term (and class), with estimate, standard deviation, and standard
-        deviation between sites.
-    new_site_ : NewSite
-        Estimator of metrics of `predictor_`, from the sources, each updated by as many labels of
-        its own.
-    asked_ : Metrics
-        Of `metrics_`.
-    labels_ : int
-        Number of labelled rows.
-    effective_ : int
-        The same, if rows of a group count as one, and weighted rows as their effective number.
-    problem_ : ShiftProblem
-        Of the search.
+        A row per term (and class): estimate, standard deviation, and that between sites.
+    labels_, effective_ : int
+        Labelled rows; their number if groups count as one, and weights as effective rows.
+    new_site_, asked_, problem_
+        What `metrics_` and `predict` need: the sources, each updated by as many labels, and so on.
     """
 
     predictor_: Any
@@ -202,10 +192,10 @@ class Updater:
             risk = combined(risk, self.estimate(of_sources), unlike)
         return risk.condensed()
 
-    def updated(self, few: Site, predictor: Any = None) -> Updated:
+    def updated(self, few: Site, predictor: Any = None, *, judged: bool = False) -> Updated:
         """Judge the update of a fitted predictor by labelled rows, and make it.
 
-        Without a predictor, the rows are those of the problem, and the models of the trials judge.
+        Without a predictor, the models of the trials judge; the update they have judged is made.
         """
         result, effects, loss = self.result, self.effects, self.result.loss
         if predictor is None:
@@ -219,7 +209,7 @@ class Updater:
         before = self.estimate(effects.source_losses(0), own_before, few, update.unlike)
         before = with_share(before, float(after.lam[-1] * after.n[-1]))
         gain = before.minus(after)
-        used = gain.value >= 0
+        used = judged or gain.value >= 0
         sites = SitePredictions.of(self.predictions, result.context.data, loss)
         if used:
             sites = sites.updated(effects.source_predictions(labels))
@@ -249,6 +239,9 @@ class Updater:
         if effects.classes is None:
             residuals = (site.y[:, None] - site.with_effect(update.effect))[:, 0]
             y = site.scaled[:, 0] + effects.without_outliers(residuals)
+            # Some models take labels above 0 alone.
+            every = np.concatenate([site.y, *(source.y for source in effects.sources)])
+            y = y.clip(every.min(), every.max())
         freed = Site(few.name, few.X, y, None, few.groups, few.sample_weight)
         rows = freed.take(np.tile(np.arange(len(few)), _ROWS_OF_A_LABEL))
         kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
