@@ -729,8 +729,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Each source is treated as the target in turn: some of its rows are labelled, its own effect
         is learned from them as `update` does it, and its other rows are predicted, all with models
-        that have not seen it. A source that is too small has 60 % of its rows labelled, and the gain
-        is extrapolated. That labels also train is not included. Needs at least two sources.
+        that have not seen it. A source that is too small has 60 % of its rows labelled, and its
+        gain is extrapolated. That labels also train is not included. Needs at least two sources.
 
         Parameters
         ----------
