@@ -176,7 +176,7 @@ def test_what_the_labels_say_about_the_first_estimate(wards_run, run):
 def test_classes(wards_run, run):
     give(TARGET_ROWS, label="ill", by="case")
     output = flat(run("update", "ill", "labels.csv"))
-    assert "the odds of 'yes' at C are" in output
+    assert "the predicted odds of 'yes' at C are" in output
     found = record(wards_run, run="ill")
     assert [each["class"] for each in found["shift"]] == ["yes"]
     assert found["shift"][0]["mean"] > 0

@@ -181,6 +181,7 @@ class TestContent:
             "number": 1,
             "labels": 10,
             "used": True,
+            "unlike": 0.1,
             "before": one,
             "after": one | {"value": 4.0},
             "gain": {"value": 1.0, "low": None, "high": None},

@@ -43,8 +43,9 @@ def test_estimates_of_records():
 
 def test_metrics_of_records():
     auc = {"metric": "auc", "estimate": 0.7012, "low": 0.6, "high": 0.79}
-    record = {"metrics": [auc, {"metric": "o_e", "estimate": None}]}
+    record = {"unlike": 0.1, "metrics": [auc, {"metric": "o_e", "estimate": None}]}
     assert words.metric_facts(record) == [("AUC", "0.70 (0.60 to 0.79)")]
+    assert words.metric_facts(record | {"unlike": 0.9}) == []
 
 
 def test_effects_of_records():
@@ -52,7 +53,9 @@ def test_effects_of_records():
     text = "predictions of A are lowered by 1.25 on average"
     assert words.effect_in_words({"labels": 10, "used": True, "shift": shift}, "A") == text
     kept = words.effect_in_words({"labels": 10, "used": False, "shift": shift}, "A")
-    assert kept.startswith("not used: with 10 labels the estimated loss is higher")
+    assert kept == "not used: with 10 labels the estimated loss is higher"
+    states = [{"current": True, "used": used, "of_trials": 3} for used in (True, False)]
+    assert list(map(words.model_in_words, states)) == ["present", "present, labels not used"]
 
 
 def test_parameters_in_one_line():

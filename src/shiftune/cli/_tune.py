@@ -538,6 +538,7 @@ def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, An
     return {
         "labels": updated.labels_,
         "used": updated.used_,
+        "unlike": updated.unlike_,
         "before": risk_record(updated.before_),
         "after": risk_record(updated.risk_),
         "gain": estimate_record(updated.gain_),

@@ -353,10 +353,7 @@ def update_in_words(updated: Updated, target: str, loss: str) -> str:
     labels = count(updated.labels_, "label")
     change = lower_by(updated.gain_.value, updated.gain_.interval())
     if not updated.used_:
-        return (
-            f"The model is not updated by {labels} of {target}: with them the estimated {loss} is "
-            f"{change}."
-        )
+        return f"{labels} of {target} are not used: with them the estimated {loss} is {change}."
     return (
         f"Predictions have an effect of {target}'s own added, learned from {labels}, which half of "
         f"the model was trained on. Compared with no labels, the {loss} is {change}, judged with "
@@ -391,6 +388,8 @@ def update_facts(record: Mapping[str, Any] | None, target: str) -> list[tuple[st
 
 def metric_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the telling metrics with labels, each with its name."""
+    if record["unlike"] > 0.5:  # metrics are those of sources with labels, which it is unlike
+        return []
     known = {each["metric"]: each for each in record["metrics"] if each["estimate"] is not None}
     names = [name for name in _TELLING if name in known] or list(known)
     return [
@@ -403,20 +402,17 @@ def effect_in_words(record: Mapping[str, Any], target: str) -> str:
     """Describe how the effect moves the target's predictions."""
     shift = record["shift"]
     if not record["used"]:
-        return (
-            f"not used: with {count(record['labels'], 'label')} the estimated loss is higher, so "
-            "the model stays as it was"
-        )
+        return f"not used: with {count(record['labels'], 'label')} the estimated loss is higher"
     if shift[0]["class"] is None:
         by = shift[0]["mean"]
         way = "raised" if by > 0 else "lowered"
         return f"predictions of {target} are {way} by {number(abs(by))} on average"
     if len(shift) == 1:
         name, by = shift[0]["class"], shift[0]["mean"]
-        return f"the odds of {name!r} at {target} are {_odds(by)} what the models expect"
+        return f"the predicted odds of {name!r} at {target} are {_odds(by)} what they were"
     shown = sorted(shift, key=lambda each: -abs(each["mean"]))[:_MOST_CLASSES]
     odds = listed((f"of {each['class']!r} {_odds(each['mean'])}" for each in shown), quoted=False)
-    return f"the odds at {target} are {odds} what the models expect"
+    return f"the predicted odds at {target} are {odds} what they were"
 
 
 def _odds(by: float) -> str:
@@ -439,7 +435,8 @@ def first_in_words(record: Mapping[str, Any]) -> str:
 
 def model_in_words(record: Mapping[str, Any]) -> str:
     """Describe which model was updated: the present one, or one of fewer trials."""
-    return "present" if record["current"] else f"earlier, {count(record['of_trials'], 'trial')}"
+    which = "present" if record["current"] else f"earlier, {count(record['of_trials'], 'trial')}"
+    return which if record["used"] else f"{which}, labels not used"
 
 
 # ---------------------------------------------------------------- parameters

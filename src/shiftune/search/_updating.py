@@ -68,8 +68,9 @@ class Updated:
         Of the predictor without the update, from the same rows.
     gain_ : Estimate
         Risk without the update less that with it, paired.
-    used_ : bool
-        Whether the update is used: not where its estimated gain is negative.
+    used_, unlike_ : bool, float
+        Whether the update is used: not where its estimated gain is negative. How sure it is, from 0
+        to 1, that the site is unlike the sources; `metrics_` then say little.
     effect_ : DataFrame
         A row per term (and class): estimate, standard deviation, and that between sites.
     labels_, effective_ : int
@@ -83,6 +84,7 @@ class Updated:
     before_: RiskEstimate
     gain_: Estimate
     used_: bool
+    unlike_: float
     effect_: pd.DataFrame
     new_site_: NewSite
     asked_: Sequence[Metric]
@@ -221,6 +223,7 @@ class Updater:
             before,
             gain,
             used,
+            update.unlike,
             _table(effects, update),
             result.new_site_of(sites),
             result.asked_metrics,
