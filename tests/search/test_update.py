@@ -115,7 +115,9 @@ def test_a_site_whose_labels_are_noisier(search):
 
 
 def test_pickled_after_an_update(search, target):
-    search.update(target[0][:5], target[1][:5])
+    updated = search.update(target[0][:5], target[1][:5])
+    same = pickle.loads(pickle.dumps(updated))
+    np.testing.assert_array_equal(same.predict(target[0]), updated.predict(target[0]))
     again = pickle.loads(pickle.dumps(search))
     np.testing.assert_array_equal(again.predict(target[0]), search.predict(target[0]))
 

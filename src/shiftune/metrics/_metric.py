@@ -246,7 +246,9 @@ class SitePredictions:
         names = tuple(data.sources)
         rows = [data.validation_rows([name]) for name in names]
         labels: Sequence[NDArray[Any]] = data.y_validation[: len(names)]
-        if data.classes is not None:
+        if data.classes is None:  # differences in half precision may be infinite
+            labels = [own.astype(float) for own in labels]
+        else:
             labels = [np.searchsorted(data.classes, own) for own in labels]
         return cls(
             names,

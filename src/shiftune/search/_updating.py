@@ -26,7 +26,7 @@ from shiftune.effects import (
 from shiftune.effects._updated import predictions_of
 from shiftune.errors import DataError, DataWarning, OverlapWarning, SettingsError
 from shiftune.evaluate._fits import Predictions
-from shiftune.metrics import Metric, metric_tables
+from shiftune.metrics import metric_tables
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import NewSite
 from shiftune.models._by_name import ColumnReader
@@ -75,8 +75,10 @@ class Updated:
         A row per term (and class): estimate, standard deviation, and that between sites.
     labels_, effective_ : int
         Labelled rows; their number if groups count as one, and weights as effective rows.
-    new_site_, asked_, problem_
-        What `metrics_` and `predict` need: the sources, each updated by as many labels, and so on.
+    metrics_ : DataFrame
+        Of `predictor_`, from sources that are each updated by as many labels.
+    new_site_, problem_
+        Estimator of these metrics; problem of the search.
     """
 
     predictor_: Any
@@ -86,8 +88,8 @@ class Updated:
     used_: bool
     unlike_: float
     effect_: pd.DataFrame
+    metrics_: pd.DataFrame
     new_site_: NewSite
-    asked_: Sequence[Metric]
     labels_: int
     effective_: int
     problem_: ShiftProblem
@@ -96,11 +98,6 @@ class Updated:
         """Return number of labels and risk in a line."""
         how = "Updated" if self.used_ else "Not updated"
         return f"<{how} by {count(self.labels_, 'label')}: {self.risk_!r}>"
-
-    @cached_property
-    def metrics_(self) -> pd.DataFrame:
-        """Metrics of `predictor_` at the target; see `shiftune.metrics.metric_tables`."""
-        return metric_tables(self.asked_, self.new_site_).table
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -217,6 +214,7 @@ class Updater:
             sites = sites.updated(effects.source_predictions(labels))
             if predictor is not None:
                 predictor = self._with_labels(predictor, few, site, update)
+        new_site = result.new_site_of(sites)
         return Updated(
             predictor,
             after if used else before,
@@ -225,8 +223,8 @@ class Updater:
             used,
             update.unlike,
             _table(effects, update),
-            result.new_site_of(sites),
-            result.asked_metrics,
+            metric_tables(result.asked_metrics, new_site).table,
+            new_site,
             len(few),
             labels,
             result.problem,
