@@ -196,7 +196,7 @@ def uses_of_labels(table: pd.DataFrame, what: str) -> Figure:
     for (use, words), colour, mark in zip(USES.items(), LINES, MARKS, strict=False):
         ax.plot(table.index, table[use], f"-{mark}", color=colour, lw=1.8, ms=6, label=words)
         for m, value in table[use].items():
-            beside = (0, -13 if 0.9 < value < 1 else 7)  # not on the line of 1
+            beside = (0, -13 if use == "update" else 7)  # the lines lie close
             ax.annotate(
                 f"{value:.2f}", (m, value), beside, textcoords="offset points", ha="center", size=8
             )
