@@ -147,7 +147,7 @@ def test_weighted_rows_are_updated(searches):
     assert few.effect_["estimate"].to_numpy() == pytest.approx(
         half.effect_["estimate"].to_numpy(), abs=0.05
     )
-    with pytest.raises(DataError, match="20 numbers above 0"):
+    with pytest.raises(DataError, match=r"the weight of row 0 is 0 \(and 19 more there\)"):
         search.update(X, y, sample_weight=np.zeros(20))
 
 

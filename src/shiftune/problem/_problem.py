@@ -271,7 +271,7 @@ class ShiftProblem:
         *,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        labelled_target: tuple[Any, ArrayLike] | None = None,
+        labelled_target: tuple[Any, ...] | None = None,
         oracle_labels: ArrayLike | None = None,
         target_name: str = "target",
         task: Task | None = None,
@@ -287,7 +287,7 @@ class ShiftProblem:
             Ids of rows that belong together, such as visits of a patient; see `from_frame`.
         sample_weight : array of shape (n,), optional
             Weights of the rows; see `from_frame`. Those of the target count once each.
-        labelled_target : (X, y), optional
+        labelled_target : (X, y) or (X, y, sample_weight), optional
             A few labelled rows of the target.
         oracle_labels : array of shape (n_T,), optional
             The labels of `X_target`, for experiments only.
@@ -308,7 +308,7 @@ class ShiftProblem:
         sites: Mapping[str, tuple[Any, ...]] | Iterable[tuple[Any, ...]],
         X_target: Any,
         *,
-        labelled_target: tuple[Any, ArrayLike] | None = None,
+        labelled_target: tuple[Any, ...] | None = None,
         oracle_labels: ArrayLike | None = None,
         target_name: str = "target",
         task: Task | None = None,
@@ -478,7 +478,7 @@ def read_problem(
     target: GivenSite,
     *,
     notes: Sequence[str] = (),
-    labelled_target: tuple[Any, Any] | None = None,
+    labelled_target: tuple[Any, ...] | None = None,
     target_labels: TargetLabels = "hide",
     task: Task | None = None,
     label: str = "",
@@ -496,7 +496,10 @@ def read_problem(
         raise SettingsError(f"task must be 'classification' or 'regression', got {task!r}")
     check_names([site.name for site in sources], target.name)
     sources, target = [site.in_pandas() for site in sources], target.in_pandas()
-    few = None if labelled_target is None else GivenSite(_FEW, *labelled_target).in_pandas()
+    few = None
+    if labelled_target is not None:
+        X, y, *w = labelled_target
+        few = GivenSite(_FEW, X, y, sample_weight=w[0] if w else None).in_pandas()
     loud, truth = list(notes), None
     if target.y is not None:
         known = ~is_missing(target.y)

@@ -266,16 +266,15 @@ def update(
 
     `groups` are the codes of the rows' groups, as the target of the problem has them.
     """
-    few = _read(result.problem, X, y)
-    weights = _weights(result.problem, few, sample_weight)
-    few = Site(few.name, few.X, few.labels, few.rows, groups, weights)
+    few = _read(result.problem, X, y, sample_weight)
+    few = Site(few.name, few.X, few.labels, few.rows, groups, few.sample_weight)
     _warn_of_odd_labels(result.problem, few)
     if result.problem.labelled_target is not None:
         few = _together(result.problem.labelled_target, few)
     return result.updater.updated(few, without_effect(predictor))
 
 
-def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
+def _read(problem: ShiftProblem, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Site:
     """Check labelled rows as `ShiftProblem` checks them."""
     if isinstance(X, pd.DataFrame) and isinstance(y, pd.Series):
         one, other = X.index, y.index
@@ -283,27 +282,19 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike) -> Site:
             raise DataError("X and y have the same index in another order; give y.loc[X.index]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # about the sources, raised before
+        weighted = sample_weight is not None or problem.target.sample_weight is not None
         read = ShiftProblem.from_sites(
-            {site.name: (site.X, site.labels) for site in problem.sources},
+            {
+                site.name: (site.X, site.labels, *[site.sample_weight][:weighted])
+                for site in problem.sources
+            },
             problem.target.X,
-            labelled_target=(X, y),
+            labelled_target=(X, y, *[sample_weight][:weighted]),
             target_name=problem.target.name,
             task=problem.task,
         )
     assert read.labelled_target is not None  # it was given
     return read.labelled_target
-
-
-def _weights(problem: ShiftProblem, few: Site, given: ArrayLike | None) -> Floats | None:
-    """Weights of labelled rows: 1 each unless they are given, None where no site has weights."""
-    if problem.target.sample_weight is None:
-        if given is not None:
-            raise DataError("the rows of the search have no weights; leave out sample_weight")
-        return None
-    weights = np.ones(len(few)) if given is None else np.asarray(given, dtype=float)
-    if weights.shape != (len(few),) or not np.all(np.isfinite(weights) & (weights > 0)):
-        raise DataError(f"sample_weight must be {len(few)} numbers above 0, one for every label")
-    return weights
 
 
 def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
