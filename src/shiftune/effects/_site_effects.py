@@ -173,7 +173,7 @@ class SiteRows:
         counts, w = np.ones(len(self)), self.sample_weight
         if w is not None and len(w):
             counts = w * (w.sum() / (w @ w))
-        return counts / np.bincount(self.unit)[self.unit] if len(self) else counts
+        return counts / np.bincount(self.cluster)[self.cluster] if len(self) else counts
 
     @property
     def effective(self) -> int:
@@ -181,7 +181,7 @@ class SiteRows:
         return max(round(float(self.counts.sum())), 1)
 
     @property
-    def unit(self) -> Rows:
+    def cluster(self) -> Rows:
         """Numbers of the rows, or of their groups, from 0, (n,)."""
         if self.groups is None:
             return np.arange(len(self))
@@ -190,7 +190,7 @@ class SiteRows:
     @property
     def most_labels(self) -> int:
         """Rows, or groups, that are labelled where the site plays the target."""
-        return int(_MOST_LABELLED * (self.unit.max() + 1))
+        return int(_MOST_LABELLED * (self.cluster.max() + 1))
 
 
 # ---------------------------------------------------------------- evidence and posterior
@@ -370,10 +370,10 @@ _MOST_FOLDS = 20
 
 def drawn(site: SiteRows, labels: int, seed: int) -> list[tuple[Rows, Rows]]:
     """Draw labelled rows, or whole groups, and the others; each is among these at least once."""
-    unit, labels = site.unit, min(labels, site.most_labels)
-    order = np.random.default_rng(seed).permutation(unit.max() + 1)
+    cluster, labels = site.cluster, min(labels, site.most_labels)
+    order = np.random.default_rng(seed).permutation(cluster.max() + 1)
     turned = [np.roll(order, -(draw * len(order) // _DRAWS))[:labels] for draw in range(_DRAWS)]
-    marked = [np.isin(unit, own) for own in turned]
+    marked = [np.isin(cluster, own) for own in turned]
     return [(np.flatnonzero(own), np.flatnonzero(~own)) for own in marked]
 
 
@@ -573,12 +573,12 @@ class SiteEffects:
 
     def update(self, site: SiteRows) -> Update:
         """Return the effect of a site from labelled rows, and their losses without their group."""
-        y, group, unit = site.y, site.unit, self.unit or 1.0
+        y, group, unit = site.y, site.cluster, self.unit or 1.0
         own = np.empty(len(y))
         for fold in range(min(group.max() + 1, _MOST_FOLDS)):
             out = group % _MOST_FOLDS == fold
             left, rest = site.take(np.flatnonzero(out)), site.take(np.flatnonzero(~out))
-            own[out] = self.losses(left.y, left.with_effect(self._effect(rest)))
+            own[out] = self.losses(left.y, left.with_effect(self.effect(rest)))
         found = self._posterior(site)
         deviation, between = found.deviations(site)
         prior = np.log(_UNLIKE_SOURCES) + LOG_PRIOR
@@ -591,7 +591,8 @@ class SiteEffects:
             max(unlike - _UNLIKE_SOURCES, 0.0) / (1 - _UNLIKE_SOURCES),
         )
 
-    def _effect(self, site: SiteRows, without: int | None = None) -> Floats:
+    def effect(self, site: SiteRows, without: int | None = None) -> Floats:
+        """Posterior mean of the effect of a new site, or of a source that plays it, (K, p)."""
         _interrupts.check()
         return (self.unit or 1.0) * self._posterior(site, without).effect
 
@@ -603,7 +604,7 @@ class SiteEffects:
         if labels not in self._played:
             self._played[labels] = [
                 [
-                    (others, self._effect(source.take(labelled), j))
+                    (others, self.effect(source.take(labelled), j))
                     for labelled, others in drawn(source, labels, self.seed + j)
                 ]
                 for j, source in enumerate(self.sources)

@@ -479,7 +479,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         predictor = result.fitted(result.final_model)
         if few is None or result.updated is None or not result.updated.used_:
             return predictor
-        return result.updater.updated(few, predictor, judged=True).predictor_
+        return result.updater.with_labels(predictor, few)
 
     # ---------------------------------------------------------------- as an estimator
 

@@ -17,7 +17,6 @@ from sklearn.base import clone
 from shiftune._wording import count, number
 from shiftune.effects import (
     SiteEffects,
-    SiteRows,
     Update,
     UpdatedClassifier,
     UpdatedRegressor,
@@ -191,10 +190,10 @@ class Updater:
             risk = combined(risk, self.estimate(of_sources), unlike)
         return risk.condensed()
 
-    def updated(self, few: Site, predictor: Any = None, *, judged: bool = False) -> Updated:
+    def updated(self, few: Site, predictor: Any = None) -> Updated:
         """Judge the update of a fitted predictor by labelled rows, and make it.
 
-        Without a predictor, the models of the trials judge; the update they have judged is made.
+        Without a predictor, the models of the trials judge labels of the problem.
         """
         result, effects, loss = self.result, self.effects, self.result.loss
         if predictor is None:
@@ -208,12 +207,12 @@ class Updater:
         before = self.estimate(effects.source_losses(0), own_before, few, update.unlike)
         before = with_share(before, float(after.lam[-1] * after.n[-1]))
         gain = before.minus(after)
-        used = judged or gain.value >= 0
+        used = gain.value >= 0
         sites = SitePredictions.of(self.predictions, result.context.data, loss)
         if used:
             sites = sites.updated(effects.source_predictions(labels))
             if predictor is not None:
-                predictor = self._with_labels(predictor, few, site, update)
+                predictor = self.with_labels(predictor, few)
         new_site = result.new_site_of(sites)
         return Updated(
             predictor,
@@ -230,15 +229,18 @@ class Updater:
             result.problem,
         )
 
-    def _with_labels(self, predictor: Any, few: Site, site: SiteRows, update: Update) -> Any:
+    def with_labels(self, predictor: Any, few: Site) -> Any:
         """Return the fitted predictor with the effect, half of it refitted with the labels.
 
         Values train freed of the effect, which is added to both halves, and of outliers; classes
         train as they are.
         """
         effects, y = self.effects, few.labels
+        plain = predictions_of(predictor, few.X, values=effects.classes is None)
+        site = effects.rows(few.X, plain, y, few.groups, few.sample_weight)
+        effect = effects.effect(site)
         if effects.classes is None:
-            residuals = (site.y[:, None] - site.with_effect(update.effect))[:, 0]
+            residuals = (site.y[:, None] - site.with_effect(effect))[:, 0]
             y = site.scaled[:, 0] + effects.without_outliers(residuals)
             # Some models take labels above 0 alone.
             every = np.concatenate([site.y, *(source.y for source in effects.sources)])
@@ -246,7 +248,7 @@ class Updater:
         freed = Site(few.name, few.X, y, None, few.groups, few.sample_weight)
         rows = freed.take(np.tile(np.arange(len(few)), _ROWS_OF_A_LABEL))
         kind = UpdatedRegressor if effects.classes is None else UpdatedClassifier
-        model = kind(clone(predictor), effects.terms, update.effect)
+        model = kind(clone(predictor), effects.terms, effect)
         model.predictor_ = predictor
         model.refitted_ = self.result.fitted(self.result.final_model, rows)
         if effects.classes is not None:
