@@ -22,15 +22,15 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from sklearn.compose import ColumnTransformer
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune.columns import Columns
 from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
-from shiftune.problem._columns import column_kinds
-from shiftune.tables import Schema
+from shiftune.problem._reading import column_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shiftune.problem._columns import ColumnKind
+    from shiftune.columns._column import ColumnKind
 
 ROWS = 100_000
 SITES = list("ABCDEF")
@@ -87,7 +87,7 @@ class Clock:
 
 def measured(problem: ShiftProblem, kinds: Mapping[str, ColumnKind], trials: int) -> str:
     """Run a search and return where its time went, as a row of a table."""
-    model = ready_model("lightgbm", problem.task, Schema(kinds))
+    model = ready_model("lightgbm", problem.task, Columns.of_kinds(kinds))
     space = {
         "model__n_estimators": IntDistribution(50, 150),
         "model__learning_rate": FloatDistribution(0.02, 0.3, log=True),

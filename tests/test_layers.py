@@ -21,6 +21,7 @@ ORDER = [
     "_files",
     "_provenance",
     "workers",
+    "columns",
     "problem",
     "tables",
     "rows",
@@ -37,7 +38,7 @@ ORDER = [
     "report",
 ]
 BESIDE = {
-    "datasets": ["errors", "_names", "_wording", "problem", "rows", "ratio"],
+    "datasets": ["errors", "_names", "_wording", "columns", "problem", "rows", "ratio"],
     "testing": [*ORDER, "datasets"],
     "cli": [*ORDER, "datasets"],
 }

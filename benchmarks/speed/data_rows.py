@@ -19,13 +19,14 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks._of_result import influence_check
+from shiftune.columns import Columns
 from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
-from shiftune.problem._columns import column_kinds
+from shiftune.problem._reading import column_kinds
 from shiftune.risk import RegressionAdjusted
 from shiftune.search._settings import check_settings
 from shiftune.stability import label_stability
-from shiftune.tables import Schema, TableSettings, read_file, site_table
+from shiftune.tables import read_file
 
 SPACE = {
     "num_leaves": IntDistribution(4, 64, log=True),
@@ -61,7 +62,7 @@ def arrays(sites: int, rows: int, columns: int, dtype: str = "float64") -> dict[
 
 
 def reading(quick: bool) -> Figures:
-    """`site_table` against reading the same CSV file."""
+    """`ShiftProblem.from_frame` against reading the same CSV file."""
     sizes = [10_000, 30_000] if quick else [50_000, 200_000, 1_000_000]
     seconds, ratios = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -71,8 +72,8 @@ def reading(quick: bool) -> Figures:
             read = cpu(lambda path=path: read_file(path))
             df = read_file(path)
             spent = cpu(
-                lambda df=df: site_table(
-                    df, TableSettings(site="site", target="site 0", label="sick")
+                lambda df=df: ShiftProblem.from_frame(
+                    df, site="site", target="site 0", label="sick"
                 )
             )
             seconds.append(spent)
@@ -181,7 +182,7 @@ def preparation(quick: bool) -> Figures:
         warnings.simplefilter("ignore")
         problem = ShiftProblem.from_frame(df, site="site", label="sick", target="site 0")
     kinds = column_kinds({"all": df.drop(columns=["site", "sick"])})
-    model = ready_model("lightgbm", problem.task, Schema(kinds))
+    model = ready_model("lightgbm", problem.task, Columns.of_kinds(kinds))
     space = {f"model__{name}": values for name, values in SPACE.items()}
     search = ShiftSearch(model.pipeline, space, n_trials=trials, progress=False)
     steps = [(c, m) for c in (ColumnReader, ColumnTransformer) for m in TRANSFORM]

@@ -134,8 +134,8 @@ def test_parkinson_is_the_paper_s_problem(fakes, tmp_path):
     problem = load_parkinson("patient_1", folder=as_folder(tables, tmp_path / "p", "patient"))
     assert problem.task == "regression"
     assert problem.names == [f"patient_{i}" for i in range(12) if i != 1]  # 10 after 9
-    assert problem.columns[:4] == ["test_time", "Jitter(%)", "Jitter(Abs)", "Jitter_RAP"]
-    assert problem.columns[-1] == "PPE"
+    assert list(problem.columns)[:4] == ["test_time", "Jitter(%)", "Jitter(Abs)", "Jitter_RAP"]
+    assert list(problem.columns)[-1] == "PPE"
     assert problem.target.name == problem.oracle.name == "patient_1"
     assert problem.target.y is None
     np.testing.assert_array_equal(problem.target.X, tables[1][:, 2:19])

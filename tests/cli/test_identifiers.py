@@ -66,7 +66,7 @@ def test_names_that_predictions_have_themselves(cases, tune):
 def test_an_identifier_cannot_be_kept(cases, tune):
     cases.to_csv("cases.csv", index=False)
     output = tune("cases.csv", "--id", "case", "--keep", "case", code=2).output
-    assert "column 'case' is in --keep, and in --drop or --id" in output
+    assert "column 'case' is to be kept, and to be left out or an identifier" in output
     for name, role in (("ward", "site"), ("cost", "label")):
         output = " ".join(tune("cases.csv", "--id", name, code=2).output.split())
         assert f"column '{name}' is the {role}; leave it out of --id" in output

@@ -51,7 +51,7 @@ def flat(done):
         (["--most-rows", "20"], "a draw of 20 rows leaves 6 of each of 3 sites; allow at least 30"),
         (["--keep", "aeg"], "did you mean 'age'?"),
         (["--drop", "ward"], "column 'ward' is the site"),
-        (["--keep", "age", "--drop", "age"], "is in --keep, and in --drop or --id"),
+        (["--keep", "age", "--drop", "age"], "is to be kept, and to be left out"),
         (["--label", "ward"], "site and label are both 'ward'"),
         (["--space", "no.toml"], "no.toml cannot be read"),
         (["--drop", "age", "--drop", "smoker", "--drop", "bmi"], "no column is left"),

@@ -92,7 +92,7 @@ def test_settings_that_are_not_ours(change):
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (FORMAT + 1, "was written by a newer shiftune (format 7; this version reads 6): upgrade"),
+        (FORMAT + 1, "was written by a newer shiftune (format 8; this version reads 7): upgrade"),
         (0, "is damaged or was written by an older shiftune"),
         (None, "is damaged or was written by an older shiftune"),
     ],

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftune import load_model
+from shiftune import ShiftProblem, load_model
+from shiftune.errors import DataWarning
+from shiftune.tables import read_file
 
 
 @pytest.fixture
@@ -90,7 +92,8 @@ def test_id_constant_and_empty_columns(visits, noted):
         uuid=[f"p-{i:05}" for i in rng.permutation(240)],
         country="NL",
         nothing=np.nan,
-        income=rng.integers(10_000, 10**6, 240),
+        income=20_000 + (1_000 * visits["cost"]).astype(int) + rng.permutation(10**4)[:240],
+        number=rng.permutation(10**7)[:240],
         only_sources=np.where(visits["ward"] == "A", np.nan, rng.normal(size=240)),
         only_target=np.where(visits["ward"] == "A", rng.normal(size=240), np.nan),
     )
@@ -98,6 +101,7 @@ def test_id_constant_and_empty_columns(visits, noted):
     columns, _ = noted(rough)
     used = {name for name, column in columns.items() if column["used"]}
     assert used == {"age", "smoker", "bmi", "ill", "income"}
+    assert "no help in predicting the label" in columns["number"]["remark"]
     assert "like an identifier" in columns["patient_id"]["remark"]
     assert "same value in every row ('NL')" in columns["country"]["remark"]
     assert "empty at the target" in columns["only_sources"]["remark"]
@@ -194,14 +198,14 @@ def test_semicolons_decimal_commas_and_old_encodings(visits, tune):
     "ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zip", "parquet", "feather"]
 )
 def test_every_kind_of_file_is_the_same_table(visits, folder, ending):
-    from shiftune.tables import TableSettings, read_file, site_table
-
     path = folder / f"visits.{ending}"
     write = {"parquet": "to_parquet", "feather": "to_feather"}.get(ending)
     getattr(visits, write)(path) if write else visits.to_csv(path, index=False)
-    table = site_table(read_file(path), TableSettings(site="ward", target="A", label="cost"))
-    again = site_table(visits, TableSettings(site="ward", target="A", label="cost"))
-    assert table.problem.fingerprint() == again.problem.fingerprint()
+    roles = {"site": "ward", "target": "A", "label": "cost"}
+    with pytest.warns(DataWarning):
+        table, again = (ShiftProblem.from_frame(df, **roles) for df in (read_file(path), visits))
+    assert table.fingerprint() == again.fingerprint()
+    assert table.columns == again.columns
 
 
 @pytest.mark.slow

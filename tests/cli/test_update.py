@@ -24,12 +24,13 @@ from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.cli._options import TuneOptions
 from shiftune.cli._tune import prepare_job, reopened
 from shiftune.cli._update import _half_a_digit, check_rows, read_labels
+from shiftune.columns import Columns
 from shiftune.effects import SiteEffects
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import fit
 from shiftune.problem._site import Site
 from shiftune.search._journal import search_lock
-from shiftune.tables import Schema, SiteFiles
+from shiftune.tables import SiteFiles
 
 TARGET_ROWS = range(80, 120)  # of site C, in the middle of the file
 
@@ -469,9 +470,9 @@ def test_other_dates_are_named_as_dates():
     seen = pd.to_datetime("2024-01-01") + pd.to_timedelta(range(10), "D")
     job = SimpleNamespace(
         options=SimpleNamespace(files=SiteFiles(Path("t.csv"), site="ward")),
-        table=SimpleNamespace(
-            schema=Schema({"seen": "date"}),
-            problem=SimpleNamespace(target=Site("C", pd.DataFrame({"seen": seen}), None)),
+        problem=SimpleNamespace(
+            columns=Columns.of_kinds({"seen": "date"}),
+            target=Site("C", pd.DataFrame({"seen": seen}), None),
         ),
     )
     check_rows("l.csv", pd.DataFrame({"seen": ["2024-01-02", "3.1.24"]}), ["a", "b"], [1, 2], job)

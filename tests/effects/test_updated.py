@@ -10,13 +10,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from shiftune.columns import Columns
 from shiftune.effects import Terms, UpdatedClassifier, UpdatedRegressor, without_effect
 from shiftune.effects._site_effects import to_scale
 from shiftune.models import load_model, save_model
 from shiftune.models._by_name import preparation
-from shiftune.tables import Schema
 
-SCHEMA = Schema({"age": "number", "sex": "category"})
+SCHEMA = Columns.of_kinds({"age": "number", "sex": "category"})
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def test_a_fold_without_a_site_that_can_be_judged(one_class):
 
 
 def test_no_site_with_two_classes():
-    rows = pd.DataFrame({"x": range(60), "s": np.repeat(["A", "B", "C"], 20)})
+    rows = pd.DataFrame({"x": np.arange(60) / 7, "s": np.repeat(["A", "B", "C"], 20)})
     rows["y"] = rows["s"].map({"A": 0, "B": 1, "C": np.nan})
     given = ShiftProblem.from_frame(rows, site="s", label="y", target="C", task="classification")
     with pytest.raises(DataError, match="no source has a value of auc"):
@@ -184,7 +184,7 @@ def test_what_is_refused():
 
 
 def test_weights_of_rows_are_refused():
-    frame = pd.DataFrame({"x": np.arange(90.0), "s": np.repeat(["A", "B", "C"], 30), "w": 2.0})
+    frame = pd.DataFrame({"x": np.arange(90) / 7, "s": np.repeat(["A", "B", "C"], 30), "w": 2.0})
     frame["y"] = np.where(frame["s"] == "C", None, np.tile(["yes", "no"], 45))
     weighted = ShiftProblem.from_frame(frame, site="s", label="y", target="C", sample_weight="w")
     with pytest.raises(SettingsError, match="sample_weight cannot be tuned by auc"):

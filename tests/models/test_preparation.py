@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from shiftune.columns import Columns
 from shiftune.models._by_name import ColumnReader, NumberedClasses, preparation
 from shiftune.rows._encoding import MISSING
-from shiftune.tables import Schema
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from shiftune.tables import Schema
     ],
 )
 def test_codes_come_as_text_or_as_numbers(learned, next_file):
-    reader = ColumnReader(Schema({"code": "category"}))
+    reader = ColumnReader(Columns.of_kinds({"code": "category"}))
     first, later = (reader.fit_transform(pd.DataFrame({"code": c})) for c in (learned, next_file))
     known = set(first["code"]) | {MISSING}
     assert set(later["code"]) <= known
     assert first["code"].iloc[0] == later["code"].iloc[0]
 
 
-SCHEMA = Schema({"age": "number", "sex": "category"})
+SCHEMA = Columns.of_kinds({"age": "number", "sex": "category"})
 
 
 def test_columns_are_read_in_the_order_of_the_schema():

@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataWarning, ProblemError, SearchWarning
 from shiftune.problem import _large
-from shiftune.problem._large import read_sampled
+from shiftune.problem._large import Parts, read_sampled
 
-ROLES = {"site": "site", "label": "y", "target": "A"}
+ROLES = {"columns": "as given", "site": "site", "label": "y", "target": "A"}
 
 
 @pytest.fixture
@@ -34,26 +34,15 @@ def doubled(name):
     return pd.concat([table, table[[name]]], axis=1)
 
 
-class Lazy:
-    """As much of a polars lazy frame as is used."""
+def in_parts(table):
+    """A table in two parts."""
 
-    def __init__(self, table):
-        self.table = table
+    def read(columns):
+        chosen = table if columns is None else table[list(columns)]
+        half = len(table) // 2
+        return iter([chosen.iloc[:half], chosen.iloc[half:]])
 
-    def collect_schema(self):
-        return self
-
-    def names(self):
-        return list(self.table)
-
-    def select(self, columns):
-        return Lazy(self.table[columns])
-
-    def slice(self, start, length):
-        return Lazy(self.table.iloc[start : start + length])
-
-    def collect(self):
-        return self.table
+    return Parts(list(table), read)
 
 
 def folder(df, path):
@@ -69,11 +58,7 @@ def by_site(df, path):
     return str(path)
 
 
-def dask(df, path):
-    return pytest.importorskip("dask.dataframe").from_pandas(df, npartitions=4)
-
-
-@pytest.mark.parametrize("kind", [folder, by_site, dask, lambda df, path: Lazy(df)])
+@pytest.mark.parametrize("kind", [folder, by_site, lambda df, path: in_parts(df)])
 def test_all_kinds_of_tables_have_the_same_rows(df, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(_large, "ROWS_AT_ONCE", 200)
     data = kind(df, tmp_path)
@@ -101,7 +86,7 @@ def test_every_row_is_as_likely_to_be_drawn(df, monkeypatch):
     monkeypatch.setattr(_large, "ROWS_AT_ONCE", 70)
     drawn = np.zeros(900)
     for seed in range(200):
-        drawn[read_sampled(Lazy(df), "site", 350, random_state=seed).table["z"]] += 1
+        drawn[read_sampled(in_parts(df), "site", 350, random_state=seed).table["z"]] += 1
     large = df.loc[df["site"] == "D", "z"]  # 100 of 500: binomial, with a deviation of 5.7
     assert drawn[large].mean() == 40
     assert drawn[large].std() == pytest.approx(5.7, abs=1)
@@ -110,12 +95,12 @@ def test_every_row_is_as_likely_to_be_drawn(df, monkeypatch):
 
 
 def test_a_problem_of_a_sample_says_so(df):
-    problem = ShiftProblem.from_large(Lazy(df), **ROLES, most_rows=350, features=["x"])
-    assert problem.columns == ["x"]
+    problem = ShiftProblem.from_large(in_parts(df), **ROLES, most_rows=350, features=["x"])
+    assert list(problem.columns) == ["x"]
     assert "350 of 900 rows" in problem.notes[0]
     found = {site.name: len(site) for site in (problem.target, *problem.sources)}
     assert found == {"A": 100, "B": 50, "C": 100, "D": 100}
-    same = ShiftProblem.from_large(Lazy(df), **ROLES, most_rows=350, features=["x"])
+    same = ShiftProblem.from_large(in_parts(df), **ROLES, most_rows=350, features=["x"])
     assert same.fingerprint() == problem.fingerprint()
 
 
@@ -138,7 +123,7 @@ def test_all_labels_of_the_target_are_read(df, monkeypatch):
     df["y"] = np.where(df["site"] == "D", np.nan, df["x"] > 0)
     df.loc[rows, "y"] = 0.0
     roles = {**ROLES, "target": "D", "target_labels": "use", "most_rows": 140, "random_state": 1}
-    problem = ShiftProblem.from_large(Lazy(df), **roles, features=["z"])
+    problem = ShiftProblem.from_large(in_parts(df), **roles, features=["z"])
     assert len(problem.labelled_target) == 60
     assert set(problem.labelled_target.X["z"]) == set(df.loc[rows, "z"])
     assert {site.name: len(site) for site in (problem.target, *problem.sources)} == dict.fromkeys(
@@ -155,14 +140,14 @@ def test_rows_without_label_are_not_drawn(df, monkeypatch):
     df.loc[own & ~df.index.isin(few), "y"] = np.nan
     options = {**ROLES, "most_rows": 200, "missing_labels": "drop", "features": ["x"]}
     with pytest.warns(DataWarning, match="460 row"):
-        problem = ShiftProblem.from_large(Lazy(df), **options)
+        problem = ShiftProblem.from_large(in_parts(df), **options)
     assert {site.name: len(site) for site in (problem.target, *problem.sources)} == {
         "A": 55, "B": 50, "C": 55, "D": 40,
     }  # fmt: skip
     assert problem.notes[0].startswith("200 of 440 rows are read")
     assert "460 rows without label are left out: 460 of 'D'" in problem.notes
     with pytest.warns(DataWarning, match="460 row"):
-        whole = ShiftProblem.from_large(Lazy(df), **options | {"most_rows": 900})
+        whole = ShiftProblem.from_large(in_parts(df), **options | {"most_rows": 900})
     assert {site.name: len(site) for site in whole.sources} == {"B": 50, "C": 250, "D": 40}
 
 
@@ -200,7 +185,7 @@ def test_csv_is_refused_in_words(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "big.csv.gz"
     path.write_text("site,y\nA,1\n")
-    with pytest.raises(ProblemError, match="is a CSV file, and large tables"):
+    with pytest.raises(ProblemError, match="is a CSV file, and from_large reads"):
         ShiftProblem.from_large(path, **ROLES)
 
 
@@ -223,7 +208,7 @@ def test_a_label_that_is_missing_in_a_row_that_is_not_drawn_is_an_error(df):
 )
 def test_a_table_that_changes_while_it_is_read_is_refused(df, second):
     reads = iter([[df.head(400), df[400:]], second(df)])
-    changing = _large.PartsHere(list(df), lambda columns: iter(next(reads)))
+    changing = Parts(list(df), lambda columns: iter(next(reads)))
     with pytest.raises(ProblemError, match="changed while it was read"):
         read_sampled(changing, "site", 300)
 
@@ -254,18 +239,5 @@ def test_a_sample_with_labelled_rows_of_the_target(df, risk):
 
 
 @pytest.mark.slow
-def test_dask_partitions_are_counted_and_drawn_where_they_are(df):
-    distributed = pytest.importorskip("distributed")
-    frame = dask(df, None)
-    cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**cluster) as workers, distributed.Client(workers):
-        pids = _large.DaskParts(frame).map(_pid, ["site"])
-        there = ShiftProblem.from_large(frame, **ROLES, most_rows=350)
-    assert len(pids) == 4
-    assert os.getpid() not in pids
-    here = ShiftProblem.from_large(frame, **ROLES, most_rows=350)
-    assert there.fingerprint() == here.fingerprint()
-
-
 def _pid(part):
     return os.getpid()

@@ -164,7 +164,7 @@ def test_groups_of_one_row_change_nothing():
 def test_the_group_is_no_feature_and_part_of_the_fingerprint():
     df = visits({"B": [3] * 9, "C": [3] * 9})
     p = problem(df)
-    assert p.columns == ["x"]
+    assert list(p.columns) == ["x"]
     other = df.assign(patient=df["patient"].replace("B1", "B0"))
     assert p.fingerprint() != problem(other).fingerprint()
     assert p.fingerprint() != problem(df.drop(columns="patient"), group=None).fingerprint()

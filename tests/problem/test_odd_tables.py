@@ -46,7 +46,8 @@ def problem_of(df: pd.DataFrame, **options) -> ShiftProblem:
 @pytest.mark.parametrize("ratio", ["logistic", "ulsif"])
 def test_columns_without_differences(columns, ratio):
     """Nothing distinguishes the rows, so every source covers the target."""
-    found = problem_of(sites().assign(**columns)).diagnose(ratio)
+    problem = problem_of(sites().assign(**columns), columns="as given")
+    found = problem.diagnose(ratio)
     assert (found["uncovered"] == 0).all()
     np.testing.assert_allclose(found["mean_weight"], 1, atol=0.01)
 
@@ -179,7 +180,7 @@ def test_a_report_of_sites_that_have_no_part_in_the_estimate(tmp_path):
 def test_classes_of_rows_that_are_all_the_same():
     """Their frequencies at the target are those of the sources."""
     df = sites().assign(x=1.0, z=2.0, y=lambda df: (df["y"] > 0).astype(int))
-    problem = problem_of(df)
+    problem = problem_of(df, columns="as given")
     found = label_shift(problem.sources, problem.target.X)
     assert found.expected == pytest.approx(found.mixed, abs=0.01)
 

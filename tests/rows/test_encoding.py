@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shiftune.columns._column import kind_of
 from shiftune.errors import ProblemError
-from shiftune.problem._columns import as_features, column_kinds, kind_of
+from shiftune.problem._reading import as_features, column_kinds
 from shiftune.rows._encoding import (
     _center_and_spread,
     in_batches,

@@ -110,7 +110,7 @@ WORKS = [
     "target_labels='oracle').names == ['B', 'C']",
     "ShiftProblem.from_sites([(X[:30], y[:30]), (X[30:60], y[30:60])], X_target).task "
     "== 'regression'",
-    "ShiftProblem.from_arrays(X, y, pd.Series(sites), X_target).columns == ['age', 'dose']",
+    "list(ShiftProblem.from_arrays(X, y, pd.Series(sites), X_target).columns) == ['age', 'dose']",
     # weights of rows
     "ShiftProblem.from_arrays(X, y, sites, X_target, sample_weight=np.full(90, 2.0))"
     ".sources[0].sample_weight[0] == 2",

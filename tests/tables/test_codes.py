@@ -6,11 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shiftune import ShiftProblem
+from shiftune.cli._options import shell_option
+from shiftune.columns._column import learn
 from shiftune.errors import ProblemError
-from shiftune.tables import TableSettings, _files, read_file, site_table
-from shiftune.tables._columns import read_column
+from shiftune.problem._table import TableSettings
+from shiftune.tables import _files, read_file
 
 N = 600
+SITES = pd.Series(np.where(np.arange(N) < 200, "A", "B"))
+
+
+def site_table(df, notes=(), **settings):
+    """Read a table as the command line does."""
+    return ShiftProblem.of_table(
+        df.rename(columns=str), TableSettings(option=shell_option, **settings), notes, warn=False
+    )
 
 
 @pytest.fixture
@@ -32,7 +43,7 @@ def understood(tmp_path):
     def call(df, *, csv=None, target="A", **options):
         df.to_csv(tmp_path / "table.csv", index=False, **(csv or {}))
         read = read_file(tmp_path / "table.csv")
-        return site_table(read, TableSettings(site="hospital", target=target, label="y", **options))
+        return site_table(read, site="hospital", target=target, label="y", **options)
 
     return call
 
@@ -44,7 +55,7 @@ def test_numbers_of_patients_are_no_features(table, understood, csv):
     numbers = np.random.default_rng(1).permutation(99999)[:N]
     table["tag"] = [f"{number:05}" for number in numbers]
     table["größe"] = 1.5
-    columns = understood(table, csv=csv).columns
+    columns = understood(table, csv=csv).columns.overview()
     assert columns.loc["tag", "remark"].startswith("left out: a different value")
     assert columns.loc["tag", "identifier"]
     assert columns.loc["age", "kind"] == "number"
@@ -60,22 +71,22 @@ def test_patients_of_several_rows(table, understood, name, zeros):
 @pytest.mark.parametrize("name", ["pid", "MRN", "mrn"])
 def test_names_of_cases_with_a_row_each(name):
     column = pd.Series(np.arange(N) * 1000, name=name)
-    assert read_column(column, np.arange(N) < 200).identifier
+    assert learn(column, SITES, "A")[0].identifier
 
 
 def test_few_codes_are_categories(table, understood):
     table["postcode"] = np.resize(["01067", "10115", None, "80331"], N)
     found = understood(table)
-    assert found.schema.kinds["postcode"] == "category"
-    assert found.columns.loc["postcode", "missing"] == 0.25
-    assert found.columns.loc["postcode", "remark"] == (
+    assert found.columns["postcode"].kind == "category"
+    assert found.columns.overview().loc["postcode", "missing"] == 0.25
+    assert found.columns.overview().loc["postcode", "remark"] == (
         "codes with leading zeros ('01067'): read as categories"
     )
-    assert set(found.problem.target.X["postcode"].dropna()) == {"01067", "10115", "80331"}
+    assert set(found.target.X["postcode"].dropna()) == {"01067", "10115", "80331"}
 
 
 def test_many_codes_are_told_apart_in_part():
-    found = read_column(pd.Series([f"{i % 60:03}" for i in range(N)]), np.arange(N) < 200)
+    found, _ = learn(pd.Series([f"{i % 60:03}" for i in range(N)]), SITES, "A")
     assert found.kind == "category"
     assert found.remark.endswith("read as categories; rare ones share one category")
 
@@ -86,7 +97,7 @@ def test_what_is_no_code(table, understood):
     table["signed"] = np.resize(["-0.5", "0", "+3"], N)
     table["seen"] = np.resize(["01.02.2024", "13.02.2024"], N)
     table["at"] = np.resize(["00:30", "01:45"], N)
-    kinds = understood(table).schema.kinds
+    kinds = {n: column.kind for n, column in understood(table).columns.items()}
     assert kinds == {
         "age": "number",
         "flag": "number",
@@ -101,7 +112,7 @@ def test_codes_at_the_end_of_a_file(table, understood, monkeypatch):
     """All rows decide, in whatever parts they are read."""
     monkeypatch.setattr(_files, "ROWS_AT_ONCE", 7)
     table["code"] = [f"{i % 9:02}" if i >= N - 2 else str(i % 9) for i in range(N)]
-    assert understood(table).schema.kinds["code"] == "category"
+    assert understood(table).columns["code"].kind == "category"
 
 
 def test_ragged_rows(tmp_path):
@@ -116,7 +127,7 @@ def test_ragged_rows(tmp_path):
 @pytest.mark.parametrize("asked", ["007", "7"])
 def test_a_site_goes_by_its_code_or_its_number(table, understood, asked):
     table["hospital"] = table["hospital"].map({"A": "007", "B": "012", "C": "120"})
-    problem = understood(table, target=asked).problem
+    problem = understood(table, target=asked)
     assert problem.target.name == "007"
     assert problem.names == ["012", "120"]
 
@@ -137,9 +148,9 @@ def test_labels_are_classes(table, understood):
     table["y"] = np.where(table["y"] == 1, "01", "02")
     table.loc[table["hospital"] == "A", "y"] = None
     found = understood(table)
-    assert list(found.problem.classes) == ["01", "02"]
+    assert list(found.classes) == ["01", "02"]
     assert any("use --task regression" in note for note in found.notes)
-    as_numbers = understood(table, task="regression").problem
+    as_numbers = understood(table, task="regression")
     assert set(as_numbers.sources[0].labels) == {1, 2}
 
 
@@ -147,7 +158,7 @@ def test_too_many_labels_for_classes(table, understood):
     table["y"] = [f"{i:05}" for i in range(N)]
     with pytest.raises(ProblemError, match="if it is a quantity, use --task regression"):
         understood(table)
-    assert understood(table, task="regression").problem.task == "regression"
+    assert understood(table, task="regression").task == "regression"
 
 
 def test_text_beside_the_codes_of_labels(table, understood):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from shiftune.tables import TableSettings, site_table
-from shiftune.tables._formats import (
+from shiftune import ShiftProblem
+from shiftune.cli._options import shell_option
+from shiftune.columns._formats import (
     are_whole,
     counted,
     find_format,
@@ -17,8 +18,16 @@ from shiftune.tables._formats import (
     stripped,
     without_zeros,
 )
+from shiftune.problem._table import TableSettings
 
 ROWS = 400
+
+
+def site_table(df, notes=(), **settings):
+    """Read a table as the command line does."""
+    return ShiftProblem.of_table(
+        df.rename(columns=str), TableSettings(option=shell_option, **settings), notes, warn=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +54,7 @@ def test_a_column_costs_what_its_texts_cost(texts, monkeypatch):
     df = pd.DataFrame(
         {"x": x, "site": ["A", "B"] * (ROWS // 2), "y": ["yes", "no", "no"] * 133 + ["no"]}
     )
-    site_table(df, TableSettings(site="site", target="A", label="y"))
+    site_table(df, site="site", target="A", label="y")
     assert 0 < max(read) <= len(texts)
 
 

@@ -6,10 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shiftune import ShiftProblem
+from shiftune.cli._options import shell_option
 from shiftune.errors import ProblemError
-from shiftune.tables import SiteFiles, TableSettings, site_table
+from shiftune.problem._table import TableSettings
+from shiftune.tables import SiteFiles
 
 N = 30
+
+
+def site_table(df, notes=(), **settings):
+    """Read a table as the command line does."""
+    return ShiftProblem.of_table(
+        df.rename(columns=str), TableSettings(option=shell_option, **settings), notes, warn=False
+    )
 
 
 @pytest.fixture
@@ -24,7 +34,7 @@ def wards(tmp_path, monkeypatch):
 
 def table_of(files, **options):
     roles = {"site": files.site_column, "target": files.target_name, "label": "ill"}
-    return site_table(files.read(), TableSettings(**roles, **options), files.notes)
+    return site_table(files.read(), files.notes, **roles, **options)
 
 
 @pytest.mark.parametrize("with_site", [True, False])
@@ -35,12 +45,12 @@ def test_the_target_in_a_file_of_its_own(wards, tmp_path, with_site, with_label)
     others.to_csv("sources.csv", index=False)
     own.drop(columns=lacking).to_csv("mine.csv", index=False)
     files = SiteFiles(tmp_path / "sources.csv", tmp_path / "mine.csv", "ward", None)
-    table = table_of(files, use_target_labels=with_label)
-    assert files.target_name == table.problem.target.name == ("A" if with_site else "mine")
-    assert table.problem.names == ["B", "C"]
+    table = table_of(files, target_labels="use" if with_label else "hide")
+    assert files.target_name == table.target.name == ("A" if with_site else "mine")
+    assert table.names == ["B", "C"]
     assert list(files.read()) == list(wards)
-    assert table.target_rows.tolist() == list(range(N))  # as in its own file
-    assert (table.problem.labelled_target is not None) == with_label
+    assert table.target.rows.tolist() == list(range(N))  # as in its own file
+    assert (table.labelled_target is not None) == with_label
     written = files.as_written(["case", "ward"])
     assert written["case"].tolist() == wards["case"].tolist()
     assert set(written["ward"]) == {files.target_name, "B", "C"}
@@ -50,8 +60,8 @@ def test_a_column_that_the_target_lacks_is_left_out(wards, tmp_path):
     wards.assign(bmi=25.0 + wards.index % 7)[N:].to_csv("sources.csv", index=False)
     wards[:N].drop(columns="ward").to_csv("A.csv", index=False)
     table = table_of(SiteFiles(tmp_path / "sources.csv", tmp_path / "A.csv", "ward"))
-    assert table.columns.loc["bmi", "remark"].startswith("left out: empty at the target")
-    assert table.columns.loc["age", "used"]
+    assert table.columns.overview().loc["bmi", "remark"].startswith("left out: empty at the target")
+    assert table.columns.overview().loc["age", "used"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +85,7 @@ def test_a_file_per_site(wards, tmp_path):
         rows.drop(columns="ward").to_csv(f"{name}.csv", index=False)
     files = SiteFiles(tmp_path / "*.csv", target="B")
     table = table_of(files)
-    assert table.problem.names == ["A", "C"]
+    assert table.names == ["A", "C"]
     assert table.notes[0] == (
         "without --site, every file is a site and has its name: 'A', 'B' and 'C'"
     )
@@ -83,7 +93,7 @@ def test_a_file_per_site(wards, tmp_path):
     with pytest.raises(ProblemError, match="have no column 'ward'; if every file is a site, leave"):
         SiteFiles(tmp_path / "*.csv", site="ward", target="B").read()
     apart = SiteFiles(tmp_path / "[BC].csv", tmp_path / "A.csv")
-    assert table_of(apart).problem.names == ["B", "C"]
+    assert table_of(apart).names == ["B", "C"]
     assert apart.target_name == "A"
 
 
@@ -91,7 +101,7 @@ def test_names_of_files_without_their_endings(wards, tmp_path):
     for name, rows in wards.groupby("ward"):
         ending = "csv.gz" if name == "C" else "csv"
         rows.drop(columns="ward").to_csv(f"{name}.{ending}", index=False)
-    assert table_of(SiteFiles(tmp_path / "*.csv*", target="A")).problem.names == ["B", "C"]
+    assert table_of(SiteFiles(tmp_path / "*.csv*", target="A")).names == ["B", "C"]
 
 
 def test_a_folder_per_site(wards, tmp_path):
@@ -99,7 +109,7 @@ def test_a_folder_per_site(wards, tmp_path):
         (tmp_path / name).mkdir()
         rows.drop(columns="ward").to_csv(tmp_path / name / "visits.csv", index=False)
     files = SiteFiles(tmp_path / "*" / "visits.csv", target="A")
-    assert table_of(files).problem.names == ["B", "C"]
+    assert table_of(files).names == ["B", "C"]
 
 
 def test_names_that_are_missing(wards, tmp_path):

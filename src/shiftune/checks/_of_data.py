@@ -17,8 +17,8 @@ from scipy.special import stdtrit
 from shiftune._names import Level
 from shiftune._wording import figures, listed, number, percent
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
+from shiftune.columns._column import ColumnKind
 from shiftune.evaluate._fits import StudyData
-from shiftune.problem._columns import ColumnKind
 from shiftune.problem._site import rows_of
 from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.risk._result import RiskEstimate

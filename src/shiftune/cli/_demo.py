@@ -22,12 +22,12 @@ from shiftune.cli._console import grid_of, screen
 from shiftune.cli._folder import ResultFolder, command_line
 from shiftune.cli._screen import show_overlap
 from shiftune.cli._tune import NO_REPORT
+from shiftune.columns._column import ColumnKind
 from shiftune.datasets import hospitals
 from shiftune.errors import OverlapWarning
 from shiftune.models import ready_model
 from shiftune.models._space import Space
 from shiftune.problem import ShiftProblem
-from shiftune.problem._columns import ColumnKind
 from shiftune.search import ShiftSearch
 
 TARGET = "A"

@@ -35,7 +35,7 @@ REPORT, CARD, MODEL = "report.html", "model-card.md", "model"
 UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
 
 # Number of the form of settings.json, best.json and update.json.
-FORMAT = 6
+FORMAT = 7
 CHECKSUM = "checksum"
 
 

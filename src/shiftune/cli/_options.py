@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -30,7 +31,8 @@ from shiftune._wording import check_choice, check_different, hint, loss_name
 from shiftune.errors import SettingsError, StorageError
 
 if TYPE_CHECKING:
-    from shiftune.tables import SiteFiles, SiteTable
+    from shiftune.problem import ShiftProblem
+    from shiftune.tables import SiteFiles
 
 # ---------------------------------------------------------------- kinds of options
 
@@ -112,7 +114,7 @@ class Role(Enum):
     FILE = auto()
     """A file that is read: what it holds is compared, not its path."""
     DATA = auto()
-    """The rows, columns and labels that are read: an argument of `shiftune.tables.site_table`."""
+    """The rows, columns and labels that are read: settings of a table."""
     SEARCH = auto()
     """The model and the trials."""
     RESULT = auto()
@@ -367,22 +369,63 @@ class TableOptions:
 
         return SiteFiles(self.data, self.target_file, self.site, self.target)
 
-    def read(self, *, seed: int, **more: Any) -> SiteTable:
-        """Read the files as a problem; `more` overrides settings of the table.
+    def read(self, *, seed: int, **more: Any) -> ShiftProblem:
+        """Read the files as a problem; `more` overrides options.
 
         Of more rows than wanted, some are drawn with this seed.
         """
-        from shiftune.tables import TableSettings, site_table
+        from shiftune.problem import ShiftProblem
+        from shiftune.problem._large import LabelRules
+        from shiftune.problem._table import TableSettings
 
         files = self.files
-        roles = {"site": files.site_column, "target": files.target_name}
-        given = values_of(self, Role.DATA) | roles | more
-        most_rows = given.pop("most_rows")
-        settings = TableSettings(**given)
-        sampled = files.sample(most_rows, settings.label_rules, self.group, seed)
-        if sampled is None:
-            return site_table(files.read(), settings, files.notes)
-        return site_table(sampled.table, settings, files.notes).of_sample(sampled)
+        given = values_of(self, Role.DATA) | more
+        keep, drop = (given.get(o, False) for o in ("use_target_labels", "drop_unlabelled"))
+        settings = TableSettings(
+            site=files.site_column,
+            target=files.target_name,
+            ids=given["identifiers"],
+            dates=given["date_format"],
+            missing=_missing_values(given["missing"]),
+            target_labels="use" if keep else "hide",
+            missing_labels="drop" if drop else "error",
+            option=shell_option,
+            **{name: given[name] for name in _SAME_IN_PYTHON if name in given},
+        )
+        rules = None
+        if settings.label is not None:
+            rules = LabelRules(settings.label, settings.target, keep, drop)
+        sampled = files.sample(given["most_rows"], rules, self.group, seed)
+        table = files.read() if sampled is None else sampled.table
+        table = table.rename(columns=str)
+        problem = ShiftProblem.of_table(table, settings, files.notes, warn=False)
+        return problem if sampled is None else problem.of_sample(sampled, sampled.rows)
+
+
+# Options that `ShiftProblem.from_frame` has, too.
+_SAME_IN_PYTHON = ("label", "group", "sample_weight", "task", "keep", "drop")
+
+
+def shell_option(name: str, value: str) -> str:
+    """Write an option of the command line.
+
+    >>> shell_option("keep", "visit id"), shell_option("target_labels", "use")
+    ("--keep 'visit id'", '--use-target-labels')
+    """
+    if name == "target_labels":
+        return "--use-target-labels"
+    return f"--{name.replace('_', '-')} {shlex.quote(value)}"
+
+
+def _missing_values(entries: Sequence[str]) -> dict[str, list[str]]:
+    """Read entries of the form COLUMN=VALUE."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        name, sign, text = entry.rpartition("=")
+        if not sign or not text.strip():
+            raise SettingsError(f"--missing needs COLUMN=VALUE, such as age=999, got {entry!r}")
+        found.setdefault(name, []).append(text.strip())
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from shiftune._files import atomic_write, make_temporary_folder, remove_temporar
 from shiftune._wording import count, how_to_install, listed, printable
 from shiftune.cli._console import note, notes_for_warnings
 from shiftune.cli._folder import ResultFolder, writing_to
+from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.tables import TableFile
-from shiftune.tables._schema import NewRows
 
 PIPE = Path("-")
 # First bytes of what comes from standard input, if it is no CSV.
@@ -79,13 +79,13 @@ def _as_file(table: Path) -> Iterator[Path]:
 
 def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     """Read all parts of a table once, and note how they differ from training."""
-    rows = NewRows(model.profile, source.decimal)
+    rows = NewRows(model.columns, source.decimal)
     if unknown := rows.check_names(source.names, model.identifiers):
         verb = "column is" if len(unknown) == 1 else "columns are"
         note(f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}")
     rng = np.random.default_rng(0)
-    sample, keys = pd.DataFrame(columns=list(rows.profile.columns)), np.empty(0)
-    for part in source.parts(rows.profile.columns):
+    sample, keys = pd.DataFrame(columns=list(model.columns)), np.empty(0)
+    for part in source.parts(model.columns):
         _interrupts.check()
         rows.add(part)
         keys = np.concatenate([keys, rng.random(len(part))])
@@ -109,7 +109,7 @@ def _predicted(model: TableModel, rows: NewRows, source: TableFile, q: float | N
     there = [name for name in model.identifiers if name in source.names]
     if lacking := [name for name in model.identifiers if name not in there]:
         note(f"the table has no identifier {listed(lacking)}; rows are numbered from 0")
-    columns = [*model.profile.columns, *there]
+    columns = [*model.columns, *there]
     parts: Iterable[pd.DataFrame] = source.parts(columns)
     for part in parts if rows.rows else [pd.DataFrame(columns=columns)]:
         _interrupts.check()

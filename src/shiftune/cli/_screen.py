@@ -19,6 +19,7 @@ from shiftune.checks import Trust
 from shiftune.cli._console import facts_grid, grid_of, screen, show_note
 from shiftune.models import MODELS, space_as_toml, space_entries
 from shiftune.models._space import format_range
+from shiftune.problem import ShiftProblem
 from shiftune.ratio._overlap import (
     effective_share,
     overlapping,
@@ -33,7 +34,7 @@ from shiftune.report._words import (
     model_in_words,
     update_facts,
 )
-from shiftune.tables import SiteFiles, SiteTable
+from shiftune.tables import SiteFiles
 
 # Longer lists are cut off.
 MOST_COLUMNS = 25
@@ -42,11 +43,16 @@ COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
 def show_table(
-    console: Console, files: SiteFiles, table: SiteTable, notes: Sequence[str], *, label: str | None
+    console: Console,
+    files: SiteFiles,
+    problem: ShiftProblem,
+    notes: Sequence[str],
+    *,
+    label: str | None,
 ) -> None:
     """Show the sites, the label and the columns that were read, and the notes."""
-    console.print(_about_table(files, table, label))
-    columns = table.columns
+    console.print(_about_table(files, problem, label))
+    columns = problem.columns.overview()
     remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
     shown = remarkable.head(MOST_COLUMNS)
     if len(shown):
@@ -69,15 +75,13 @@ def show_table(
         show_note(console, note)
 
 
-def _about_table(files: SiteFiles, table: SiteTable, label: str | None) -> Table:
-    problem = table.problem
+def _about_table(files: SiteFiles, problem: ShiftProblem, label: str | None) -> Table:
     sites = sorted(problem.sources, key=len, reverse=True)
     shown = listed((f"{site.name} ({len(site)})" for site in sites), 8, quoted=False)
-    used = table.columns[table.columns["used"]]
-    counts = used["kind"].value_counts()
+    counts = pd.Series([column.kind for column in problem.columns.values()]).value_counts()
     many = {"number": "numbers", "category": "categories", "date": "dates"}
     kinds = ", ".join(f"{count} {many[str(k)] if count > 1 else k}" for k, count in counts.items())
-    left = len(table.columns) - len(used)
+    left = len(problem.columns.left_out)
     rows = sum(map(len, sites))
     few = problem.labelled_target
     labelled = "" if few is None else f", {len(few)} of them with a label"

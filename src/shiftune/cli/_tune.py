@@ -65,6 +65,7 @@ from shiftune.errors import (
 from shiftune.models import expand_auto, ready_model, save_model, space_entries, space_from_entries
 from shiftune.predictor import SiteScores
 from shiftune.predictor._ensemble import TableModel, prediction_columns
+from shiftune.problem import ShiftProblem
 from shiftune.problem._site import Features
 from shiftune.ratio._overlap import ColumnSummaries
 from shiftune.report._words import brief
@@ -76,8 +77,7 @@ from shiftune.search._result import SearchResult
 from shiftune.search._settings import check_settings
 from shiftune.search._trial import finished_trials
 from shiftune.search._updating import Updated
-from shiftune.tables import SiteTable, files_at
-from shiftune.tables._schema import profile_of
+from shiftune.tables import files_at
 
 OUT = "put this right and run the same command again, or give another folder with --out"
 NO_REPORT = f"no report, because packages are missing: {how_to_install('report')}"
@@ -87,24 +87,24 @@ NO_REPORT = f"no report, because packages are missing: {how_to_install('report')
 
 def diagnose(options: DiagnoseOptions) -> None:
     """Show the overlap of the sites with the target, before any model is trained."""
-    table = options.read(seed=options.seed, drop_unlabelled=True)
-    notes = list(table.notes)
+    problem = options.read(seed=options.seed, drop_unlabelled=True)
+    notes = _notes_on_table(problem)
     if options.label is None:
         notes.append("all columns but the site are compared; name the label, if any, with --label")
-    target = table.problem.target
-    overlap = table.problem.diagnose(options.ratio, random_state=options.seed)
+    target = problem.target
+    overlap = problem.diagnose(options.ratio, random_state=options.seed)
     if options.as_json:
         found = {
             "target": target.name,
             "target_rows": len(target),
             "sources": records(overlap),
-            "columns": records(table.columns),
+            "columns": records(problem.columns.overview()),
             "notes": notes,
         }
         typer.echo(json.dumps(found, indent=2))
         return
     console = screen()
-    show_table(console, options.files, table, notes, label=options.label)
+    show_table(console, options.files, problem, notes, label=options.label)
     show_overlap(console, overlap, target.name)
 
 
@@ -121,7 +121,8 @@ def tune(options: TuneOptions) -> None:
         if best is None:
             begin(folder, job)
     console = screen(silent=options.as_json)
-    show_table(console, options.files, job.table, job.table.notes, label=options.label)
+    notes = _notes_on_table(job.problem)
+    show_table(console, options.files, job.problem, notes, label=options.label)
     if best is not None:
         done = count(best["trials"], "trial")
         console.print(f"\n{folder.path} already has {done}; a larger --trials adds more.")
@@ -142,7 +143,8 @@ def tune(options: TuneOptions) -> None:
         trials = f"{best['trials']} of {options.trials} trials"
         typer.echo(f"--timeout: {trials}; the same command continues", err=True)
     if options.as_json:
-        table = {"notes": list(job.table.notes), "columns": records(job.table.columns)}
+        columns = records(job.problem.columns.overview())
+        table = {"notes": _notes_on_table(job.problem), "columns": columns}
         found = {"folder": str(folder.path), **best, **table}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
@@ -162,7 +164,7 @@ def report(path: Path, moved: Mapping[str, Path | None]) -> None:
     job = reopened(folder, moved)
     with notes_for_warnings():
         # The study has a trial, so none is added.
-        job.search.set_params(progress=False).fit(job.table.problem)
+        job.search.set_params(progress=False).fit(job.problem)
         write_result(folder, job)
     if states := folder.updates.records:
         show_updates(screen(), path, states, ())
@@ -185,7 +187,7 @@ def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] |
         if job.options.join:
             return _searched_together(job, folder)
         try:
-            job.search.fit(job.table.problem)
+            job.search.fit(job.problem)
         except StorageError:  # the folder may be that of another run of the same command
             raise
         except ProblemError:
@@ -203,7 +205,7 @@ def _searched_together(job: TuneJob, folder: ResultFolder) -> dict[str, Any] | N
     write it.
     """
     search = job.search
-    search.add_trials(job.table.problem)
+    search.add_trials(job.problem)
     with one_at_a_time(folder.journal.with_name(f".{folder.journal.name}.writing")):
         finished = folder.finished()
         if finished < job.options.trials and is_searched(folder.journal):
@@ -229,27 +231,27 @@ class TuneJob:
     """
 
     options: TuneOptions
-    table: SiteTable
+    problem: ShiftProblem
     identifiers: pd.DataFrame
     search: ShiftSearch
 
     @cached_property
     def fingerprint(self) -> str:
         """Fingerprint of the data that was read."""
-        return self.table.problem.fingerprint()
+        return self.problem.fingerprint()
 
 
 def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     """Read the table and set up the search; writes nothing."""
-    table = _with_note(options.read(seed=options.seed))
-    task = table.problem.task
+    problem = _with_note(options.read(seed=options.seed))
+    task = problem.task
     if options.loss is not None:
         check_choice(options.loss, _names.LOSSES_OF[task], f"loss for {task}")
-    size = table_size(table.problem, table.schema)
+    size = table_size(problem)
     # In an order that does not depend on that of the options: the models take turns in it.
     wanted = expand_auto(options.model or [_names.AUTO])
     models = {
-        name: ready_model(name, task, table.schema, size=size)
+        name: ready_model(name, task, problem.columns, size=size)
         for name in expand_auto([_names.AUTO, *_names.MODELS])
         if name in wanted
     }
@@ -275,34 +277,38 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         join=options.join,
         random_state=options.seed,
     )
-    settings = check_settings(search.get_params(deep=False), table.problem)
+    settings = check_settings(search.get_params(deep=False), problem)
     settled = replace(
         options,
-        target=table.problem.target.name,
+        target=problem.target.name,
         task=task,
         model=list(models),
         space=None if space is None else space_entries(space),
         loss=settings.loss.name,
         final=settings.final,
     )
-    identifiers = pd.DataFrame(index=range(len(table.target_rows)))
-    if table.identifiers:
-        identifiers = options.files.as_written(table.identifiers, table.target_rows)
-    return TuneJob(settled, table, identifiers, search)
+    identifiers = pd.DataFrame(index=range(len(problem.target)))
+    if problem.identifiers:
+        identifiers = options.files.as_written(problem.identifiers, problem.target.rows)
+    return TuneJob(settled, problem, identifiers, search)
 
 
-def _with_note(table: SiteTable) -> SiteTable:
+def _notes_on_table(problem: ShiftProblem) -> list[str]:
+    """Return the notes that do not stand beside a column."""
+    return [note for note in problem.notes if note not in problem.columns.decisions]
+
+
+def _with_note(problem: ShiftProblem) -> ShiftProblem:
     """Note that not all rows of the target are predicted, if they were not all read."""
-    problem = table.problem
     own, sample = problem.target, problem.sample
     if sample is None or sample.share_of(own.name) == 1:
-        return table
+        return problem
     note = (
         f"predictions.csv has the {len(own):,} rows of {own.name} that were read; shiftune predict "
         "predicts all"
     )
     first, *others = problem.notes
-    return replace(table, problem=replace(problem, notes=(first, note, *others)))
+    return replace(problem, notes=(first, note, *others))
 
 
 def reopened(folder: ResultFolder, moved: Mapping[str, Path | None] | None = None) -> TuneJob:
@@ -390,7 +396,7 @@ def write_result(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
     `BEST` goes first and comes back last: where it is, the other files belong to it.
     """
     search, path = job.search, folder.path
-    labelled = job.table.target_labelled if job.options.use_target_labels else None
+    labelled = job.problem.target_labelled if job.options.use_target_labels else None
     with writing_to(path, OUT):
         for outdated in (BEST, REPORT, CARD):
             (path / outdated).unlink(missing_ok=True)
@@ -418,15 +424,15 @@ def _origin(folder: ResultFolder, job: TuneJob) -> dict[str, str]:
     """Return where a result comes from, for the report and the model card."""
     settings = folder.settings()
     last = settings["runs"][-1]
-    columns, labelled = job.table.columns, job.table.target_labelled
-    remarks = columns["remark"][columns["remark"] != ""]
+    labelled = job.problem.target_labelled
+    remarks = (each.removeprefix("column ") for each in job.problem.columns.decisions)
     used = f"used: {labelled.sum()} of {len(labelled)} rows" if labelled.any() else "not used"
     return {
         "command": last["command"],
         "data file": ", ".join(settings["files"].values()),
         "data fingerprint": settings["data"],
         "labels of the target": used,
-        "columns": "; ".join(f"{name}: {remark}" for name, remark in remarks.items()) or "all",
+        "columns": "; ".join(remarks) or "all",
         "seed": str(settings["options"]["seed"]),
         "date": last["date"],
         "versions": versions_in_words(last["versions"]),
@@ -435,17 +441,13 @@ def _origin(folder: ResultFolder, job: TuneJob) -> dict[str, str]:
 
 def table_model(job: TuneJob, predictor: Any, scores: SiteScores) -> TableModel:
     """Return a fitted predictor with the profile of its training rows."""
-    table, options = job.table, job.options
-    sites = [pd.DataFrame(site.X) for site in table.problem.labelled_sites]
-    target = pd.DataFrame(table.problem.target.X)
-    unused = table.columns.index[~table.columns["used"]]
-    others = [options.files.site_column, options.label, *unused]
+    columns, target = job.problem.columns, pd.DataFrame(job.problem.target.X)
     return TableModel(
         predictor,
-        profile_of(sites, target, table.schema, others),
-        ColumnSummaries.of(table.schema.read(target)),
-        table.identifiers,
-        options.label,
+        columns,
+        ColumnSummaries.of(target.drop(columns=columns.uncompared)),
+        columns.identifiers,
+        job.options.label,
         scores,
     )
 
@@ -457,10 +459,10 @@ def predictions(
 
     Rows whose label the predictor has seen, a bool array of shape (n_T,), have a column if given.
     """
-    found = prediction_columns(predictor, pd.DataFrame(job.table.problem.target.X))
+    found = prediction_columns(predictor, pd.DataFrame(job.problem.target.X))
     if labelled is not None:
         found.insert(0, "label_used", labelled)
-    found.insert(0, ROW, job.table.target_rows)
+    found.insert(0, ROW, job.problem.target.rows)
     whole = with_identifiers(job.identifiers, found)
     return safe_for_spreadsheets(whole) if job.options.safe_csv else whole
 
@@ -470,7 +472,7 @@ def predictions(
 
 def _best(job: TuneJob, model_file: str) -> dict[str, Any]:
     """Return the content of `BEST` for a fitted search."""
-    search, problem = job.search, job.table.problem
+    search, problem = job.search, job.problem
     result, checks = search.result_, search.checks()
     gain, worth, updated = result.choice.gain, result.worth_of_labels, result.updated
     sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
@@ -495,7 +497,7 @@ def _best(job: TuneJob, model_file: str) -> dict[str, Any]:
         "sources": records(sources),
         "metrics": records(search.metrics_),
         "site_metrics": records(search.site_metrics_),
-        "target_labels_used": int(job.table.target_labelled.sum()),
+        "target_labels_used": int(job.problem.target_labelled.sum()),
         "update": updated and effect_record(updated, search.predictor_, problem.target.X),
         "label_worth": None if worth is None else records(worth),
         "update_obstacle": result.updater.obstacle,

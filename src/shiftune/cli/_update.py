@@ -39,10 +39,13 @@ from shiftune.cli._tune import (
     risk_record,
     table_model,
 )
+from shiftune.columns import Columns
+from shiftune.columns._column import TREND, as_text
+from shiftune.columns._formats import read_numbers, without_zeros
 from shiftune.errors import DataError, SettingsError, StorageError
 from shiftune.models import load_model
+from shiftune.models._by_name import ColumnReader
 from shiftune.models._storing import PICKLED
-from shiftune.problem._columns import ColumnKind
 from shiftune.problem._site import rows_of
 from shiftune.risk import by_group, estimate
 from shiftune.risk._result import Estimate, RiskEstimate
@@ -50,8 +53,6 @@ from shiftune.search._result import site_scores
 from shiftune.search._storage import only_search_of
 from shiftune.search._updating import update as update_predictor
 from shiftune.tables import read_as_written, read_file, separator_of
-from shiftune.tables._formats import read_numbers, without_zeros
-from shiftune.tables._schema import Schema
 
 # Rows and columns that an error names.
 MOST_NAMED = 2
@@ -83,7 +84,7 @@ def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) ->
         else:
             WRITERS[ending](iter([plan]), part)
     console = screen()
-    target = job.table.problem.target.name
+    target = job.problem.target.name
     written = f"Written to {out}: {count(n, 'row')} of {target}, drawn at random."
     if obstacle:
         console.print(written)
@@ -99,21 +100,20 @@ def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) ->
 
 def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
     """Return rows of the target without a label so far, as written in the table."""
-    table = job.table
-    left = ~table.target_labelled
+    problem = job.problem
+    left = ~problem.target_labelled
     left[list(_earlier_labels(updates, job))] = False
-    rows = table.target_rows[left]
+    rows = problem.target.rows[left]
     if n > len(rows):
         raise DataError(
-            f"{table.problem.target.name!r} has {count(len(rows), 'row')} without a label so far; "
+            f"{problem.target.name!r} has {count(len(rows), 'row')} without a label so far; "
             f"give an --n of at most {len(rows)}"
             if len(rows)
-            else f"all rows of {table.problem.target.name!r} have a label already"
+            else f"all rows of {problem.target.name!r} have a label already"
         )
     drawn = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
-    used = table.columns.index[table.columns["used"]].to_list()
-    found = job.options.files.as_written([*table.identifiers, *used], drawn)
-    found.insert(len(table.identifiers), _row_column(job), drawn)
+    found = job.options.files.as_written([*problem.identifiers, *problem.columns], drawn)
+    found.insert(len(problem.identifiers), _row_column(job), drawn)
     return found.assign(**{job.options.label: ""})
 
 
@@ -162,7 +162,7 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     for each in updates.unfinished:
         note(f"{updates.state(each)} was not finished, and is written again")
     labels = dict(sorted((earlier | given).items()))
-    problem = job.table.problem
+    problem = job.problem
     kind = float if problem.task == "regression" else problem.classes.dtype
     positions, y = np.array(list(labels)), np.array(list(labels.values()), dtype=kind)
     job.search.reopen(problem)
@@ -186,9 +186,9 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
         "first_estimate": _compared(result.risk, losses, groups),
         "of_trials": best["trials"],
     }
-    used = job.table.target_labelled.copy()
+    used = job.problem.target_labelled.copy()
     used[positions] = True
-    rows = {_row_column(job): job.table.target_rows[positions], job.options.label: y}
+    rows = {_row_column(job): job.problem.target.rows[positions], job.options.label: y}
     return updates.write(
         table_model(job, updated.predictor_, site_scores(result, updated)),
         job.identifiers.iloc[positions].assign(**rows),
@@ -199,11 +199,11 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
 
 def _without_known(given: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
     """Leave labels out that the search had; they must be the same."""
-    few = job.table.problem.labelled_target
+    few = job.problem.labelled_target
     if few is None:
         return given
     had = dict(zip(few.rows.tolist(), few.labels.tolist(), strict=True))
-    rows = job.table.target_rows
+    rows = job.problem.target.rows
     for position, label in given.items():
         before = had.get(int(rows[position]), label)
         if before != label:
@@ -261,7 +261,7 @@ def _stored_model(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> A
     if best["model_file"].endswith(PICKLED):
         return job.search.refit().predictor_
     model = load_model(folder.path / best["model_file"]).predictor
-    labelled = job.table.target_labelled if job.options.use_target_labels else None
+    labelled = job.problem.target_labelled if job.options.use_target_labels else None
     now = StringIO(predictions(job, model, labelled).to_csv(index=False))
     if not _same(pd.read_csv(folder.path / PREDICTIONS), pd.read_csv(now)):
         raise StorageError(_other_model(folder, f"does not predict what {PREDICTIONS} holds"))
@@ -317,7 +317,7 @@ def read_labels(path: Path, job: TuneJob) -> dict[int, Any]:
     whats = [_named(names, key) for key in keys]
     check_rows(path, table.iloc[known], whats, positions, job)
     texts = read_as_written(path, [label])[label].iloc[known].astype(str).str.strip()
-    if job.table.problem.task == "regression":
+    if job.problem.task == "regression":
         values = _quantities(table[label].iloc[known], texts, whats, path)
     else:
         values = [_class(*each, path, job) for each in zip(texts, whats, strict=True)]
@@ -346,7 +346,7 @@ def _quantities(
 
 
 def _class(text: str, what: str, path: Path, job: TuneJob) -> Any:
-    classes = job.table.problem.classes
+    classes = job.problem.classes
     known = {_plain(str(each), classes): each for each in classes}
     if (found := known.get(_plain(text, classes))) is not None:
         return found
@@ -397,15 +397,15 @@ def _matched(
 ) -> tuple[list[str], list[Key], list[int]]:
     """Return the columns that identify rows, their values, and the positions of the rows."""
     row = _row_column(job)
-    identifiers = [name for name in job.table.identifiers if name in table]
+    identifiers = [name for name in job.problem.identifiers if name in table]
     numbered = [row] if row in table else []
     if not identifiers and not numbered:
         raise DataError(
             f"{path} does not identify its rows: it has no column "
-            f"{' or '.join(map(repr, [*job.table.identifiers, row]))}; add {row!r}, the number of "
-            f"the row in {job.options.files.of_target}, counted from 0"
+            f"{' or '.join(map(repr, [*job.problem.identifiers, row]))}; add {row!r}, the number "
+            f"of the row in {job.options.files.of_target}, counted from 0"
         )
-    own = job.identifiers.assign(**{row: job.table.target_rows})
+    own = job.identifiers.assign(**{row: job.problem.target.rows})
     for names in (identifiers or numbered, [*identifiers, *numbered]):
         keys = _keys(read_as_written(path, names).iloc[known])
         rows = _Rows(_keys(own[names]))
@@ -426,7 +426,7 @@ def _matched(
 
 def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
     """Explain why a row is none of the target's: it is another site's, or nobody's."""
-    files, row, target = job.options.files, _row_column(job), job.table.problem.target.name
+    files, row, target = job.options.files, _row_column(job), job.problem.target.name
     stored = [name for name in names if name != row]
     everything = files.as_written([*stored, files.site_column])
     if files.target_file is not None and row in names:  # numbers are those of the target's file
@@ -436,7 +436,7 @@ def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
     what = _named(names, key)
     if others := _Rows(keys)[key]:
         site = everything[files.site_column].iloc[others[0]]
-        if job.table.problem.sample is not None and str(site).strip() == target:
+        if job.problem.sample is not None and str(site).strip() == target:
             return (
                 f"{what} in {path} was not among the rows that were drawn; give labels of rows in "
                 "predictions.csv"
@@ -472,13 +472,13 @@ def _named(names: Sequence[str], key: Key) -> str:
 
 def _row_column(job: TuneJob) -> str:
     """Return the name of the column with the number of a row in the data file, from 0."""
-    taken = [job.options.files.site_column, job.options.label, *job.table.columns.index]
-    return free_name(ROW, taken)
+    columns = job.problem.columns
+    return free_name(ROW, {*columns, *columns.left_out, *columns.others})
 
 
 def _rows_in_words(positions: Sequence[int], job: TuneJob) -> str:
     """Name rows of the target by their numbers in the data file."""
-    rows = [str(job.table.target_rows[position]) for position in positions]
+    rows = [str(job.problem.target.rows[position]) for position in positions]
     return f"row{'s' * (len(rows) > 1)} {listed(rows, quoted=False)}"
 
 
@@ -496,23 +496,30 @@ def check_rows(
     The m rows in `given` have a label; each has a name, and the position of the target's row with
     which it was matched.
     """
-    target, site = job.table.problem.target, job.options.files.site_column
-    kinds = {**job.table.schema.kinds, site: "category"}
-    shared = {name: kind for name, kind in kinds.items() if name in given}
-    schema = Schema(shared, job.table.schema.date_formats)
+    target, site = job.problem.target, job.options.files.site_column
+    known = {n: column for n, column in job.problem.columns.items() if n in given}
+    # Dates are compared as days, if these were read.
+    days = {f"{n}_{TREND}": n for n, column in known.items() if TREND in column.parts}
+    parts = [f"{n}_{part}" for n in days.values() for part in known[n].parts if part != TREND]
     own: pd.DataFrame = rows_of(target.X, np.asarray(positions))
-    here = schema.read(given.reset_index(drop=True))
-    there = schema.read(own.reset_index(drop=True).assign(**{site: target.name}))
-    differ = pd.DataFrame({name: _differ(here[name], there[name]) for name in shared})
+    reader = ColumnReader(Columns(known))
+    here, there = (
+        reader.transform(rows.reset_index(drop=True)).drop(columns=parts).rename(columns=days)
+        for rows in (given, own)
+    )
+    if site in given:
+        here[site] = as_text(given[site].reset_index(drop=True))
+        there[site] = pd.Series(target.name, there.index, dtype=object)
+    differ = pd.DataFrame({name: _differ(here[name], there[name]) for name in here})
     rows = np.flatnonzero(differ.any(axis=1))
     if not len(rows):
         return
     first = [
-        f"{names[row]} has {_values(here.iloc[row], differ.iloc[row], schema)} there, and "
-        f"{_values(there.iloc[row], differ.iloc[row], schema)} in {job.options.files.of_target}"
+        f"{names[row]} has {_values(here.iloc[row], differ.iloc[row], days)} there, and "
+        f"{_values(there.iloc[row], differ.iloc[row], days)} in {job.options.files.of_target}"
         for row in rows[:MOST_NAMED]
     ]
-    columns = listed([name for name in shared if differ[name].any()], 4)
+    columns = listed(differ.columns[differ.any()], 4)
     raise DataError(
         f"{count(len(rows), 'labelled row')} of {path} contradict{'s' * (len(rows) == 1)} the "
         f"table: {'; '.join(first)}. Were labels or rows moved? Put each label beside its row; if "
@@ -536,12 +543,12 @@ def _half_a_digit(value: float) -> float:
     return 0.5 * 10.0 ** min(int(exponent), 0)
 
 
-def _values(row: pd.Series, differ: pd.Series, schema: Schema) -> str:
-    names = [name for name in schema.kinds if differ[name]][:MOST_NAMED]
-    return " and ".join(f"{name} {_written(row[name], schema.kinds[name])}" for name in names)
+def _values(row: pd.Series, differ: pd.Series, days: Mapping[str, str]) -> str:
+    names = differ.index[differ][:MOST_NAMED]
+    return " and ".join(f"{n} {_written(row[n], n in days.values())}" for n in names)
 
 
-def _written(value: Any, kind: ColumnKind) -> str:
-    if kind == "date":
+def _written(value: Any, date: bool) -> str:
+    if date:
         return f"{pd.Timestamp(value, unit='D'):%Y-%m-%d}"
-    return repr(value) if kind == "category" else number(value, 6)
+    return repr(value) if isinstance(value, str) else number(value, 6)

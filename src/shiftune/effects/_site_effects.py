@@ -31,10 +31,10 @@ from scipy.special import expit, logit, logsumexp
 from sklearn.compose import ColumnTransformer
 
 from shiftune import _interrupts
+from shiftune.columns import Columns
 from shiftune.evaluate._losses import Loss
 from shiftune.models._by_name import preparation
 from shiftune.problem._site import Features, stacked
-from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -79,8 +79,8 @@ class Terms:
 
     Parameters
     ----------
-    schema : Schema or None
-        Of the columns; None for arrays of numbers.
+    columns : Columns or None
+        None for arrays of numbers.
 
     Examples
     --------
@@ -97,8 +97,8 @@ class Terms:
     width_: Floats  # (K,)
     with_columns_: bool
 
-    def __init__(self, schema: Schema | None) -> None:
-        self.preparation = preparation(schema)
+    def __init__(self, columns: Columns | None) -> None:
+        self.preparation = preparation(columns)
 
     @property
     def names(self) -> list[str]:
@@ -418,8 +418,8 @@ class SiteEffects:
     y : k arrays of shape (n_j,)
     loss : Loss
     classes : array of shape (C,), or None for values
-    schema : Schema or None
-        Of the columns; None for arrays of numbers.
+    columns : Columns or None
+        None for arrays of numbers.
     groups, sample_weight : k arrays of shape (n_j,), optional
         Codes of rows that belong together; weights of the rows.
     out_of_site : bool
@@ -450,7 +450,7 @@ class SiteEffects:
         y: Sequence[NDArray[Any]],
         loss: Loss,
         classes: NDArray[Any] | None,
-        schema: Schema | None = None,
+        columns: Columns | None = None,
         *,
         groups: Sequence[Rows] | None = None,
         sample_weight: Sequence[Floats] | None = None,
@@ -461,14 +461,14 @@ class SiteEffects:
         self.out_of_site = out_of_site
         scaled = [to_scale(own) for own in predictions]
         rows, every = stacked(X), np.concatenate(scaled)
-        self.terms = Terms(schema).fit(rows, every)
+        self.terms = Terms(columns).fit(rows, every)
         self._plain = [loss(own, p, classes) for own, p in zip(y, predictions, strict=True)]
         self.unit: float | None = None
         self.shift = 0.0
         if classes is None:
             self._learn_values(scaled, y)
         # All at once: a thousand small tables take a hundred times as long.
-        slopes, columns = self.terms.transform(rows, every)
+        slopes, numbers = self.terms.transform(rows, every)
         ends = np.cumsum([len(own) for own in y])[:-1]
         nothing = [None] * len(y)
         self.sources = [
@@ -476,7 +476,7 @@ class SiteEffects:
             for f, own_slopes, own_columns, labels, group, weight in zip(
                 scaled,
                 np.split(slopes, ends),
-                np.split(columns, ends),
+                np.split(numbers, ends),
                 y,
                 groups or nothing,
                 sample_weight or nothing,

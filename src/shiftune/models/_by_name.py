@@ -31,19 +31,19 @@ from sklearn.preprocessing import LabelEncoder, StandardScaler
 from shiftune import _names
 from shiftune._names import AUTO, ModelName, Task, complete
 from shiftune._wording import check_choice, how_to_install
-from shiftune.errors import MissingPackageError, SettingsError
+from shiftune.columns import Columns
+from shiftune.columns._column import ColumnKind, as_text
+from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.models import spaces
 from shiftune.models._space import Space
-from shiftune.problem._columns import ColumnKind
 from shiftune.rows._encoding import MISSING, one_hot
-from shiftune.tables import Schema
 
 
 class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Scikit-learn transformer that reads the columns of a schema; missing categories are text."""
+    """Scikit-learn transformer that reads columns; missing categories are text."""
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         """Learn nothing."""
@@ -51,14 +51,25 @@ class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return the schema's columns as floats and text."""
-        return self.schema.read(X).fillna(dict.fromkeys(self.schema.categories, MISSING))
+        """Return the columns as floats and text; their names become text."""
+        if not isinstance(X, pd.DataFrame):
+            raise DataError(
+                f"the model reads a DataFrame with the columns {list(self.columns)}, got "
+                f"{type(X).__name__}"
+            )
+        read, found = self.columns.read(X), {}
+        for name in self.columns.numbers:
+            found[str(name)] = read[name].to_numpy(dtype=float, na_value=np.nan)
+        for name in self.columns.categories:
+            text = read[name] if read[name].dtype == object else as_text(read[name])
+            found[str(name)] = text.fillna(MISSING)
+        return pd.DataFrame(found, read.index)
 
 
-def preparation(schema: Schema | None) -> Pipeline:
+def preparation(columns: Columns | None) -> Pipeline:
     """Return a pipeline from columns of any kind to a float array without gaps.
 
-    Without a schema the rows are arrays of numbers.
+    Without columns the rows are arrays of numbers.
 
     Numbers and dates: the median where they are missing, with a 0/1 column that marks it; scaled to
     mean 0 and standard deviation 1. Categories: a 0/1 column for each of the 20 most frequent,
@@ -66,12 +77,13 @@ def preparation(schema: Schema | None) -> Pipeline:
     """
     filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     numbers = Pipeline([("fill", filled), ("scale", StandardScaler())])
-    if schema is None:
+    if columns is None:
         return numbers
+    names = [[*map(str, each)] for each in (columns.numbers, columns.categories)]
     encoder = ColumnTransformer(
-        [("numbers", numbers, schema.numbers), ("categories", one_hot(), schema.categories)]
+        [("numbers", numbers, names[0]), ("categories", one_hot(), names[1])]
     )
-    return Pipeline([("read", ColumnReader(schema)), ("encode", encoder)])
+    return Pipeline([("read", ColumnReader(columns)), ("encode", encoder)])
 
 
 def needs_numbers(model: Any, classes: NDArray[Any]) -> bool:
@@ -303,7 +315,7 @@ _MOST_OUTSIDE = 0.25
 def ready_model(
     name: str,
     task: Task,
-    columns: Schema | Mapping[str, ColumnKind] | None,
+    columns: Columns | Mapping[str, ColumnKind] | None,
     *,
     size: TableSize | None = None,
 ) -> ReadyModel:
@@ -313,7 +325,7 @@ def ready_model(
     ----------
     name : one of `MODELS`
     task : {"classification", "regression"}
-    columns : Schema, or mapping from column names to "number", "category" or "date", or None
+    columns : Columns, or mapping from column names to "number", "category" or "date", or None
         The columns that the model reads; None for arrays of numbers.
     size : TableSize, optional
         Limits the number of neighbours by the rows, squares and products to tables of few
@@ -349,8 +361,9 @@ def ready_model(
     elif task == "regression" and model.scaled_label:
         inside = TransformedTargetRegressor(bare, transformer=StandardScaler())
         prefix = "regressor__"
-    schema = columns if columns is None or isinstance(columns, Schema) else Schema(columns)
-    pipeline = Pipeline([*preparation(schema).steps, ("model", inside)])
+    if columns is not None and not isinstance(columns, Columns):
+        columns = Columns.of_kinds(columns)
+    pipeline = Pipeline([*preparation(columns).steps, ("model", inside)])
     return ReadyModel(pipeline, bare, f"model__{prefix}", space)
 
 

@@ -39,9 +39,8 @@ TRUSTED = frozenset(
         "shiftune.predictor._ensemble.EnsembleRegressor",
         "shiftune.predictor._ensemble.TableModel",
         "shiftune.ratio._overlap.ColumnSummaries",
-        "shiftune.tables._schema.ColumnProfile",
-        "shiftune.tables._schema.Profile",
-        "shiftune.tables._schema.Schema",
+        "shiftune.columns._column.Column",
+        "shiftune.columns._columns.Columns",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.compose._column_transformer._RemainderColsList",  # a list, up to version 1.8

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from shiftune._names import Task
 from shiftune._wording import listed
+from shiftune.columns import Columns, Finding
+from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.evaluate._fits import fit
 from shiftune.predictor._conformal import SiteScores, class_sets, interval_around
 from shiftune.ratio._overlap import ColumnSummaries
-from shiftune.tables import Schema
-from shiftune.tables._schema import Finding, NewRows, Profile
 
 Members = Sequence[tuple[str, Any]]
 
@@ -138,8 +138,8 @@ class TableModel:
     ----------
     predictor : fitted estimator
         Reads the columns of the training table, as they were read there.
-    profile : Profile
-        Values of the training rows.
+    columns : Columns
+        How the columns of the training rows were written, and what they held.
     target : ColumnSummaries
         Of the rows that the model was tuned for.
     identifiers : list of str
@@ -151,7 +151,7 @@ class TableModel:
     """
 
     predictor: Any
-    profile: Profile
+    columns: Columns
     target: ColumnSummaries
     identifiers: list[str]
     label: str
@@ -161,15 +161,6 @@ class TableModel:
     def classes_(self) -> NDArray[Any]:
         """Classes of the probabilities."""
         return np.asarray(self.predictor.classes_)
-
-    @property
-    def schema(self) -> Schema:
-        """Names, kinds and date formats of the columns."""
-        columns = self.profile.columns
-        return Schema(
-            {name: column.kind for name, column in columns.items()},
-            {name: column.date_format for name, column in columns.items() if column.date_format},
-        )
 
     def predict(self, table: pd.DataFrame) -> NDArray[Any]:
         """Predict values or classes, shape (n,)."""
@@ -202,15 +193,15 @@ class TableModel:
         From 0 (alike) to 1, the farthest first; see `shiftune.ratio.column_shifts`.
         """
         rows = self._added(table)
-        return self.target.distances(self.schema.read(rows.read(table)))
+        return self.target.distances(rows.read(table))
 
     def _added(self, table: pd.DataFrame) -> NewRows:
         if not isinstance(table, pd.DataFrame):
             raise DataError(
-                f"the model reads a DataFrame with the columns {list(self.profile.columns)}, got "
+                f"the model reads a DataFrame with the columns {list(self.columns)}, got "
                 f"{type(table).__name__}"
             )
-        rows = NewRows(self.profile)
+        rows = NewRows(self.columns)
         rows.check_names(table.columns)
         rows.add(table)
         return rows
@@ -230,7 +221,7 @@ class TableModel:
 
         `read` are new rows, or a random sample of this many `rows`, as `NewRows` reads them.
         """
-        distances = self.target.distances(self.schema.read(read))
+        distances = self.target.distances(read)
         drifted = self.target.drifted(distances, len(read) if rows is None else rows)
         if drifted.empty:
             return []

@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,10 +22,10 @@ from numpy.typing import NDArray
 
 from shiftune._wording import check_choice, how_to_install
 from shiftune.errors import DataError, DataWarning, MissingPackageError, SettingsError, StorageError
-from shiftune.problem._columns import as_pandas, check_columns
-from shiftune.problem._reading import about_unlabelled, refuse_unlabelled
+from shiftune.problem._reading import about_unlabelled, as_pandas, check_columns, refuse_unlabelled
 
 ROWS_AT_ONCE = 200_000
+FEATHER = (".feather", ".arrow")
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
 _FEWEST_ROWS = 10
 # More rows of a site cannot be divided among parts at random (NumPy).
@@ -105,7 +103,7 @@ def read_sampled(
     parts = _parts_of(data)
     sampled = draw(parts, site, most_rows, columns=columns, **options)
     if sampled is None:
-        tables = parts.map(lambda part: part, columns)
+        tables = list(parts.read(columns))
         return SampledParts(tables, np.zeros(sum(map(len, tables)), dtype=bool), None, [])
     return sampled
 
@@ -132,8 +130,7 @@ def draw(
     needed = [site] if labels is None else [site, labels.column]
     for name in needed:
         check_choice(name, parts.names, "column", DataError)
-    of_parts = parts.map(partial(_count, site=site, labels=labels), needed)
-    counted = _total(of_parts, site, labels)
+    counted = _total([_count(part, site, labels) for part in parts.read(needed)], site, labels)
     if counted.rows <= most_rows:
         return None
     counts, kept = counted.possible, counted.kept
@@ -153,8 +150,10 @@ def draw(
             f"a draw of {most_rows:,} rows leaves {cap} of each of {len(counts):,} sites; allow at "
             f"least {kept + _FEWEST_ROWS * len(counts):,} rows"
         )
-    task = partial(_taken, site=site, labels=labels)
-    taken = parts.map(task, columns, _plans(of_parts, counts, cap, random_state))
+    drawing = _Drawing(counts, cap, random_state, site)
+    taken = [drawing.take(part, labels) for part in parts.read(columns)]
+    if drawing.first != counted.rows or drawing.seen != counts:
+        raise StorageError(_CHANGED)
     notes = []
     sample = None  # if there were more rows than wanted only because some lack a label
     if max(counts.values()) > cap:
@@ -253,64 +252,45 @@ def _cap(counts: list[int], most: int) -> int:
     return max(counts)
 
 
-class _Plan(NamedTuple):
-    """What is drawn of a part: rows of every site, of the rows that it had when it was counted."""
+class _Drawing:
+    """Rows of every site that are drawn, by their place among the rows of their site."""
 
-    wanted: dict[Hashable, int]
-    rows: int
-    first: int
-    seed: list[int]
+    def __init__(
+        self, counts: Mapping[Hashable, int], cap: int, random_state: int, site: Hashable
+    ) -> None:
+        self.site, self.first, self.total = site, 0, 0
+        self.seen: Counter[Hashable] = Counter()
+        rng = np.random.default_rng(random_state)
+        self.places: dict[Hashable, NDArray[np.intp] | None] = {}
+        for name, n in counts.items():
+            if n > MOST_OF_A_SITE:
+                raise DataError(
+                    f"site {str(name)!r} has {n:,} rows; no more than {MOST_OF_A_SITE:,} can be "
+                    "drawn from: give a part of them"
+                )
+            self.places[name] = None if n <= cap else np.sort(rng.choice(n, cap, replace=False))
 
-
-def _plans(
-    parts: Sequence[_Counts], counts: Mapping[Hashable, int], cap: int, random_state: int
-) -> list[_Plan]:
-    """Divide the rows to be drawn of every site among the parts, as a draw from all would."""
-    rng = np.random.default_rng(random_state)
-    wanted: list[dict[Hashable, int]] = [{} for _ in parts]
-    for name, n in counts.items():
-        if n > MOST_OF_A_SITE:
-            raise DataError(
-                f"site {str(name)!r} has {n:,} rows; no more than {MOST_OF_A_SITE:,} can be drawn "
-                "from: give a part of them"
-            )
-        here = np.array([part.possible[name] for part in parts])
-        own = here if n <= cap else rng.multivariate_hypergeometric(here, cap, method="marginals")
-        for its, rows in zip(wanted, own.tolist(), strict=True):
-            if rows:
-                its[name] = rows
-    plans, first = [], 0
-    for number, (its, part) in enumerate(zip(wanted, parts, strict=True)):
-        plans.append(_Plan(its, part.rows, first, [random_state, number]))
-        first += part.rows
-    return plans
-
-
-def _taken(
-    part: pd.DataFrame, plan: _Plan, site: Hashable, labels: LabelRules | None
-) -> tuple[pd.DataFrame, Mask]:
-    """Draw rows of a part; return them, and which of them are read without being drawn."""
-    possible, certain = _marks(part, site, labels)
-    if len(part) != plan.rows:
-        raise StorageError(_CHANGED)
-    rng = np.random.default_rng(plan.seed)
-    drawn = np.zeros(len(part), dtype=bool)
-    places = np.flatnonzero(possible)
-    codes, sites = pd.factorize(part[site].iloc[places])
-    order = np.argsort(codes, kind="stable")
-    start = 0
-    for name, n in zip(sites, np.bincount(codes), strict=True):
-        rows, start = places[order[start : start + n]], start + n
-        take = plan.wanted.get(name, 0)
-        drawn[rows if take == n else rng.choice(rows, min(take, n), replace=False)] = True
-    if drawn.sum() != sum(plan.wanted.values()):
-        raise StorageError(_CHANGED)
-    chosen = drawn | certain
-    table = part[chosen].set_axis(plan.first + np.flatnonzero(chosen), axis=0)
-    return table, (certain & ~drawn)[chosen]
+    def take(self, part: pd.DataFrame, labels: LabelRules | None) -> tuple[pd.DataFrame, Mask]:
+        """Draw rows of the next part; return them, and which of them are read without a draw."""
+        possible, certain = _marks(part, self.site, labels)
+        drawn = np.zeros(len(part), dtype=bool)
+        places = np.flatnonzero(possible)
+        codes, sites = pd.factorize(part[self.site].iloc[places])
+        for code, name in enumerate(sites):
+            rows = places[codes == code]
+            start, self.seen[name] = self.seen[name], self.seen[name] + len(rows)
+            chosen = self.places.get(name)
+            if chosen is not None:
+                low, high = np.searchsorted(chosen, [start, self.seen[name]])
+                rows = rows[chosen[low:high] - start]
+            drawn[rows] = True
+        chosen_rows = drawn | certain
+        table = part[chosen_rows].set_axis(self.first + np.flatnonzero(chosen_rows), axis=0)
+        self.first += len(part)
+        return table, (certain & ~drawn)[chosen_rows]
 
 
-class PartsHere:
+class Parts:
     """A table in parts that are read in this process, as often as needed, in the same order.
 
     `read` is a function from column names, or None for all, to an iterator of tables.
@@ -321,83 +301,24 @@ class PartsHere:
     ) -> None:
         self.names, self.read = names, read
 
-    def map(
-        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
-    ) -> list[T]:
-        """Return ``task(part)`` of every part, or ``task(part, its)`` with what is given for each.
-
-        With names of columns, parts have these columns only.
-        """
-        if given is None:
-            return [task(part) for part in self.read(columns)]
-        found = []
-        for part, its in zip_longest(self.read(columns), given):
-            if part is None or its is None:
-                raise StorageError(_CHANGED)
-            found.append(task(part, its))
-        return found
-
-
-class DaskParts:
-    """Partitions of a Dask frame: tasks run where they are, and only their results come here."""
-
-    def __init__(self, frame: Any) -> None:
-        self.names, self._frame = list(frame.columns), frame
-
-    def map(
-        self, task: Callable[..., T], columns: Columns, given: Iterable[Any] | None = None
-    ) -> list[T]:
-        """See `PartsHere.map`."""
-        from dask.base import compute
-        from dask.delayed import delayed
-
-        frame = self._frame if columns is None else self._frame[list(columns)]
-        run, parts = delayed(task), frame.to_delayed()
-        each = [() for _ in parts] if given is None else zip(given, strict=True)
-        tasks = (run(part, *its) for part, its in zip(parts, each, strict=True))
-        return list(compute(*tasks))  # type: ignore[no-untyped-call]
-
-
-Parts = PartsHere | DaskParts
-
 
 def _parts_of(data: Any) -> Parts:
     """Return a table in parts; one that has them already stays as it is."""
     if isinstance(data, Parts):
         return data
     if isinstance(data, str | os.PathLike):
-        return parquet_parts(Path(data))
-    if hasattr(data, "partitions") and hasattr(data, "npartitions"):
-        return DaskParts(data)
-    if hasattr(data, "collect") and hasattr(data, "slice"):
-        return _lazy_parts(data)
+        return arrow_parts(Path(data))
     frame = as_pandas(data)
     if not isinstance(frame, pd.DataFrame):
         raise SettingsError(
-            "a large table is a path of Parquet files, a Dask or polars lazy frame, or a "
-            f"DataFrame, got {type(data).__name__}"
+            f"a large table is a path of Parquet files or a DataFrame, got {type(data).__name__}"
         )
-    return PartsHere(
-        list(frame), lambda columns: [frame if columns is None else frame[list(columns)]]
-    )
+    return Parts(list(frame), lambda columns: [frame if columns is None else frame[list(columns)]])
 
 
-def _lazy_parts(data: Any) -> PartsHere:
-    """Slices of a polars lazy frame."""
-
-    def slices(columns: Columns) -> Iterator[pd.DataFrame]:
-        chosen = data if columns is None else data.select(list(columns))
-        start = 0
-        while len(part := as_pandas(chosen.slice(start, ROWS_AT_ONCE).collect())):
-            yield part
-            start += len(part)
-
-    return PartsHere(data.collect_schema().names(), slices)
-
-
-def parquet_parts(path: Path) -> PartsHere:
-    """Batches of a Parquet file, or of a folder of them, also one divided by columns."""
-    found = parquet_dataset(path)
+def arrow_parts(path: Path) -> Parts:
+    """Batches of a Parquet or Feather file, or of a folder of Parquet files."""
+    found = arrow_dataset(path)
 
     def tables(columns: Columns) -> Iterator[pd.DataFrame]:
         batches = batches_of(found, columns)
@@ -410,11 +331,11 @@ def parquet_parts(path: Path) -> PartsHere:
             # Pandas stores an index as a column, and makes it an index again.
             yield table.reset_index([name for name in table.index.names if name is not None])
 
-    return PartsHere(found.schema.names, tables)
+    return Parts(found.schema.names, tables)
 
 
-def parquet_dataset(path: Path) -> Any:
-    """Return the pyarrow dataset of a Parquet file, or of a folder of them."""
+def arrow_dataset(path: Path) -> Any:
+    """Return the pyarrow dataset of a Parquet or Feather file, or of a folder of Parquet files."""
     try:
         from pyarrow import dataset
     except ImportError as error:
@@ -429,12 +350,12 @@ def parquet_dataset(path: Path) -> Any:
         )
     if ".csv" in (each.lower() for each in path.suffixes):
         raise StorageError(
-            f"{path} is a CSV file, and large tables are read from Parquet files; give it as a "
-            "Dask frame (dask.dataframe.read_csv), or to from_frame(pandas.read_csv(...)) if it "
-            "fits in memory"
+            f"{path} is a CSV file, and from_large reads Parquet files; the command line reads "
+            "CSV files of any size, and from_frame(pandas.read_csv(...)) those that fit in memory"
         )
     with as_parquet(path):
-        return dataset.dataset(path, format="parquet", partitioning="hive")
+        kind = "feather" if path.suffix.lower() in FEATHER else "parquet"
+        return dataset.dataset(path, format=kind, partitioning="hive")
 
 
 @contextmanager

@@ -18,26 +18,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune._names import Task
 from shiftune._wording import check_choice, count, listed
-from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.problem._columns import (
-    align,
-    as_features,
-    as_pandas,
-    check_columns,
-    constant_columns,
-    id_like_columns,
-)
+from shiftune.columns import Column, Columns
+from shiftune.errors import DataWarning, SettingsError
 from shiftune.problem._large import LabelRules, Sample, SampledParts, read_sampled
 from shiftune.problem._reading import (
     GivenSite,
     about_groups,
+    align,
+    as_features,
+    as_pandas,
     check_classes,
     check_names,
-    check_roles,
     decide_task,
     group_codes,
-    has_label,
-    site_names,
+    rows_like,
     site_weights,
     split_by_site,
 )
@@ -50,11 +44,10 @@ from shiftune.problem._site import (
     sites_have,
 )
 from shiftune.problem._split import PAPER_SHARES, Split, split_sites
+from shiftune.problem._table import TableSettings, TargetLabels, read_table, with_target
 
 if TYPE_CHECKING:
     from shiftune.ratio._base import DensityRatio
-
-TargetLabels = Literal["hide", "use", "oracle"]
 
 # A site with fewer rows than this keeps about one row for validation.
 _SMALL_SITE = 10
@@ -80,6 +73,9 @@ class ShiftProblem:
     oracle : Site or None
         The target with all its labels, for experiments only: the search never reads it.
     task : {"classification", "regression"}
+    columns : Columns
+        The columns that are features, by name: kind, format, levels, range, remark; and those that
+        were left out.
     notes : tuple of str
         Decisions made and oddities found while reading the data.
     label : str
@@ -103,6 +99,7 @@ class ShiftProblem:
     labelled_target: Site | None = None
     oracle: Site | None = None
     task: Task = "regression"
+    columns: Columns = field(default_factory=lambda: Columns({}))
     notes: tuple[str, ...] = field(default=())
     label: str = ""
     sample: Sample | None = None
@@ -121,12 +118,21 @@ class ShiftProblem:
         group: Hashable | None = None,
         sample_weight: Hashable | None = None,
         features: Sequence[Hashable] | None = None,
+        keep: Sequence[Hashable] = (),
+        drop: Sequence[Hashable] = (),
+        ids: Sequence[Hashable] = (),
+        dates: str | Mapping[Any, str] | None = None,
+        missing: Mapping[Any, Any] | None = None,
+        columns: Literal["read", "as given"] = "read",
         target_labels: TargetLabels = "hide",
         missing_labels: Literal["error", "drop"] = "error",
         target_name: str = "target",
         task: Task | None = None,
     ) -> Self:
-        """Read a table with a site column.
+        """Read a table with a site column, as the command line reads a file.
+
+        Dates and numbers written as text are read; identifiers, row numbers, constants and copies
+        of the site are left out. All decisions are in `columns`, in `notes` and in one warning.
 
         Parameters
         ----------
@@ -144,7 +150,16 @@ class ShiftProblem:
             model's `sample_weight`), in the site's mean loss and in metrics. Standard errors
             count rows, not weights. Rows of the target count once each if none has a weight.
         features : list of column names, optional
-            Default: all columns but `site`, `label`, `group` and `sample_weight`.
+            The columns to use. Default: all columns but `site`, `label`, `group`,
+            `sample_weight` and those that are left out.
+        keep, drop, ids : lists of column names
+            Columns that are used in any case, that never are, and that identify cases.
+        dates : str, or mapping from column names to str, optional
+            Format of dates written as text, to try first (`pandas.to_datetime`): "%d/%m/%Y".
+        missing : mapping from column names to values or lists of values, optional
+            What stands for missing values: ``{"age": 999}``.
+        columns : {"read", "as given"}
+            "as given" decides nothing: labels and columns stay as they are.
         target_labels : {"hide", "use", "oracle"}
             Labels of the target are hidden (the default), used as a few labelled rows, or kept
             aside as the truth of an experiment.
@@ -159,50 +174,63 @@ class ShiftProblem:
         df, target = as_pandas(df), as_pandas(target)
         if not isinstance(df, pd.DataFrame):
             raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
-        if missing_labels not in ("error", "drop"):
-            raise SettingsError(f"missing_labels must be 'error' or 'drop', got {missing_labels!r}")
-        if isinstance(features, str):
-            raise SettingsError(f"features must be a list of columns; did you mean [{features!r}]?")
-        check_roles(df, site, label, *(features or ()), group=group, sample_weight=sample_weight)
-        roles = [name for name in (site, label, group, sample_weight) if name is not None]
-        chosen = [c for c in df if c not in roles] if features is None else list(features)
-        if taken := [name for name in roles if name in chosen]:
-            raise SettingsError(
-                f"column {taken[0]!r} is the site, the label, the group or the weight, so it "
-                "cannot be a feature"
-            )
-
-        def rows_in(table: pd.DataFrame, name: str) -> GivenSite:
-            more = (None if role is None else table.get(role) for role in (group, sample_weight))
-            # Not table[chosen]: names may be True and False.
-            return GivenSite(name, table.reindex(columns=chosen), table.get(label), None, *more)
-
-        everyone = rows_in(df, "")
-        sites = site_names(df[site], f"the site column {site!r}")
+        check_choice(columns, ("read", "as given"), "reading of columns")
+        settings = TableSettings(
+            site=site,
+            target=target_name if isinstance(target, pd.DataFrame) else target,
+            label=label,
+            group=group,
+            sample_weight=sample_weight,
+            task=task,
+            features=features,
+            keep=keep,
+            drop=drop,
+            ids=ids,
+            dates=dates,
+            missing=missing or {},
+            target_labels=target_labels,
+            missing_labels=missing_labels,
+            as_given=columns == "as given",
+        )
+        first = 0
         if isinstance(target, pd.DataFrame):
-            check_columns(target.columns, "the target's table")
-            for name in chosen:
-                check_choice(name, target.columns, "column of the target", DataError)
-            inside = np.zeros(len(df), dtype=bool)
-            own = rows_in(target, target_name)
-        else:
-            same = [v for v in df[site].unique() if type(v) is not str and v == target]  # 1 and 1.0
-            wanted = str(same[0] if same else target)
-            inside = sites == check_choice(wanted, sorted(set(sites)), "site", DataError)
-            own = everyone.take(inside, wanted)
-        if own.y is not None and own.y.isna().all():
-            own = own._replace(y=None)
-        drop = missing_labels == "drop"
-        known, notes = has_label(df[label][~inside], sites[~inside], drop=drop)
-        rows = np.flatnonzero(~inside)[known]
+            first = len(target)
+            df = with_target(df, target, settings)
+        return cls.of_table(df, settings, first=first)
+
+    @classmethod
+    def of_table(
+        cls,
+        df: pd.DataFrame,
+        settings: TableSettings,
+        notes: Sequence[str] = (),
+        *,
+        first: int = 0,
+        warn: bool = True,
+    ) -> Self:
+        """Read a table of all sites, whose first rows may be of a table of the target alone."""
+        table = read_table(df, settings, notes)
+        sources = table.sources
+        if first:  # rows are numbered in the table that they came from
+            numbered = [(site, np.asarray(site.rows)) for site in sources]
+            sources = [site._replace(rows=rows - first) for site, rows in numbered]
+        if warn:
+            surprises = table.columns.surprises if table.columns else []
+            if surprises:
+                how = "(keep=, drop= and dates= overrule this, columns='as given' decides nothing)"
+                surprises[-1] += f" {how}"
+            if decided := "; ".join([*table.notes, *surprises]):
+                warnings.warn(decided, DataWarning, stacklevel=3)
         return read_problem(
             cls,
-            split_by_site(everyone.take(rows, ""), sites[rows]),
-            own,
-            notes=notes,
-            target_labels=target_labels,
-            task=task,
-            label=str(label),
+            sources,
+            table.target,
+            columns=table.columns,
+            notes=[*table.notes, *table.quiet],
+            target_labels=settings.target_labels,
+            task=table.task,
+            label="" if settings.label is None else str(settings.label),
+            warn=warn,
         )
 
     @classmethod
@@ -221,7 +249,9 @@ class ShiftProblem:
 
         Parameters
         ----------
-        data : path of a Parquet file or folder, Dask frame, polars lazy frame, or DataFrame
+        data : path of a Parquet file or folder, or DataFrame
+            Other tables first become such files: ``dask_frame.to_parquet(folder)``,
+            ``lazy_frame.sink_parquet(path)``.
         site, label, target, **options
             See `from_frame`.
         most_rows : int
@@ -383,10 +413,19 @@ class ShiftProblem:
         return (*self.sources, *([] if self.labelled_target is None else [self.labelled_target]))
 
     @property
-    def columns(self) -> list[str]:
-        """The names of the feature columns (their numbers, for arrays)."""
-        X = self.target.X
-        return [str(c) for c in (X.columns if isinstance(X, pd.DataFrame) else range(X.shape[1]))]
+    def identifiers(self) -> list[str]:
+        """Names of the columns that identify rows or cases."""
+        return self.columns.identifiers
+
+    @property
+    def target_labelled(self) -> NDArray[np.bool_]:
+        """Which rows of the target have a label that is used, shape (n_T,)."""
+        few = self.labelled_target
+        return np.isin(self.target.rows, [] if few is None else few.rows)
+
+    def read(self, X: Any) -> Any:
+        """Return new rows, read as those of this problem were."""
+        return rows_like(X, self.target.X, self.columns)
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -477,6 +516,7 @@ def read_problem(
     sources: Sequence[GivenSite],
     target: GivenSite,
     *,
+    columns: Columns | None = None,
     notes: Sequence[str] = (),
     labelled_target: tuple[Any, ...] | None = None,
     target_labels: TargetLabels = "hide",
@@ -486,28 +526,26 @@ def read_problem(
 ) -> P:
     """Check all sites, give them the same columns, and decide the task.
 
-    With `warn`, the notes given and the most important of the others become warnings.
+    Without `columns`, they are those of the rows, and nothing is decided. With `warn`, the most
+    important notes become warnings; those given are known already.
     """
-    if target_labels not in ("hide", "use", "oracle"):
-        raise SettingsError(
-            f"target_labels must be 'hide', 'use' or 'oracle', got {target_labels!r}"
-        )
-    if task not in (None, "classification", "regression"):
-        raise SettingsError(f"task must be 'classification' or 'regression', got {task!r}")
+    check_choice(target_labels, ("hide", "use", "oracle"), "target_labels")
+    if task is not None:
+        check_choice(task, ("classification", "regression"), "task")
     check_names([site.name for site in sources], target.name)
     sources, target = [site.in_pandas() for site in sources], target.in_pandas()
     few = None
     if labelled_target is not None:
         X, y, *w = labelled_target
         few = GivenSite(_FEW, X, y, sample_weight=w[0] if w else None).in_pandas()
-    loud, truth = list(notes), None
+    loud, truth = [], None
     if target.y is not None:
         known = ~is_missing(target.y)
         if target_labels == "use":
             few = target.take(known, _FEW)
         elif target_labels == "oracle":
             truth = as_labels(target.y, target.name, label or "y")
-        else:
+        elif columns is None:
             loud.append(
                 f"{known.sum()} label(s) of the target {target.name!r} are hidden; to use them "
                 "pass target_labels='use', to keep them as the truth of an experiment 'oracle'"
@@ -531,7 +569,6 @@ def read_problem(
     own = checked(target, target.name, None)
     if decided == "classification":
         check_classes(found, labels.get(_FEW))
-    quiet += _about_columns([X for name, X in tables.items() if name != _FEW])
     if small := [site.name for site in found if len(site) < _SMALL_SITE]:
         its = "its" if len(small) == 1 else "their"
         quiet.append(
@@ -543,26 +580,39 @@ def read_problem(
             f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
             "estimated"
         )
-    if warn:
-        for note in loud:
-            warnings.warn(note, DataWarning, stacklevel=3)
+    if columns is None:
+        columns = _columns_of({n: X for n, X in tables.items() if n != _FEW}, target.name)
+    quiet = [*columns.decisions, *_about_constants(columns), *quiet]
+    for note in loud if warn else []:
+        warnings.warn(note, DataWarning, stacklevel=4)
     return cls(
         sources=found,
         target=own,
         labelled_target=None if few is None else checked(few, target.name, labels[_FEW]),
         oracle=None if truth is None else checked(target, target.name, truth),
         task=decided,
-        notes=(*loud, *quiet),
+        columns=columns,
+        notes=(*notes, *loud, *quiet),
         label=label,
     )
 
 
-def _about_columns(tables: list[Features]) -> list[str]:
-    notes = [
-        f"column {name!r} has a different value in almost every row, like an identifier: it "
-        "makes sites look different and helps no model; leave it out of the features"
-        for name in id_like_columns(tables)
+def _columns_of(tables: dict[str, Features], target: str) -> Columns:
+    """Return the columns of rows in which nothing is decided."""
+    frames = {name: X for name, X in tables.items() if isinstance(X, pd.DataFrame)}
+    if frames:
+        return Columns.of_rows(frames, target)
+    with np.errstate(invalid="ignore"):
+        low = np.fmin.reduce([np.fmin.reduce(X, axis=0) for X in tables.values()])
+        high = np.fmax.reduce([np.fmax.reduce(X, axis=0) for X in tables.values()])
+    ranges = zip(low.tolist(), high.tolist(), strict=True)
+    columns = [
+        Column(name=c, kind="number", low=a, high=b, distinct=2 if a < b else 1)
+        for c, (a, b) in enumerate(ranges)
     ]
-    if constant := constant_columns(tables):
-        notes.insert(0, f"constant column(s), of no use to a model: {listed(constant)}")
-    return notes
+    return replace(Columns.of(columns), as_given=True)
+
+
+def _about_constants(columns: Columns) -> list[str]:
+    constant = [name for name, column in columns.items() if column.distinct < 2]
+    return [f"constant column(s), of no use to a model: {listed(constant)}"] if constant else []

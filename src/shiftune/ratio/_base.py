@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
 from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.problem._columns import align, as_features
+from shiftune.problem._reading import align, as_features
 from shiftune.problem._site import Features, Site, rows_of, stacked
 from shiftune.rows._encoding import ROWS_AT_ONCE, RowEncoder, in_batches
 

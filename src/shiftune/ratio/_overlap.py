@@ -15,8 +15,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from shiftune._names import Level
 from shiftune._wording import percent
+from shiftune.columns._column import as_text, kind_of
 from shiftune.problem import ShiftProblem
-from shiftune.problem._columns import kind_of
 from shiftune.problem._site import Features
 from shiftune.ratio._auto import ratio_named
 from shiftune.ratio._base import DensityRatio
@@ -441,7 +441,7 @@ class ColumnSummaries:
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> Self:
-        """Summarise a table of floats and text, as `Schema.read` returns it."""
+        """Summarise a table of floats and text, as `Columns.read` returns it."""
         values, shares = {}, {}
         for name in map(str, table.columns):
             if kind_of(table[name]) == "category":
@@ -477,7 +477,7 @@ def _quantiles(column: pd.Series) -> Floats:
 
 
 def _shares(levels: pd.Series) -> pd.Series:
-    return levels.fillna(MISSING).value_counts(normalize=True)
+    return as_text(levels).fillna(MISSING).value_counts(normalize=True)
 
 
 def _total_variation(shares: dict[str, float], new: pd.Series) -> float:

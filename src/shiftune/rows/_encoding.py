@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
+from shiftune.columns._column import ColumnKind, as_text, days_in, kind_of
 from shiftune.errors import DataError
-from shiftune.problem._columns import ColumnKind, column_kinds, days_in, kind_of, plain_numbers
+from shiftune.problem._reading import column_kinds, plain_numbers
 from shiftune.problem._site import Features, rows_of, stacked
-from shiftune.tables._schema import as_text
 
 Floats = NDArray[np.float64]
 

@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from shiftune._names import AUTO
 from shiftune._wording import check_different, count, listed
+from shiftune.columns import Columns
 from shiftune.errors import SettingsError
 from shiftune.evaluate._fits import FOLDS, assign_folds
 from shiftune.models import ReadyModel, TableSize, expand_auto, ready_model
@@ -25,7 +26,6 @@ from shiftune.models._by_name import NumberedClasses, needs_numbers, preparation
 from shiftune.models._space import Space, as_space
 from shiftune.predictor._selection import Candidates
 from shiftune.problem import ShiftProblem, pooled
-from shiftune.problem._columns import column_kinds
 from shiftune.search._storage import AnswerStore, candidates
 from shiftune.search._trial import (
     DEFAULTS,
@@ -41,7 +41,6 @@ from shiftune.search._trial import (
     was_interrupted,
 )
 from shiftune.search.gp import GPLCBSampler
-from shiftune.tables import Schema
 
 
 @dataclass(frozen=True)
@@ -220,10 +219,10 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
     entries = given
     if not isinstance(given, Mapping):
         names = [given] if isinstance(given, str) else given
-        schema = schema_of(problem)
-        size = table_size(problem, schema)
+        columns = columns_of(problem)
+        size = table_size(problem)
         entries = {
-            name: ready_model(name, problem.task, schema, size=size) for name in expand_auto(names)
+            name: ready_model(name, problem.task, columns, size=size) for name in expand_auto(names)
         }
     several = len(entries) > 1
     return {
@@ -254,15 +253,12 @@ def _copied(model: Any) -> Any:
         ) from error
 
 
-def schema_of(problem: ShiftProblem) -> Schema | None:
-    """Return the columns of a problem with their kinds; None for arrays of numbers."""
-    if not isinstance(problem.target.X, pd.DataFrame):
-        return None
-    sites = (*problem.sources, problem.target)
-    return Schema(column_kinds({site.name: pd.DataFrame(site.X) for site in sites}))
+def columns_of(problem: ShiftProblem) -> Columns | None:
+    """Return the columns that models read; None for arrays of numbers."""
+    return problem.columns if isinstance(problem.target.X, pd.DataFrame) else None
 
 
-def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
+def table_size(problem: ShiftProblem) -> TableSize:
     """Return the fewest training rows of any fit, columns, and how far the target lies outside.
 
     Some models of a trial leave out several sources.
@@ -272,7 +268,7 @@ def table_size(problem: ShiftProblem, schema: Schema | None) -> TableSize:
         np.bincount(assign_folds(rows), rows).max() if len(rows) > 1 else -(-rows[0] // FOLDS)
     )
     X, _ = pooled(problem.sources)
-    prepared = preparation(schema)
+    prepared = preparation(columns_of(problem))
     Z = prepared.fit_transform(X)
     own = prepared.transform(problem.target.X)
     outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)

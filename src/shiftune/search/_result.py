@@ -17,6 +17,7 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import TrialState
 
 from shiftune._wording import listed, number
+from shiftune.columns._column import kind_of
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import fit, seeded
 from shiftune.evaluate._losses import Loss
@@ -27,7 +28,6 @@ from shiftune.predictor._conformal import SiteScores, row_scores
 from shiftune.predictor._ensemble import ensemble_of
 from shiftune.predictor._selection import Choice
 from shiftune.problem import ShiftProblem, Site, pooled
-from shiftune.problem._columns import column_kinds
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
@@ -498,8 +498,7 @@ def _hint_about_columns(problem: ShiftProblem) -> str:
     X = problem.target.X
     if not isinstance(X, pd.DataFrame):
         return ""
-    kinds = column_kinds({site.name: pd.DataFrame(site.X) for site in problem.sources})
-    text = [str(n) for n, kind in kinds.items() if kind != "number" and X[n].dtype != bool]
+    text = [str(name) for name in X if kind_of(X[name]) != "number" and X[name].dtype != bool]
     if not text:
         return ""
     return (

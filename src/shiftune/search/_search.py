@@ -43,7 +43,7 @@ from shiftune.predictor._conformal import class_sets, interval_around
 from shiftune.predictor._ensemble import prediction_of
 from shiftune.predictor._selection import Choice, best_alone, choose
 from shiftune.problem import ShiftProblem, Split
-from shiftune.problem._columns import as_pandas, rows_like
+from shiftune.problem._reading import as_pandas
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimator
@@ -511,19 +511,19 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the final model; columns of a table are found by name."""
         self._check_fitted()
-        return prediction_of(self.predictor_, rows_like(X, self.problem_.target.X), "predict")
+        return prediction_of(self.predictor_, self.problem_.read(X), "predict")
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict probabilities with the final model."""
         self._check_fitted()
-        rows = rows_like(X, self.problem_.target.X)
+        rows = self.problem_.read(X)
         return prediction_of(self.predictor_, rows, "predict_proba")
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
         labels = as_labels(as_pandas(y), "X")
-        rows = rows_like(X, self.problem_.target.X)
+        rows = self.problem_.read(X)
         losses = losses_of(self.predictor_, rows, labels, self.result_.loss)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         return -float(np.average(losses, weights=weights))

@@ -28,18 +28,15 @@ from shiftune.evaluate._fits import Predictions
 from shiftune.metrics import metric_tables
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import NewSite
-from shiftune.models._by_name import ColumnReader
 from shiftune.problem import ShiftProblem, Site
-from shiftune.problem._columns import rows_like
 from shiftune.problem._site import groups_of, rows_of, stacked, weights_of
 from shiftune.risk._adjusted import combined, share_of_labels, with_share
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
 from shiftune.rows._moments import linearised
-from shiftune.search._families import Families, schema_of
+from shiftune.search._families import columns_of
 
 if TYPE_CHECKING:
     from shiftune.search._result import SearchResult
-    from shiftune.tables import Schema
 
 Floats = NDArray[np.float64]
 
@@ -105,11 +102,11 @@ class Updated:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict with the updated predictor."""
-        return np.asarray(self.predictor_.predict(rows_like(X, self.problem_.target.X)))
+        return np.asarray(self.predictor_.predict(self.problem_.read(X)))
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict probabilities with the updated predictor."""
-        return np.asarray(self.predictor_.predict_proba(rows_like(X, self.problem_.target.X)))
+        return np.asarray(self.predictor_.predict_proba(self.problem_.read(X)))
 
 
 class Updater:
@@ -156,7 +153,7 @@ class Updater:
             data.y_validation[:k],
             result.loss,
             data.classes,
-            _schema(result.families, result.problem),
+            columns_of(result.problem),
             groups=None if data.groups is None else data.groups[:k],
             sample_weight=None if data.sample_weight is None else data.sample_weight[:k],
             out_of_site=data.out_of_site,
@@ -347,15 +344,6 @@ def _together(earlier: Site, later: Site) -> Site:
 def _hashes(site: Site) -> list[int]:
     rows = pd.util.hash_pandas_object(pd.DataFrame(site.X), index=False).to_numpy()
     return [hash((int(row), label)) for row, label in zip(rows, site.labels.tolist(), strict=True)]
-
-
-def _schema(families: Families, problem: ShiftProblem) -> Schema | None:
-    """Return the schema by which the models read columns, or that of the problem."""
-    for family in families.values():
-        for part in family.estimator.get_params().values():
-            if isinstance(part, ColumnReader):
-                return part.schema
-    return schema_of(problem)
 
 
 def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:

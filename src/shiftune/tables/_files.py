@@ -13,10 +13,10 @@ import math
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +27,25 @@ from pandas.api import types
 
 from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune._wording import alike, count, how_to_install, listed
+from shiftune.columns._formats import are_whole, first_code
 from shiftune.errors import DataError, MissingPackageError, SettingsError, StorageError
 from shiftune.problem._large import (
+    FEATHER,
     LabelRules,
-    PartsHere,
+    Parts,
     SampledParts,
+    arrow_dataset,
+    arrow_parts,
     as_parquet,
     batches_of,
     draw,
-    parquet_dataset,
-    parquet_parts,
 )
 from shiftune.problem._reading import site_names
-from shiftune.tables._formats import are_whole, first_code
 
 # Column that is added where every file is a site.
 _FILE_NAME = "file name"
-_PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
+_PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx", ".xls", ".ods")
+_ARROW = (*_PARQUET, *FEATHER)
 _JSON_LINES = (".jsonl", ".ndjson")
 _PLAIN_TEXT = (".csv", ".tsv", ".txt", *_JSON_LINES)
 _SEPARATORS = (",", ";", "\t", "|")
@@ -140,7 +142,7 @@ class SiteFiles:
         if self.site is None:
             names[_FILE_NAME] = None
         options: dict[str, Any] = {"labels": labels, "group": group, "random_state": random_state}
-        drawn = draw(PartsHere([*names], read), self.site_column, most_rows, **options)
+        drawn = draw(Parts([*names], read), self.site_column, most_rows, **options)
         if drawn is None:
             return None
         of_file: dict[Path, list[pd.DataFrame]] = {path: [] for path in files}
@@ -375,13 +377,11 @@ def _read_with_types(path: Path) -> pd.DataFrame:
     ending = _ending(path)
     with _opened(path):
         if path.is_dir():
-            parts = parquet_parts(path)
+            parts = arrow_parts(path)
             tables = [pd.DataFrame(columns=list(parts.names)), *parts.read(None)]
             table = pd.concat(tables[1:] or tables, ignore_index=True)
-        elif ending in _PARQUET:
-            table = pd.read_parquet(path)
-        elif ending in _FEATHER:
-            table = pd.read_feather(path)
+        elif ending in _ARROW:
+            table = pd.read_parquet(path) if ending in _PARQUET else pd.read_feather(path)
         elif ending in _EXCEL:
             table = _read_excel(path)
         else:
@@ -437,7 +437,7 @@ class TableFile:
     @cached_property
     def form(self) -> _CsvForm | None:
         """Form of a CSV file; None for other kinds."""
-        if self._ending in (*_PARQUET, *_FEATHER, *_EXCEL, *_JSON_LINES):
+        if self._ending in (*_ARROW, *_EXCEL, *_JSON_LINES):
             return None
         with _explained(self.path):
             return _form_of(self.path)
@@ -453,16 +453,16 @@ class TableFile:
         if self.form is not None:
             with _explained(self.path):
                 return list(map(_plain_name, _read_csv(self.path, self.form, nrows=0)))
-        if self._ending in (*_PARQUET, *_FEATHER):
+        if self._ending in _ARROW:
             with _opened(self.path):
-                return list(map(_plain_name, _arrow_file(self.path)[0]))
+                return list(map(_plain_name, arrow_dataset(self.path).schema.names))
         return list({_plain_name(name): None for part in self._with_types() for name in part})
 
     @property
     def row_bound(self) -> float:
         """Upper bound on the number of rows, in much less time than they take to read."""
-        if self._ending in _PARQUET:
-            found = parquet_dataset(self.path)
+        if self._ending in _ARROW:
+            found = arrow_dataset(self.path)
             with as_parquet(self.path):
                 return float(found.count_rows())
         if self._ending in _EXCEL:  # sheets are read whole
@@ -499,8 +499,8 @@ class TableFile:
             with _explained(self.path):
                 _check_header(self.path, self.form)
             parts = self._texts(columns)
-        elif self._ending in _PARQUET:
-            whole = parquet_parts(self.path)
+        elif self._ending in _ARROW:
+            whole = arrow_parts(self.path)
             wanted = [each for each in whole.names if _plain_name(each) in (columns or ())]
             # Rows are counted even if the file has none of the columns.
             parts = iter(whole.read(None if columns is None else wanted or whole.names[:1]))
@@ -540,16 +540,17 @@ class TableFile:
         """Yield parts of a file of another kind than CSV."""
         if self._ending in _JSON_LINES:
             yield from self._parts_of(_read_json_lines(self.path, chunksize=self.rows))
-        elif self._ending in (*_PARQUET, *_FEATHER):
+        elif self._ending in _ARROW:
             with _opened(self.path):
                 import pyarrow
 
                 whole = (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())
                 dtypes = dict.fromkeys(whole, pd.Int64Dtype())
-                names, batches = _arrow_file(self.path)
+                found = arrow_dataset(self.path)
+                names = found.schema.names
                 wanted = [name for name in names if _plain_name(name) in columns]
                 # Rows are counted even if the file has none of the columns.
-                for batch in batches(wanted or names[:1]):
+                for batch in batches_of(found, wanted or names[:1]):
                     for start in range(0, len(batch), self.rows):
                         rows = batch.slice(start, self.rows)
                         yield rows.to_pandas(types_mapper=dtypes.get, ignore_metadata=True)
@@ -566,26 +567,6 @@ class TableFile:
                 if part is None:
                     return
                 yield part
-
-
-def _arrow_file(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
-    """Return the names of the columns, and a function from some of them to batches of rows."""
-    if path.is_dir():
-        found = parquet_dataset(path)
-        return found.schema.names, partial(batches_of, found)
-    if path.suffix.lower() in _PARQUET:
-        from pyarrow.parquet import ParquetFile
-
-        file = ParquetFile(path)
-        return file.schema_arrow.names, partial(file.iter_batches, ROWS_AT_ONCE, None)
-    from pyarrow.ipc import open_file
-
-    table = open_file(str(path))
-
-    def batches(columns: list[str]) -> Iterator[Any]:
-        return (table.get_batch(i).select(columns) for i in range(table.num_record_batches))
-
-    return table.schema.names, batches
 
 
 # ------------------------------------------------------------ CSV

@@ -1,0 +1,737 @@
+"""One column of a table: how it is written, what it held, and what was decided about it.
+
+`learn` decides from the rows of all sites what a column holds, and whether a model should see it.
+Columns that only identify rows, cases or sites, and values that
+stand for missing ones, come last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+from scipy.special import fdtrc
+
+from shiftune._wording import count, listed, number, percent
+from shiftune.columns._formats import (
+    MISSING_CODES,
+    MISSING_TEXTS,
+    MOST_STRANGE,
+    PLAIN,
+    DateFormats,
+    NumberFormats,
+    are_whole,
+    date_formats_by_site,
+    find_format,
+    first_code,
+    format_in_words,
+    number_formats_by_site,
+    parse_dates,
+    stripped,
+)
+from shiftune.errors import DataError
+
+ColumnKind = Literal["number", "category", "date"]
+Mask = NDArray[np.bool_]
+# Types of objects that are neither numbers nor text.
+_UNUSABLE = (list, dict, set, bytes, bytearray, np.ndarray)
+Option = Callable[[str, str], str]
+"""Writes an option of the user, from its name and value."""
+
+# A text column is read as numbers if at most this many different texts stand among them ("unknown",
+# ">90"). Codes such as 250, V45, E909 have more, and are categories.
+_MOST_STRANGE_TEXTS = 5
+_MANY_CATEGORIES = 50
+# Columns with more levels are not compared level by level.
+_MOST_LEVELS = 5_000
+
+# A table with fewer rows does not show which columns are identifiers.
+_FEWEST_IDENTIFIED_ROWS = 20
+# Different values per row above which a column may be an identifier of rows.
+_ROW_SHARE = 0.9
+# Whole numbers that differ in almost every row and have no larger range than this many times the
+# rows are row numbers, of which some rows may be gone.
+_MOST_GAPS = 1.5
+# An F test of the label's means in ten intervals of a column, within sites, at this level.
+_HELPS = 0.01
+_INTERVALS = 10
+# A column named like an identifier of cases with several rows (visits of a patient) may be a code
+# with a meaning if it has few values.
+_MANY_CODES = 20
+# An identifier of cases has many values, and not many rows of each.
+_MOST_ROWS_OF_A_CASE = 20
+
+_ROW_NAME = re.compile(
+    r"(^|[^a-z])(id|uuid|guid|index|key|nr|row|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
+)
+# Not index, row or key in front, which also name quantities.
+_CASE_NAME = re.compile(
+    r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no|pid|mrn)$"
+    r"|^(patient|subject|participant|person|customer)$"
+)
+_CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
+
+# Sevens, eights and nines only: 99, 888, -999, ...; of single digits, those below zero.
+_CODES = frozenset(
+    sign * int(digit * n)
+    for digit in "789"
+    for n in range(1, 7)
+    for sign in (-1, 1)
+    if n > 1 or sign < 0
+)
+_FEWEST_CODED_ROWS = 2
+# A code is farther from the other values than this share of their range.
+_FAR = 0.5
+
+# A date is read as what can recur. Days since 1970, a trend, are a feature only if the target's
+# dates lie within those of the sources: elsewhere nothing can be learned from them.
+PARTS: dict[str, Callable[[pd.Series], pd.Series]] = {
+    "month": lambda dates: dates.dt.month,
+    "weekday": lambda dates: dates.dt.day_of_week,
+    "hour": lambda dates: dates.dt.hour,
+}
+TREND = "days"
+REQUESTED = "as requested"
+_MOST_OUTSIDE_TREND = 0.1
+# Numbers of the target outside the sources' range are remarked from this share of its rows on.
+_MOST_OUTSIDE = 0.05
+
+
+def python_option(name: str, value: str) -> str:
+    """Write an option of `ShiftProblem.from_frame`.
+
+    >>> python_option("keep", "id"), python_option("missing", "age=999")
+    ("keep=['id']", "missing={'age': 999}")
+    """
+    if name == "missing":
+        column, _, code = value.rpartition("=")
+        return f"missing={{{column!r}: {code}}}"
+    if name == "date_format":
+        return f"dates={value!r}"
+    if name in ("keep", "drop", "id", "features"):
+        return f"{name.replace('id', 'ids')}={[value]!r}"
+    return f"{name}={value!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column: how it is written, what it held in the rows of a problem, what was decided.
+
+    Examples
+    --------
+    >>> sites = pd.Series(["B", "B", "A"])
+    >>> age = pd.Series(["50", "71,5", "?"], name="age")
+    >>> column, values = learn(age, sites, "A")
+    >>> column.kind, column.number_format, column.high, values.to_list()
+    ('number', 'a decimal comma', 71.5, [50.0, 71.5, nan])
+    """
+
+    name: Any
+    kind: ColumnKind
+    distinct: int = 0
+    """Number of different values."""
+    used: bool = True
+    """Whether it is a feature."""
+    identifier: bool = False
+    """Whether it only identifies rows or cases."""
+    remark: str = ""
+    """What was noticed or decided, and why; empty if nothing."""
+    beyond: str = ""
+    """What the target's rows have that no source has; empty if nothing."""
+    date_format: str = ""
+    """Of dates written as text; empty otherwise."""
+    number_format: str = ""
+    """What is unusual about numbers written as text; empty if nothing."""
+    converted: bool = False
+    """Whether text was read as numbers or dates."""
+    missing_texts: tuple[str, ...] = ()
+    """What counts as missing among the values."""
+    missing: float = 0.0
+    """Share of all rows without a value."""
+    missing_at_sites: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest share of rows without a value, over all sites."""
+    low: float = np.nan
+    """Smallest number, or day since 1970, of all sites; NaN for categories."""
+    high: float = np.nan
+    """Largest number, or day since 1970, of all sites; NaN for categories."""
+    levels: tuple[str, ...] | None = None
+    """Categories of the sites with labels, as text; None where there are too many."""
+    parts: tuple[str, ...] = ()
+    """What is read of a date: month, weekday, hour, days."""
+
+    @property
+    def features(self) -> list[Any]:
+        """Names of the features that are made of it."""
+        return [f"{self.name}_{part}" for part in self.parts] if self.parts else [self.name]
+
+    def left_out(self, why: str, *, identifier: bool = False) -> Column:
+        """Return the same column, not used."""
+        return replace(self, used=False, identifier=identifier, remark=f"left out: {why}")
+
+    def remarked(self, remark: str) -> Column:
+        """Return the same column with one more remark."""
+        return replace(self, remark="; ".join(filter(None, (self.remark, remark))))
+
+    def expand(self, values: pd.Series) -> dict[Any, pd.Series]:
+        """Return the features of values that were read: those of a date are its parts.
+
+        A trend goes on beyond the rows of training as it was at their ends.
+        """
+        if not self.parts:
+            return {self.name: values}
+        found = {}
+        for name, part in zip(self.features, self.parts, strict=True):
+            if part == TREND:
+                numbers = days_in(values)
+                if not np.isnan(self.low):
+                    numbers = numbers.clip(self.low, self.high)
+            else:
+                numbers = PARTS[part](values).to_numpy(dtype=float, na_value=np.nan)
+            found[name] = pd.Series(numbers, values.index)
+        return found
+
+
+def kind_of(column: pd.Series) -> ColumnKind:
+    """Return the kind of a column: number, category (also text and booleans) or date."""
+    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
+        return "date"
+    if types.is_bool_dtype(column) or not types.is_numeric_dtype(column):
+        return "category"
+    return "number"
+
+
+def days_in(column: pd.Series) -> NDArray[np.float64]:
+    """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
+
+    Counted in whole seconds, so that any year fits.
+    """
+    if column.dtype.kind == "m":
+        values = column.to_numpy(dtype="timedelta64[s]")
+    else:
+        if isinstance(column.dtype, pd.DatetimeTZDtype):
+            column = column.dt.tz_convert(None)
+        values = column.to_numpy(dtype="datetime64[s]")
+    days: NDArray[np.float64] = values.astype(np.int64) / 86_400
+    return np.where(np.isnat(values), np.nan, days)
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Return categories as text, None where they are missing; whole numbers without decimals."""
+    if types.is_float_dtype(column) and are_whole(column.dropna()):
+        column = column.astype("Int64")
+    codes, texts = pd.factorize(column.astype("string"))
+    levels = np.array([*texts, None], dtype=object)
+    return pd.Series(levels[codes], column.index, dtype=object)
+
+
+# ------------------------------------------------------------ decide what a column holds
+
+
+def learn(
+    column: pd.Series,
+    sites: pd.Series,
+    target: str,
+    labels: pd.Series | None = None,
+    *,
+    keep: bool = False,
+    date_format: str | None = None,
+    option: Option = python_option,
+) -> tuple[Column, pd.Series]:
+    """Decide from all rows what a column holds, and whether a model should see it.
+
+    Parameters
+    ----------
+    column, sites : Series of shape (n,)
+        Values, and the site of every row. Sites may write numbers and dates in different ways; new
+        rows will be written as those of the target are.
+    target : str
+    labels : Series of shape (n,), optional
+        Labels, missing where there are none.
+    keep : bool
+        Whether the column is used in any case.
+    date_format : str, optional
+        Format of `pandas.to_datetime` to try first.
+    option : function
+        Writes an option, with a column name, as the user would.
+
+    Returns
+    -------
+    Column, and its values: numbers, dates, text, or what they were if they need no reading
+    """
+    found, values = typed(column, date_format, sites, target, option)
+    inside = (sites == target).to_numpy()
+    labelled = ~inside if labels is None else ~inside | labels.notna().to_numpy()
+    if _is_text(values):
+        values = pd.Series(as_text(values), name=column.name)
+    found = described(found, values, sites.to_numpy(), target, labelled)
+    if found.kind == "number":
+        found = found.remarked(question_about(values, option))
+    if not keep:
+        found = _judged(found, values, sites, inside, labels, option)
+    if found.used:
+        found = replace(found, beyond=_about_target(found, values, inside, labelled))
+    return found, values
+
+
+def described(
+    column: Column,
+    values: pd.Series,
+    sites: NDArray[Any],
+    target: str,
+    labelled: Mask | None = None,
+) -> Column:
+    """Return a column with what it holds: missing values, range or levels, parts of dates."""
+    missing = values.isna().to_numpy()
+    codes, names = pd.factorize(sites)
+    shares = np.bincount(codes, missing, len(names)) / np.bincount(codes, minlength=len(names))
+    inside = sites == target
+    labelled = ~inside if labelled is None else labelled
+    low, high, levels = np.nan, np.nan, None
+    parts: tuple[str, ...] = ()
+    if column.kind == "category":
+        seen = as_text(pd.Series(values[labelled].dropna().unique()))
+        levels = tuple(sorted(seen)) if len(seen) <= _MOST_LEVELS else None
+    elif not missing.all():
+        numbers = days_in(values) if column.kind == "date" else values
+        low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+        parts = _parts_of(values, np.asarray(numbers), inside) if column.kind == "date" else ()
+    return replace(
+        column,
+        missing=float(missing.mean()),
+        missing_at_sites=(float(shares.min()), float(shares.max())),
+        low=low,
+        high=high,
+        levels=levels,
+        parts=parts,
+    )
+
+
+def _parts_of(dates: pd.Series, days: NDArray[np.float64], inside: Mask) -> tuple[str, ...]:
+    """Return what of a date differs; its days only if the target's lie within the sources'."""
+    if dates.dtype.kind == "m":
+        return (TREND,)
+    parts = [part for part, of in PARTS.items() if len(of(dates).dropna().unique()) > 1]
+    own, others = (each[~np.isnan(each)] for each in (days[inside], days[~inside]))
+    if len(own) and len(others):
+        outside = np.mean((own < others.min()) | (own > others.max()))
+        if outside <= _MOST_OUTSIDE_TREND and others.min() < others.max():
+            parts.append(TREND)
+    return tuple(parts)
+
+
+def _judged(
+    column: Column,
+    values: pd.Series,
+    sites: pd.Series,
+    inside: Mask,
+    labels: pd.Series | None,
+    option: Option,
+) -> Column:
+    """Return a column, left out if no model should see it."""
+    name = str(column.name)
+    if why := _useless(column, values, inside):
+        return column.left_out(why)
+    if _copies_site(column, values, sites):
+        return column.left_out(
+            f"one value per site, so it is the site under another name; {option('keep', name)} "
+            "uses it"
+        )
+    if why := _names_rows(column, values, sites, labels):
+        return column.left_out(f"{why}; {option('keep', name)} uses it", identifier=True)
+    if not _may_name_cases(column, values):
+        return column
+    present = int(values.count())
+    remark = f"named like an identifier, {column.distinct} values in {present} rows; "
+    rows_of_a_case = present / column.distinct
+    if column.distinct > _MANY_CATEGORIES and rows_of_a_case <= _MOST_ROWS_OF_A_CASE:
+        return column.left_out(f"{remark}to use it: {option('keep', name)}", identifier=True)
+    return column.remarked(f"{remark}if it is one: {option('id', name)}")  # it may be a code
+
+
+def _useless(column: Column, values: pd.Series, inside: Mask) -> str:
+    present = values.notna().to_numpy()
+    if not present.any():
+        return "empty"
+    if column.distinct == 1 and present.all():
+        value = values.iloc[0]
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+        shown = text if len(text) <= 30 else text[:29] + "…"
+        return f"the same value in every row ({shown})"
+    if not present[inside].any():
+        return "empty at the target, so no model can use it there"
+    if not present[~inside].any():
+        return "empty at every source, so no model can learn from it"
+    if column.kind == "date" and not column.parts:
+        return "dates whose month, weekday and hour are the same in every row"
+    return ""
+
+
+def _copies_site(column: Column, values: pd.Series, sites: pd.Series) -> bool:
+    """Whether every site has one value, which no other site has.
+
+    Numbers with decimals may be quantities of sites, such as a mean income, and stay.
+    """
+    if column.distinct < 2 or column.distinct != sites.nunique() or column.kind == "date":
+        return False
+    if column.kind == "number" and not _are_whole(values):
+        return False
+    pairs = pd.DataFrame({"site": sites, "value": values}).drop_duplicates()
+    return len(pairs) == column.distinct
+
+
+def _about_target(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> str:
+    """Say how many rows of the target have values that no source has."""
+    own, rows = values[inside], int(inside.sum())
+    if column.kind == "category" and column.levels is not None:
+        levels = as_text(own).dropna()
+        new = levels[~levels.isin(column.levels)]
+        if len(new):
+            shown = listed(new.value_counts().index, 3)
+            return (
+                f"{count(len(new), 'row')} of the target ({percent(len(new) / rows)}) "
+                f"{'has a category' if len(new) == 1 else 'have categories'} that no source has: "
+                f"{shown}"
+            )
+    if column.kind == "number":
+        others = values[labelled & ~inside]
+        for outside, where, limit in (
+            (own < others.min(), "below the smallest", others.min()),
+            (own > others.max(), "above the largest", others.max()),
+        ):
+            if (n := int(outside.sum())) > _MOST_OUTSIDE * rows:
+                return (
+                    f"{count(n, 'row')} of the target ({percent(n / rows)}) "
+                    f"{'is' if n == 1 else 'are'} {where} of all sources ({number(float(limit))})"
+                )
+    if column.kind == "date" and TREND not in column.parts:
+        return "the target's dates lie outside the sources', so only what recurs is used"
+    return ""
+
+
+class _Reading(NamedTuple):
+    """Texts read as dates or numbers: missing where they are none, and how they are written."""
+
+    kind: ColumnKind
+    found: pd.Series
+    how: str
+    date_format: str = ""
+    number_format: str = ""
+
+
+def typed(
+    column: pd.Series,
+    date_format: str | None = None,
+    sites: pd.Series | None = None,
+    target: str = "",
+    option: Option = python_option,
+) -> tuple[Column, pd.Series]:
+    """Return a column with its kind, and its values.
+
+    Text that is nearly all numbers or dates is converted. See `learn`.
+    """
+    name, distinct = column.name, distinct_values(column, sites)
+    if types.is_object_dtype(column) and column.count():
+        column = _of_one_type(column)
+    if types.is_timedelta64_dtype(column):
+        days = pd.Series(days_in(column), column.index, name=name)
+        return Column(name=name, kind="number", distinct=distinct, remark="durations in days"), days
+    found = Column(name=name, kind=kind_of(column), distinct=distinct)
+    given = column.dropna()
+    if not _is_text(column) or given.empty or types.infer_dtype(given) != "string":
+        return found, column
+    text = stripped(given)
+    missing = text.isin(MISSING_TEXTS | MISSING_CODES)
+    given, codes = text[~missing], text[missing]
+    if given.empty:
+        return found, column
+
+    read = None
+    if sites is not None and date_format is None:
+        read = _dates_by_site(given, sites, target)
+    read = read or _dates(given, date_format, option) or _numbers(given, sites, target)
+    strange = given[read.found[given.index].isna()]
+    if read.kind == "number":
+        if _are_many(strange, given):
+            return replace(found, remark=_about_text(distinct, strange, given)), column
+        if code := first_code(given.unique()):  # 007 is a code, not a number
+            remark = f"codes with leading zeros ({code!r}): read as categories"
+            return replace(found, remark=remark + _about_rare(distinct)), column
+    values = pd.Series(read.found.reindex(column.index), name=name)
+    remarks = [read.how, _about_codes(codes), _about_strange(strange, read.kind)]
+    converted = replace(
+        found,
+        kind=read.kind,
+        converted=True,
+        distinct=int(values.nunique()),
+        remark="; ".join(filter(None, remarks)) or "numbers written as text",
+        date_format=read.date_format,
+        number_format=read.number_format,
+        missing_texts=tuple(map(str, strange.unique())),
+    )
+    return converted, values
+
+
+def _is_text(column: pd.Series) -> bool:
+    """Whether a column holds text or objects; categories of pandas are neither."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return False
+    return types.is_object_dtype(column) or types.is_string_dtype(column)
+
+
+def distinct_values(column: pd.Series, sites: pd.Series | None = None) -> int:
+    if unusable := unusable_types(column):
+        where = ""
+        if sites is not None:
+            objects = column.astype(object).map(lambda value: isinstance(value, _UNUSABLE))
+            where = f"site {sites[objects.to_numpy()].iloc[0]!r}: "
+        raise DataError(
+            f"{where}column {column.name!r} holds values of type {', '.join(unusable)}; features "
+            "are numbers, text, booleans or dates: leave it out"
+        )
+    return int(column.nunique())
+
+
+def types_in(column: pd.Series) -> set[type]:
+    """Return the types of the objects in a column; none where it has numbers, text or dates."""
+    dtype = column.dtype
+    values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column
+    if isinstance(values.dtype, pd.ArrowDtype) and issubclass(values.dtype.type, _UNUSABLE):
+        return {values.dtype.type}
+    if values.dtype != object or types.infer_dtype(values) == "string":
+        return set()
+    return {type(value) for value in values[values.notna()]}
+
+
+def unusable_types(column: pd.Series) -> list[str]:
+    """Return the names of types in a column that cannot be features."""
+    return sorted(kind.__name__ for kind in types_in(column) if issubclass(kind, _UNUSABLE))
+
+
+def _of_one_type(column: pd.Series) -> pd.Series:
+    """Return cells of a spreadsheet or of JSON as dates, or as text if any of them is text."""
+    given = column.dropna()
+    if types.infer_dtype(given) in ("date", "datetime", "datetime64"):
+        return pd.to_datetime(column, utc=True).dt.tz_localize(None)
+    if any(isinstance(value, str) for value in given):
+        return column.where(column.isna(), column.map(str))
+    return column
+
+
+def _dates(given: pd.Series, preferred: str | None, option: Option) -> _Reading | None:
+    expected = find_format(given, preferred)
+    if expected is None:
+        return None
+    formats = DateFormats(expected)
+    formats.add(given)
+    if formats.strange.total > MOST_STRANGE * len(given):
+        return None
+    others = [format_in_words(each) for each in formats.others]
+    also = f", also {listed(others, quoted=False)}" if others else ""
+    how = f"dates ({format_in_words(expected)}{also}{_also_possible(given, expected, option)})"
+    return _Reading("date", formats.read(given), how, date_format=expected)
+
+
+def _dates_by_site(given: pd.Series, sites: pd.Series, target: str) -> _Reading | None:
+    """Read dates with slashes if some sites write the day first, and others the month."""
+    formats = date_formats_by_site(given, sites)
+    if not formats:
+        return None
+    of_rows = sites[given.index].map(formats)
+    dates = pd.concat([parse_dates(part, each) for each, part in given.groupby(of_rows)])
+    if dates.isna().mean() > MOST_STRANGE:
+        return None
+    how = _at_sites({site: format_in_words(each) for site, each in formats.items()})
+    expected = formats.get(target, of_rows.iloc[0])
+    return _Reading("date", dates, f"dates ({how})", date_format=expected)
+
+
+def _also_possible(given: pd.Series, expected: str, option: Option) -> str:
+    """Point out that day and month may be the other way round."""
+    swapped = {"%m": "%d", "%d": "%m"}
+    other = "".join(swapped.get(part, part) for part in re.split("(%[dm])", expected))
+    clear = "." in expected or other == expected
+    if clear or parse_dates(given, other).isna().any():
+        return ""
+    return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
+
+
+def _numbers(given: pd.Series, sites: pd.Series | None, target: str) -> _Reading:
+    formats = NumberFormats()
+    formats.add(given)
+    written = formats.decided()
+    how, numbers = written.words, written.read(given)
+    if sites is not None and formats.odd.total and _are_many(given[numbers.isna()], given):
+        by_site = number_formats_by_site(given, sites)
+        parts = given.groupby(sites[given.index])
+        numbers = pd.concat([by_site[str(site)].read(part) for site, part in parts])
+        how = _at_sites({site: each.words for site, each in by_site.items() if each != PLAIN})
+        written = by_site.get(target, PLAIN)
+    if how:
+        how = f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
+    return _Reading("number", numbers, how, number_format=written.words)
+
+
+def _at_sites(words: dict[str, str]) -> str:
+    """Put what differs by site in words."""
+    sites: dict[str, list[str]] = defaultdict(list)
+    for site, word in words.items():
+        sites[word].append(site)
+    return ", ".join(f"{word} at {listed(each, 4)}" for word, each in sites.items())
+
+
+def _are_many(strange: pd.Series, given: pd.Series) -> bool:
+    """Whether many texts, or many different ones, are no numbers."""
+    return len(strange) > MOST_STRANGE * len(given) or strange.nunique() > _MOST_STRANGE_TEXTS
+
+
+def _about_codes(codes: pd.Series) -> str:
+    """Name texts such as "." that stand for missing values."""
+    if codes.empty:
+        return ""
+    return f"{listed(map(str, codes.unique()))} in {count(len(codes), 'row')} counts as missing"
+
+
+def _about_text(distinct: int, strange: pd.Series, given: pd.Series) -> str:
+    share = len(strange) / len(given)
+    if share >= 0.5:
+        many = distinct > _MANY_CATEGORIES
+        return f"{distinct} different texts{_about_rare(distinct)}" if many else ""
+    numeric = f"{int(100 * (1 - share))} % numeric"
+    texts = strange.unique()
+    if len(texts) == 1:
+        return (
+            f"{numeric}; the rest is {texts[0]!r}. Is that a code for missing? Read as categories"
+        )
+    return (
+        f"{numeric}; the rest is {len(texts)} different texts ({_shown(texts)}). Read as categories"
+    )
+
+
+def _about_rare(distinct: int) -> str:
+    return "; rare ones share one category" if distinct > _MANY_CATEGORIES else ""
+
+
+def _about_strange(strange: pd.Series, kind: str) -> str:
+    if strange.empty:
+        return ""
+    shown = _shown(strange.unique())
+    if len(strange) == 1:
+        return f"1 value is not a {kind} ({shown}) and counts as missing"
+    return f"{len(strange)} values are not {kind}s ({shown}) and count as missing"
+
+
+def _shown(texts: NDArray[Any]) -> str:
+    most = _MOST_STRANGE_TEXTS
+    return ", ".join(map(repr, texts[:most])) + (", ..." if len(texts) > most else "")
+
+
+# ------------------------------------------------------------ identifiers and codes
+
+
+def _names_rows(
+    column: Column, values: pd.Series, sites: pd.Series, labels: pd.Series | None
+) -> str:
+    """Say why a column that differs in almost every row is an identifier; empty if it is none.
+
+    Text is one. So are whole numbers if they are row numbers, are named like an identifier, or do
+    not help to predict the label within sites (an income in full euros also differs in almost every
+    row, and helps).
+    """
+    rows = len(values)
+    if rows < _FEWEST_IDENTIFIED_ROWS or column.distinct <= _ROW_SHARE * rows:
+        return ""
+    different = "a different value in almost every row"
+    if column.kind == "category":
+        return f"{different}, like an identifier"
+    if column.kind != "number" or not _are_whole(values):
+        return ""
+    name = str(column.name)
+    if _ROW_NAME.search(name) or _ROW_NAME.search(name.lower()):
+        return f"{different}, and named like an identifier"
+    if column.high - column.low + 1 <= _MOST_GAPS * rows:
+        return f"{different}, like a row number"
+    if labels is not None and not _helps(values, sites, labels):
+        return f"{different}, like an identifier, and no help in predicting the label"
+    return ""
+
+
+def _helps(values: pd.Series, sites: pd.Series, labels: pd.Series) -> bool:
+    """Whether means of the label in ten intervals of a column differ within sites, by an F test."""
+    known = (values.notna() & labels.notna()).to_numpy()
+    x, where, y = values[known].to_numpy(float), sites[known], labels[known]
+    n, k, b = len(x), where.nunique(), _INTERVALS
+    if n - k - b < 1:
+        return True
+    if types.is_numeric_dtype(y) and y.nunique() > 2:
+        Y = pd.DataFrame({"y": y.astype(float)})
+    else:
+        classes = y.value_counts().index[:_INTERVALS]
+        Y = pd.DataFrame({c: (y == name).astype(float) for c, name in enumerate(classes)})
+    Y = Y - Y.groupby(where).transform("mean")
+    interval = np.argsort(np.argsort(x, kind="stable"), kind="stable") * b // n
+    means = Y.groupby(interval).transform("mean")
+    between, within = (means**2).sum(), ((Y - means) ** 2).sum()
+    F = (between / (b - 1)) / (within / (n - k - b + 1)).clip(lower=1e-300)
+    return bool(fdtrc(b - 1, n - k - b + 1, F.to_numpy()).min() * len(F) < _HELPS)
+
+
+def _may_name_cases(column: Column, values: pd.Series) -> bool:
+    """Whether a column may identify cases, such as patients, that have several rows each."""
+    name = str(column.name)
+    named_so = _CASE_NAME.search(name.lower()) or _CASE_NAME_IN_HUMPS.search(name)
+    if column.distinct <= _MANY_CODES or not named_so:
+        return False
+    return column.kind == "category" or (column.kind == "number" and _are_whole(values))
+
+
+def _are_whole(values: pd.Series) -> bool:
+    numbers = values.dropna().to_numpy(dtype=float)
+    return bool(np.all(numbers == np.round(numbers)))
+
+
+def question_about(values: pd.Series, option: Option = python_option) -> str:
+    """Ask about numbers far outside the others that look like codes; empty if there are none.
+
+    >>> question_about(pd.Series([18, 97, 999, 45, 999], name="age"))
+    "999 in 2 rows, far from the other values (18 to 97): a code for missing? missing={'age': 999}"
+    """
+    given = values.dropna().to_numpy(dtype=float)
+    if not len(given) or not {given.min(), given.max()} & _CODES:
+        return ""
+    like_codes = np.isin(given, list(_CODES))
+    others = given[~like_codes]
+    if not len(others):
+        return ""
+    low, high = others.min(), others.max()
+    seen, rows = np.unique(given[like_codes], return_counts=True)
+    far = np.maximum(low - seen, seen - high) > _FAR * (high - low)
+    chosen = far & (rows >= _FEWEST_CODED_ROWS)
+    codes = {int(code): int(n) for code, n in zip(seen[chosen], rows[chosen], strict=True)}
+    if not codes or high == low:
+        return ""
+    shown = [f"{code} in {n} rows" for code, n in codes.items()]
+    options = [option("missing", f"{values.name}={code}") for code in codes]
+    return (
+        f"{listed(shown, quoted=False)}, far from the other values ({number(low)} to "
+        f"{number(high)}): {'a code' if len(codes) == 1 else 'codes'} for missing? "
+        f"{' '.join(options)}"
+    )
+
+
+def is_code(column: pd.Series, value: str) -> pd.Series:
+    """Mark the rows that have a value: numbers by their size (999.0 is 999), others as text."""
+    number_of = pd.to_numeric(value, errors="coerce")
+    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
+        return (column == number_of).fillna(False).astype(bool)
+    text = column.astype("string").str.strip().fillna("")
+    same = text == value
+    if not pd.isna(number_of):
+        same |= pd.to_numeric(text, errors="coerce") == number_of
+    return same.astype(bool)

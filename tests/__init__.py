@@ -1,0 +1,1 @@
+"""Tests, as a package: another distribution installs one of the same name."""
