@@ -172,7 +172,7 @@ def test_next_month_is_no_drift(visits):
         columns.read(visits[visits["region"] == "C"]).drop(columns=columns.uncompared)
     )
     assert summaries.distances(rows.read(later)).max() < 0.1
-    assert rows.read(later)["seen_days"].nunique() == 1  # the trend ends with the training rows
+    assert len(set(rows.read(later)["seen_days"])) == 1  # the trend ends with the training rows
 
 
 def test_dates_of_a_later_target_are_read_as_what_recurs(visits):
