@@ -91,7 +91,7 @@ def survey():
             "region": np.repeat(["A", "B", "C", "D"], n // 4),
             "age": age,
             "pay": (1_000 * age + rng.permutation(9_000)[:n]).astype(int),
-            "y": age + rng.normal(0, 5, n),
+            "y": (age + rng.normal(0, 5, n)).round(2),
         }
     )
 
