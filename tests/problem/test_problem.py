@@ -334,6 +334,42 @@ def test_bad_sites_get_a_clear_error(case):
         ShiftProblem.from_sites(sites, X_target)
 
 
+def classes_of(y):
+    n = len(y) // 2
+    sites = {"B": (np.zeros((n, 1)), y[:n]), "C": (np.zeros((n, 1)), y[n:])}
+    return ShiftProblem.from_sites(sites, np.zeros((4, 1)), task="classification")
+
+
+@pytest.mark.parametrize(
+    ("y", "found"),
+    [
+        (np.arange(600) // 2, "300 different numbers in 600 rows"),
+        (np.arange(600) * 1.5, "600 different numbers in 600 rows"),
+        (np.arange(600) % 250 / 10, "250 different numbers in 600 rows"),
+        (np.arange(600) % 3 / 2, "3 different numbers in 600 rows"),  # scikit-learn refuses them
+    ],
+)
+def test_quantities_are_no_classes(y, found):
+    with pytest.raises(DataError, match=f"{found}.*use task='regression'") as error:
+        classes_of(y)
+    assert "--task regression" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(600) % 30,
+        np.arange(600) % 30 * 1.0,
+        np.arange(600) % 150,  # 4 rows each
+        np.arange(20),  # small, as examples are
+        np.minimum(np.arange(600), 560) % 97,
+        (np.arange(600) // 2).astype(str),  # the remedy, if they are classes
+    ],
+)
+def test_many_classes(y):
+    assert len(classes_of(y).classes) == len(np.unique(y))
+
+
 def test_other_columns_in_the_target_are_named():
     a = pd.DataFrame({"p": np.arange(9.0), "q": 1.0})
     with pytest.raises(ProblemError, match=r"'B' lacks \['r'\] and has \['q'\] in addition"):

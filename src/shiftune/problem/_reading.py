@@ -22,6 +22,7 @@ from shiftune.columns import Columns
 from shiftune.columns._column import ColumnKind, kind_of, types_in, unusable_types
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._site import (
+    MOST_CLASSES,
     Features,
     Site,
     distinct_labels,
@@ -231,8 +232,20 @@ def decide_task(
 
 
 def check_classes(sources: Sequence[Site], few: NDArray[Any] | None) -> None:
-    """Refuse a single class, and classes of the target's labelled rows that no source has."""
+    """Refuse a single class, quantities, and classes of target labels that no source has.
+
+    Quantities are numbers with fractions, which scikit-learn's classifiers refuse, and more than
+    20 whole numbers with less than three rows each.
+    """
     seen = distinct_labels(site.labels for site in sources)
+    rows = sum(map(len, sources))
+    many = len(seen) > max(rows / 3, MOST_CLASSES)
+    if seen.dtype.kind in "iuf" and (many or np.any(seen != np.round(seen))):
+        why = "too many for classes" if many else "with fractions, which are no classes"
+        raise DataError(
+            f"the labels are {count(len(seen), 'different number')} in {count(rows, 'row')}, "
+            f"{why}; use task='regression' (--task regression), or write the classes as text"
+        )
     if len(seen) == 1:
         raise DataError(
             f"all labels of all sources are {str(seen[0])!r}; a classifier needs at least two "
