@@ -40,8 +40,9 @@ def flat(done):
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
         (["--risk", "oracle"], "there is no risk estimator 'oracle'"),
         (["--loss", "sqared"], "did you mean 'squared'?"),
-        (["--loss", "roc_auc"], "there is no loss for regression 'auc'"),
-        (["--loss", "log_loss"], "there is no loss for regression 'log_loss'"),
+        (["--loss", "roc_auc"], "the loss 'roc_auc' is for classes, and the labels are quantities"),
+        (["--loss", "log_loss"], "choose from squared, half_squared, absolute, pinball"),
+        (["--task", "classification"], "different numbers in 160 rows"),
         (["--ratio", "magic"], "magic"),
         (["--trials", "0"], "--trials"),
         (["--jobs", "0"], "--jobs must be a number of processes"),
@@ -92,6 +93,15 @@ def test_files(table, tune, name, content, message):
     before = sorted(os.listdir())
     assert message in flat(tune(name, code=2))
     assert sorted(os.listdir()) == before
+
+
+def test_a_loss_of_quantities_for_classes(visits, folder, run):
+    visits.to_csv("visits.csv", index=False)
+    usual = ["--site", "ward", "--target", "A", "--label", "ill", "--drop", "cost"]
+    message = flat(run("tune", "visits.csv", *usual, "--loss", "rmse", code=2))
+    assert "the loss 'rmse' is for quantities, and the labels are classes" in message
+    assert "choose from log_loss, brier, zero_one, auc" in message
+    assert "squared" not in message
 
 
 def test_label_missing_in_a_source(visits, folder, tune):

@@ -226,6 +226,15 @@ def test_the_report_knows_the_risk_that_was_asked_for(visits, folder, tune):
     assert (best["risk"]["method"], best["loss"]) == ("naive", "absolute")
 
 
+def test_rmse_is_tuned_by_its_square(visits, folder, tune):
+    visits.drop(columns="ill").to_csv("visits.csv", index=False)
+    assert (
+        "'rmse' is no mean over rows" in tune("visits.csv", "--out", "run", "--loss", "rmse").output
+    )
+    assert read(folder / "run" / "best.json")["loss"] == "squared"
+    assert "already has 2 trials" in tune("visits.csv", "--out", "run", "--loss", "mse").output
+
+
 def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
 

@@ -36,6 +36,7 @@ def names():
     sites = np.repeat(["B", "C", "D"], 30)
     X_target = X[:20] + 0.1
     problem = ShiftProblem.from_arrays(X, y, sites, X_target)
+    classes = ShiftProblem.from_arrays(X, np.where(y > 0, "yes", "no"), sites, X_target)
 
     def fit(space, **options):
         return fitted(Ridge(), space, problem, **options)
@@ -152,7 +153,11 @@ REFUSED = {
     "fit({'alpha': []})": "the values of 'alpha'",
     "fit({'alpha': [1.0]}, loss='roc_auc')": "is for classes, and the labels are quantities",
     "fit({'alpha': [1.0]}, loss='r2')": "tune 'squared'",
-    "fit({'alpha': [1.0]}, loss='log_loss')": "needs predict_proba",
+    "fit({'alpha': [1.0]}, loss='log_loss')": "the loss 'log_loss' is for classes",
+    "fitted('logistic', None, classes, loss='rmse')": (
+        "the loss 'rmse' is for quantities, and the labels are classes; choose from log_loss, brier"
+    ),
+    "fitted(Ridge(), {'alpha': [1.0]}, classes, loss='mae')": "the loss 'mae' is for quantities",
     "fit({'alpha': [1.0]}, n_trials=0)": "n_trials",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).fit(X, y)": "X_target=",
     "clone(search).fit(problem, sample_weight=np.ones(90))": "sample_weight are part of it",

@@ -471,7 +471,7 @@ BAD = {
         {"estimator": Ridge(), "space": lambda t: {"alfa": t.suggest_float("alfa", 0, 1)}},
         "alfa.*alpha",
     ),
-    "no probabilities": ({"estimator": Ridge(), "loss": "log_loss"}, "needs predict_proba"),
+    "loss of classes": ({"estimator": Ridge(), "loss": "log_loss"}, "'log_loss' is for classes"),
     "no trials": ({"n_trials": 0}, "n_trials must be a whole number > 0, got 0"),
     "half a trial": ({"n_trials": 1.5}, "n_trials"),
     "no jobs": ({"n_jobs": 0}, "n_jobs"),
@@ -518,6 +518,8 @@ def test_a_classifier_without_probabilities_can_have_another_loss(hospitals):
     df = hospitals[["hospital", "smoker", "readmitted"]].assign(age=hospitals["age"].fillna(50))
     problem = ShiftProblem.from_frame(df, site="hospital", label="readmitted", target="A")
     space = {"C": FloatDistribution(0.1, 10, log=True)}
+    with pytest.raises(ProblemError, match="'brier' needs predict_proba, which LinearSVC"):
+        make(LinearSVC(), space, loss="brier").fit(problem)
     search = make(LinearSVC(), space, loss="zero_one", n_trials=3, ratio="logistic").fit(problem)
     assert set(search.predict(problem.target.X)) <= {"no", "yes"}
 

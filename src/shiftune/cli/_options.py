@@ -73,7 +73,8 @@ def _name(
         if value is None:
             return None
         if not isinstance(value, list):
-            return check_choice(value, choices, what) if check_one is None else check_one(value)
+            check_one(value) if check_one else check_choice(value, choices, what)
+            return value
         for name in value:
             parts = [part.strip() for part in name.split(",")]
             if len(parts) > 1 and set(parts) <= set(choices):

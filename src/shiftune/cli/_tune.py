@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from shiftune import _interrupts, _names
 from shiftune._files import PART, atomic_write, one_at_a_time
 from shiftune._provenance import check_same, made_with, versions_in_words
-from shiftune._wording import check_choice, count, how_to_install, listed, printable
+from shiftune._wording import count, how_to_install, listed, printable
 from shiftune.checks import Checks, Trust, judgement
 from shiftune.cli._console import notes_for_warnings, screen
 from shiftune.cli._folder import (
@@ -245,8 +245,6 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     """Read the table and set up the search; writes nothing."""
     problem = _with_note(options.read(seed=options.seed))
     task = problem.task
-    if options.loss is not None:
-        check_choice(options.loss, _names.LOSSES_OF[task], f"loss for {task}")
     size = table_size(problem)
     # In an order that does not depend on that of the options: the models take turns in it.
     wanted = expand_auto(options.model or [_names.AUTO])
@@ -277,7 +275,9 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         join=options.join,
         random_state=options.seed,
     )
-    settings = check_settings(search.get_params(deep=False), problem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `fit` gives the same, as notes
+        settings = check_settings(search.get_params(deep=False), problem)
     settled = replace(
         options,
         target=problem.target.name,

@@ -20,6 +20,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 
 from shiftune import _names
+from shiftune._names import Task
 from shiftune._wording import ROOTS, check_choice, percent
 from shiftune.errors import DataError, DataWarning, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._fits import (
@@ -366,15 +367,13 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
                 "they are quantities make the problem with task='regression'"
             )
     loss = tuned_loss(default if given is None else given)
-    if loss.within_site and problem.task == "regression":
-        raise SettingsError(
-            f"the loss {loss.name!r} is for classes, and the labels are quantities; choose from "
-            f"{', '.join(_names.LOSSES_OF['regression'])}"
-        )
+    numbers = problem.task == "classification" and problem.classes.dtype.kind in "biuf"
+    if not (numbers and all(map(is_regressor, models))):
+        _check_kind(given, loss, problem.task)
     if isinstance(given, str) and given in ROOTS:
         warnings.warn(
             f"{given!r} is no mean over rows; the search tunes the squared error, which is lowest "
-            "where its root is, and risk_ has its scale (metrics_ has the root)",
+            "where its root is, and estimates the root as a metric",
             SearchWarning,
             stacklevel=2,
         )
@@ -382,12 +381,23 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
         if not hasattr(model, loss.needs):
             raise SettingsError(
                 f"the loss {loss.name!r} needs {loss.needs}, which {type(model).__name__} does not "
-                "have; choose another loss (such as 'zero_one' or 'squared'), or a model with "
+                "have; choose another loss (such as 'zero_one'), or a model with "
                 "probabilities (for SVMs CalibratedClassifierCV)"
             )
     if problem.task == "regression" and loss.name in LOSSES:
         _check_scale(loss, np.concatenate([site.labels for site in problem.labelled_sites]))
     return loss
+
+
+def _check_kind(given: Any, loss: Loss, task: Task) -> None:
+    """Refuse a loss of classes for quantities, and the other way round, by the name given."""
+    words = {"classification": "classes", "regression": "quantities"}
+    ((other, losses),) = ((name, of) for name, of in _names.LOSSES_OF.items() if name != task)
+    if isinstance(given, str | Loss) and loss.name in losses:
+        raise SettingsError(
+            f"the loss {str(getattr(given, 'name', given))!r} is for {words[other]}, "
+            f"and the labels are {words[task]}; choose from {', '.join(_names.LOSSES_OF[task])}"
+        )
 
 
 def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
