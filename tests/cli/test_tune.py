@@ -129,7 +129,7 @@ def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, t
 
 def test_labels_of_the_target_are_never_used(visits, tuned, tune):
     output = tune("visits.csv", "--out", "run").output
-    assert "labels of 80 rows of the target are set aside" in output
+    assert "80 labels of the target set aside" in output
     visits.loc[visits["ward"] == "A", "cost"] = np.nan
     visits.drop(columns="ill").to_csv("without.csv", index=False)
     assert "set aside" not in tune("without.csv", "--out", "without").output
@@ -193,6 +193,24 @@ def test_diagnose_shows_a_site_out_of_reach(visits, folder, run):
     assert "doubtful: few target-like rows" in output
     assert output.index("overlaps well") < output.index("doubtful: few")
     assert "1 of 2 sources overlaps with A" in output
+
+
+@pytest.mark.parametrize("width", ["80", "100", "120"])
+def test_diagnose_of_17_sources_fits_a_screen(rng, folder, run, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    names = np.array(["A", *(f"hospital {i}" for i in range(17))])
+    table = pd.DataFrame({"site": np.repeat(names, 41), "x": rng.normal(size=18 * 41)})
+    table["x"] += 9 * (table["site"] == "hospital 16")
+    table["y"] = rng.integers(0, 2, len(table))
+    table.to_csv("t.csv", index=False)
+    usual = ["--site", "site", "--target", "A", "--label", "y"]
+    lines = run("diagnose", "t.csv", *usual).output.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= int(width)
+    rows = [line.split() for line in lines if line.startswith("hospital")]
+    assert len(rows) == 17
+    assert {row[2] for row in rows} == {"41"}  # all rows, not the half that is evaluated
+    assert sum(" doubtful: " in line for line in lines) == 1
 
 
 def test_a_space_file(visits, folder, tune, run):

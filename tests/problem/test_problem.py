@@ -89,7 +89,7 @@ class TestTargetLabels:
         return df
 
     def test_hidden_by_default_with_a_warning(self, labelled):
-        with pytest.warns(DataWarning, match="labels of 60 rows of the target are set aside"):
+        with pytest.warns(DataWarning, match="60 labels of the target set aside"):
             problem = read(labelled)
         assert problem.target.y is None
         assert problem.labelled_target is None

@@ -41,7 +41,7 @@ class TestGuard:
             (300, 1e-9, 1, "no target-like rows"),
             (300, 0.3, 30, "few target-like rows"),
             (300, 4.0, 100, "failed"),
-            (300, 1.0, 3, "3.0 effective rows"),
+            (300, 1.0, 3, "few effective rows: 3.0"),
             (300, np.nan, 3, "mean weight"),
             (1, 1.0, 1, "one row only"),
             (4, 1.0, 4, ""),  # small, but its rows count alike
@@ -50,8 +50,8 @@ class TestGuard:
             (300, 1.66, 100, ""),
             (300, 1.68, 100, "failed"),
             (300, 1.0, 10.1, ""),
-            (300, 1.0, 9.9, "9.9 effective rows"),
-            (20, 1.0, 4.9, "4.9 effective rows"),
+            (300, 1.0, 9.9, "few effective rows: 9.9"),
+            (20, 1.0, 4.9, "few effective rows: 4.9"),
             (20, 1.0, 5.1, ""),
         ],
     )
@@ -128,7 +128,7 @@ class TestOrder:
 
     def test_few_rows_do_not_lead(self, table):
         assert sorted_by_verdict(table).index.to_list() == ["whole", "half", "tiny"]
-        assert table.loc["tiny", "verdict"] == "too few rows to tell: 3"
+        assert table.loc["tiny", "verdict"] == "too few rows to tell"
 
     def test_half_of_the_target_is_no_overlap(self, table):
         assert overlapping(table).to_dict() == {"tiny": False, "half": False, "whole": True}

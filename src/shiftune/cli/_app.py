@@ -124,8 +124,11 @@ def diagnose(options: DiagnoseOptions) -> None:
       shiftune diagnose data.csv --site ward --target A --label ill
 
     A source whose rows are unlike the target's carries little information about it. The table
-    lists, for each source, the mean density ratio (1: the source covers the target), the effective
-    share of its rows after weighting, the share of target rows out of its reach, and a verdict.
+    has, for each source, its rows, the mean density ratio (weight; 1: the source covers the
+    target), the effective share of its rows after weighting, the share of target rows that are
+    unlike any of its rows (uncovered), and a verdict. Half of the rows estimate the ratio, the
+    other half its mean. Tune uses all sources by default; risk estimators with density ratios,
+    such as variance_reduced, leave doubtful sources out.
     """
     from shiftune.cli import _tune
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftune._names import Level
-from shiftune._wording import count, listed, loss_in_words, number, percent
+from shiftune._wording import count, listed, loss_in_words, number, percent, shortened
 from shiftune.checks import Trust
 from shiftune.cli._console import facts_grid, grid_of, screen, show_note
 from shiftune.models import MODELS, space_as_toml, space_entries
@@ -37,8 +37,7 @@ from shiftune.report._words import (
 from shiftune.tables import SiteFiles
 
 # Longer lists are cut off.
-MOST_COLUMNS = 25
-MOST_SITES = 40
+MOST_COLUMNS, MOST_SITES, MOST_NAMES = 25, 40, 8
 COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
@@ -50,45 +49,44 @@ def show_table(
     *,
     label: str | None,
 ) -> None:
-    """Show the sites, the label and the columns that were read, and the notes."""
+    """Show the sites, the label, the columns with a remark, and the notes."""
     console.print(_about_table(files, problem, label))
     columns = problem.columns.overview()
-    remarkable = columns if len(columns) <= MOST_COLUMNS else columns[columns["remark"] != ""]
-    shown = remarkable.head(MOST_COLUMNS)
-    if len(shown):
+    remarkable = columns[columns["remark"] != ""]
+    if len(remarkable):
         grid = grid_of("column", "read as", ">distinct")
         grid.add_column("missing", justify="right", no_wrap=True)
         grid.add_column("note", ratio=1)
-        for name, row in shown.iterrows():
+        for name, row in remarkable.head(MOST_COLUMNS).iterrows():
             style = "" if row["used"] else "dim"
             missing = percent(row["missing"]) if row["missing"] else ""
             cells = (str(name), row["kind"], str(row["distinct"]), missing, row["remark"])
             grid.add_row(*cells, style=style)
         console.print()
         console.print(grid)
-    if more := len(columns) - len(shown):
-        how = "used without changes" if len(shown) == len(remarkable) else "listed by --json"
-        console.print(Text(f"and {more} more columns, {how}", style="dim"))
-    if notes:
-        console.print()
+        if (more := len(remarkable) - MOST_COLUMNS) > 0:
+            console.print(Text(f"and {count(more, 'more column')}, listed by --json", style="dim"))
+        if notes:
+            console.print()
     for note in notes:
         show_note(console, note)
 
 
 def _about_table(files: SiteFiles, problem: ShiftProblem, label: str | None) -> Table:
     sites = sorted(problem.sources, key=len, reverse=True)
-    shown = listed((f"{site.name} ({len(site)})" for site in sites), 8, quoted=False)
+    names = ", ".join(f"{site.name} ({len(site)})" for site in sites)
+    shown = f": {names}" if len(sites) <= MOST_NAMES else ""
     counts = pd.Series([column.kind for column in problem.columns.values()]).value_counts()
     many = {"number": "numbers", "category": "categories", "date": "dates"}
-    kinds = ", ".join(f"{count} {many[str(k)] if count > 1 else k}" for k, count in counts.items())
+    kinds = ", ".join(f"{n} {many[str(k)] if n > 1 else k}" for k, n in counts.items())
     left = len(problem.columns.left_out)
-    rows = sum(map(len, sites))
     few = problem.labelled_target
     labelled = "" if few is None else f", {len(few)} of them with a label"
+    target = f"{problem.target.name}: {len(problem.target)} rows{labelled}"
+    sources = f"{count(len(sites), 'source')} with {sum(map(len, sites))} rows{shown}"
     facts = [
         ("Table", str(files)),
-        ("Target", f"{problem.target.name}: {len(problem.target)} rows{labelled}"),
-        ("Sources", f"{len(sites)} with {rows} rows: {shown}"),
+        ("Target", f"{target}; {sources}"),
         ("Columns", kinds + (f"; {left} left out" if left else "")),
     ]
     if label is not None:
@@ -96,43 +94,33 @@ def _about_table(files: SiteFiles, problem: ShiftProblem, label: str | None) -> 
         if problem.task != "regression":
             classes = [str(name) for name in problem.classes]
             about = f"{len(classes)} classes: {listed(classes, 6, quoted=False)}"
-        facts.insert(3, ("Label", f"{label}, {about}"))
+        facts.insert(2, ("Label", f"{label}, {about}"))
     return facts_grid(*facts)
 
 
 def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
-    """Show how well each source overlaps with the target, the best first."""
-    grid = grid_of("source", ">rows", ">mean weight")
-    grid.add_column("effective rows", justify="right")
-    grid.add_column("out of reach", justify="right")
+    """Show how well each source overlaps with the target, a line each, the best first."""
+    grid = grid_of("source", ">rows", ">weight", ">effective", ">uncovered")
     grid.add_column("verdict", ratio=1)
+    for column in grid.columns:
+        column.no_wrap = True
+    longest = max(12, console.width - 68)  # so that the verdict has its 30 characters
     for name, row in sorted_by_verdict(overlap).head(MOST_SITES).iterrows():
+        weight, uncovered = row["mean_weight"], row["uncovered"]
         grid.add_row(
-            str(name),
+            shortened(str(name), longest),
             str(row["n"]),
-            f"{row['mean_weight']:.2f}"
-            if row["mean_weight"] >= 0.01
-            else f"{row['mean_weight']:.0e}",
-            effective_share(row.to_dict()),
-            percent(row["uncovered"]) if row["uncovered"] == row["uncovered"] else "?",
+            f"{weight:.2f}" if weight >= 0.01 else f"{weight:.0e}",
+            effective_share(row.to_dict()).replace("less than", "<"),
+            percent(uncovered).replace("less than", "<") if uncovered == uncovered else "?",
             Text(row["verdict"], style=COLOURS[row["level"]]),
         )
     console.print()
     console.print(grid)
     if len(overlap) > MOST_SITES:
         console.print(Text(f"and {len(overlap) - MOST_SITES} more sources", style="dim"))
-    console.print()
-    console.print(_in_one_sentence(overlap, target))
-    console.print(
-        Text(
-            "The diagnosis uses half of each source's rows. Mean weight: 1 if the source covers "
-            "the target. Effective rows: share left after weighting by similarity to the target. "
-            "Out of reach: share of target rows unlike any row of the source. shiftune tune uses "
-            "all sources by default; risk estimators with density ratios, such as "
-            "variance_reduced, leave doubtful sources out.",
-            style="dim",
-        )
-    )
+    words = Text(_in_one_sentence(overlap, target))
+    console.print(words.append(" Columns: shiftune diagnose --help", style="dim"))
 
 
 def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:

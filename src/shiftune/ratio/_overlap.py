@@ -59,22 +59,22 @@ _CHANCE = 1.95
 
 
 class Reason(Enum):
-    """Reason of a verdict, with a level and a template for its words.
+    """Reason of a verdict: level, words, and a template for the figure behind them.
 
-    With "doubtful: " before it a text has at most 50 characters, which is what pandas shows.
+    With "doubtful: " before them the words have at most 30 characters, for a terminal of 80.
     """
 
-    OVERLAPS = Level.OK, "overlaps well"
-    SOME_OUT_OF_REACH = Level.CAUTION, "overlaps; {:.0%} of target rows out of reach"
-    MANY_OUT_OF_REACH = Level.CAUTION, "covers part: {:.0%} of target rows out of reach"
-    LITTLE_OVERLAP = Level.CAUTION, "overlaps little: {:.0%} of its rows count"
-    FEW_ROWS = Level.CAUTION, "too few rows to tell: {:.0f}"
-    ONE_ROW = Level.PROBLEM, "one row only, no variance"
-    NO_TARGET_LIKE_ROWS = Level.PROBLEM, "no target-like rows: mean weight {:.3g}"
-    FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows: mean weight {:.3g}"
-    RATIO_FAILED = Level.PROBLEM, "density ratio failed: mean weight {:.3g}"
-    FEW_EFFECTIVE_ROWS = Level.PROBLEM, "only {:.1f} effective rows"
-    SET_ASIDE = Level.PROBLEM, "set aside"
+    OVERLAPS = Level.OK, "overlaps well", ""
+    SOME_OUT_OF_REACH = Level.CAUTION, "overlaps mostly", ": {:.0%} of target rows out of reach"
+    MANY_OUT_OF_REACH = Level.CAUTION, "covers part", ": {:.0%} of target rows out of reach"
+    LITTLE_OVERLAP = Level.CAUTION, "overlaps little", ": {:.0%} of its rows count"
+    FEW_ROWS = Level.CAUTION, "too few rows to tell", ": {:.0f}"
+    ONE_ROW = Level.PROBLEM, "one row only", ", no variance"
+    NO_TARGET_LIKE_ROWS = Level.PROBLEM, "no target-like rows", ": mean weight {:.3g}"
+    FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows", ": mean weight {:.3g}"
+    RATIO_FAILED = Level.PROBLEM, "density ratio failed", ": mean weight {:.3g}"
+    FEW_EFFECTIVE_ROWS = Level.PROBLEM, "few effective rows", ": {:.1f}"
+    SET_ASIDE = Level.PROBLEM, "set aside", ""
 
     @property
     def level(self) -> Level:
@@ -95,8 +95,8 @@ class Verdict:
     figure: float = 0.0
 
     def __str__(self) -> str:
-        words: str = self.reason.value[1]
-        return words.format(self.figure).replace("%", " %")
+        _, words, figure = self.reason.value
+        return words + figure.format(self.figure).replace("%", " %")
 
     def to_record(self) -> tuple[str, float]:
         """Return code and figure, which JSON can hold."""
@@ -206,9 +206,12 @@ def diagnose(
     Returns
     -------
     DataFrame, one row per source, with the columns of `overlap`
+        n and ess are of all rows of the source, in the proportion of the evaluated half.
     """
     weights, rows = weights_to_look_at(problem, ratio, random_state=random_state)
-    return overlap(weights, problem.target.X, rows, problem.names, guard=guard)
+    table = overlap(weights, problem.target.X, rows, problem.names, guard=guard)
+    n = [len(site) for site in problem.sources]
+    return table.assign(n=n, ess=table["ess_share"] * n)
 
 
 def weights_to_look_at(
@@ -275,7 +278,7 @@ def overlap(
                 "uncovered": uncovered,
                 "level": level.value,
                 "reason": found.reason.code,
-                "verdict": f"doubtful: {found}" if level is Level.PROBLEM else str(found),
+                "verdict": "doubtful: " * (level is Level.PROBLEM) + found.reason.value[1],
             }
         )
     return pd.DataFrame(rows, index=pd.Index(names, name="site"))
