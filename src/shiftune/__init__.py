@@ -22,7 +22,6 @@ _HOMES = {
     "ShiftProblem": "shiftune.problem",
     "ShiftSearch": "shiftune.search",
     "load_model": "shiftune.models",
-    "spaces": "shiftune.models",
 }
 
 
@@ -32,6 +31,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Load a part of the package when it is first used: each worker process imports this module."""
+    if name == "spaces":
+        return import_module("shiftune.models.spaces")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if not name.startswith("_") and find_spec(f"shiftune.{name}"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import shutil
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -331,3 +333,27 @@ def test_a_typed_table_is_read_as_it_is(results):
         seen=pd.to_datetime(table["seen"], dayfirst=True), sex=table["sex"].astype("category")
     )
     np.testing.assert_array_equal(model.predict(typed), expected)
+
+
+LOADED = """
+import sys
+from shiftune.__main__ import main
+from shiftune.cli._folder import ResultFolder
+ResultFolder.can_report = staticmethod(lambda: False)
+sys.argv = ["shiftune", "predict", "cost", "new.csv", "--out", "predicted.csv"]
+try:
+    main()
+finally:
+    print(*sys.modules, sep="\\n")
+"""
+
+
+def test_it_loads_little(results):
+    """Nobody waits for the search, or for Optuna, when the model of a result predicts rows."""
+    new_rows().to_csv("new.csv", index=False)
+    command = [sys.executable, "-c", LOADED]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert len(pd.read_csv("predicted.csv")) == ROWS, done.stderr
+    loaded = done.stdout.split()
+    assert len([name for name in loaded if name.split(".")[0] == "shiftune"]) <= 60
+    assert not {"optuna", "plotly", "shiftune.search", "shiftune.workers"} & set(loaded)

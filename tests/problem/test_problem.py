@@ -75,7 +75,7 @@ class TestWaysIn:
     def test_numeric_site_names(self, rng):
         df = pd.DataFrame({"s": np.repeat([1, 2, 3], 20), "x": rng.normal(size=60), "y": 1.5})
         df["y"] = rng.normal(size=60)
-        with pytest.warns(DataWarning, match="labels of 20 rows"):
+        with pytest.warns(DataWarning, match="20 labels of the target"):
             assert ShiftProblem.from_frame(df, site="s", label="y", target=3).names == ["1", "2"]
 
 

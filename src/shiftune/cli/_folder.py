@@ -26,7 +26,6 @@ from shiftune.errors import ProblemError, StorageError
 from shiftune.models import load_model, save_model
 from shiftune.models._storing import PICKLED
 from shiftune.predictor._ensemble import TableModel
-from shiftune.search._storage import ANSWERS, trials_in
 
 JOURNAL = "study.journal"
 SETTINGS, COMMAND = "settings.json", "settings.toml"
@@ -128,8 +127,12 @@ class ResultFolder:
         return best if all((self.path / name).exists() for name in files) else None
 
     def completed(self) -> dict[str, Any]:
-        """Return the content of `BEST`; an error if it is not the result of all trials so far."""
-        best = self.complete(self.finished(), self.options().of_result())
+        """Return the content of `BEST`; an error if it is not the result of the last run.
+
+        Trials are not counted, which takes Optuna: `BEST` tells how many the last run asked for.
+        """
+        options = self.options()
+        best = self.complete(options.trials, options.of_result())
         if best is None:
             raise StorageError(f"{self.path} is not finished; run this first: {self.last_command}")
         return best
@@ -141,6 +144,8 @@ class ResultFolder:
 
     def finished(self) -> int:
         """Return the number of finished trials in the journal."""
+        from shiftune.search._storage import trials_in
+
         return len(trials_in(self.journal))
 
     def lost(self) -> str:
@@ -155,6 +160,8 @@ class ResultFolder:
 
     def discard(self) -> None:
         """Remove the files of a first run that failed before any trial had a result."""
+        from shiftune.search._storage import ANSWERS, trials_in
+
         with suppress(OSError, ProblemError):
             if any(trial.value is not None for trial in trials_in(self.journal)):
                 return

@@ -17,8 +17,8 @@ from shiftune._names import Level
 from shiftune._wording import count, listed, loss_in_words, number, percent, shortened
 from shiftune.checks import Trust
 from shiftune.cli._console import facts_grid, grid_of, screen, show_note
-from shiftune.models import MODELS, space_as_toml, space_entries
-from shiftune.models._space import format_range
+from shiftune.models import MODELS, spaces
+from shiftune.models._space import format_range, space_as_toml, space_entries
 from shiftune.problem import ShiftProblem
 from shiftune.ratio._overlap import (
     effective_share,
@@ -140,28 +140,26 @@ def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:
 
 def show_models(name: str | None, as_json: bool) -> None:
     """Show the models and their search spaces, or the space of one model as a file."""
-    shown = {each: model for each, model in MODELS.items() if name in (None, each)}
+    shown = [
+        (each, MODELS[each], getattr(spaces, each)()) for each in MODELS if name in (None, each)
+    ]
     if as_json:
         found = {
-            each: {
-                "about": model.about,
-                "tasks": model.tasks,
-                "space": space_entries(model.space()),
-            }
-            for each, model in shown.items()
+            each: {"about": model.about, "tasks": model.tasks, "space": space_entries(space)}
+            for each, model, space in shown
         }
         typer.echo(json.dumps(found, indent=2))
         return
     if name is not None:
-        (one,) = shown.values()
-        typer.echo(f"# {name}: {one.about}\n{space_as_toml(one.space())}")
+        ((_, model, space),) = shown
+        typer.echo(f"# {name}: {model.about}\n{space_as_toml(space)}")
         return
     console, grid = screen(), grid_of("model", "hyperparameter")
     grid.add_column("search range", ratio=1)
-    for each, model in shown.items():
+    for each, model, space in shown:
         only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
         grid.add_row(each, Text(f"{model.about}{only}", style="italic"), "")
-        for parameter, values in model.space().items():
+        for parameter, values in space.items():
             grid.add_row("", parameter, format_range(values))
     console.print(grid)
     console.print(

@@ -62,7 +62,8 @@ from shiftune.errors import (
     SettingsError,
     StorageError,
 )
-from shiftune.models import expand_auto, ready_model, save_model, space_entries, space_from_entries
+from shiftune.models import expand_auto, ready_model, save_model
+from shiftune.models._space import space_entries, space_from_entries
 from shiftune.predictor import SiteScores
 from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.problem import ShiftProblem

@@ -1,6 +1,5 @@
-"""Models by name, with columns of any kind as input; search spaces; models in files."""
+"""Models by name, with columns of any kind as input; models in files; `spaces` to search in."""
 
-from shiftune.models import spaces
 from shiftune.models._by_name import (
     MODELS,
     KnownModel,
@@ -9,7 +8,6 @@ from shiftune.models._by_name import (
     expand_auto,
     ready_model,
 )
-from shiftune.models._space import read_space, space_as_toml, space_entries, space_from_entries
 from shiftune.models._storing import TRUSTED, load_model, save_model
 
 __all__ = [
@@ -20,11 +18,6 @@ __all__ = [
     "TableSize",
     "expand_auto",
     "load_model",
-    "read_space",
     "ready_model",
     "save_model",
-    "space_as_toml",
-    "space_entries",
-    "space_from_entries",
-    "spaces",
 ]

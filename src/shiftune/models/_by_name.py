@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from optuna.distributions import IntDistribution
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -34,9 +33,10 @@ from shiftune._wording import check_choice, how_to_install
 from shiftune.columns import Columns
 from shiftune.columns._column import ColumnKind, as_text
 from shiftune.errors import DataError, MissingPackageError, SettingsError
-from shiftune.models import spaces
-from shiftune.models._space import Space
 from shiftune.rows._encoding import MISSING, one_hot
+
+if TYPE_CHECKING:
+    from shiftune.models._space import Space
 
 
 class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -118,7 +118,7 @@ class NumberedClasses(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # ty
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """Recipe of a model that is available by name.
+    """Recipe of a model that is available by name; `spaces` has its space under the same name.
 
     Attributes
     ----------
@@ -128,8 +128,6 @@ class KnownModel:
         Module of its classes.
     classes : dict from task to name
         One for every task that the model is for.
-    space : function
-        Returns the ready search space.
     options : dict
         Arguments of the classes.
     scaled_label : bool
@@ -141,7 +139,6 @@ class KnownModel:
     about: str
     module: str
     classes: Mapping[Task, str]
-    space: Callable[..., Space]
     options: Mapping[str, Any] = field(default_factory=dict)
     scaled_label: bool = False
     wrapper: tuple[Callable[[Any], Any], str] | None = None
@@ -209,59 +206,38 @@ MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
     {
         "lightgbm": KnownModel(
-            "boosted trees, LightGBM",
-            "lightgbm",
-            _both("LGBM"),
-            spaces.lightgbm,
-            {"verbosity": -1, **_ONE_THREAD},
+            "boosted trees, LightGBM", "lightgbm", _both("LGBM"), {"verbosity": -1, **_ONE_THREAD}
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
             "xgboost",
             _both("XGB"),
-            spaces.xgboost,
             _ONE_THREAD,
             wrapper=(NumberedClasses, "classifier__"),
         ),
         "hist_gradient_boosting": KnownModel(
-            "boosted trees, scikit-learn",
-            "sklearn.ensemble",
-            _both("HistGradientBoosting"),
-            spaces.hist_gradient_boosting,
+            "boosted trees, scikit-learn", "sklearn.ensemble", _both("HistGradientBoosting")
         ),
-        "random_forest": KnownModel(
-            "averaged trees", "sklearn.ensemble", _both("RandomForest"), spaces.random_forest
-        ),
+        "random_forest": KnownModel("averaged trees", "sklearn.ensemble", _both("RandomForest")),
         "extra_trees": KnownModel(
             "averaged trees, split at random",
             "sklearn.ensemble",
             _both("ExtraTrees"),
-            spaces.extra_trees,
             {"min_samples_leaf": 5, "max_features": 0.5},
         ),
         "linear": KnownModel(
-            "linear, with products of columns",
-            "shiftune.models._penalised",
-            _both("Products"),
-            spaces.linear,
+            "linear, with products of columns", "shiftune.models._penalised", _both("Products")
         ),
         "kernel": KnownModel(
-            "kernel machine, Nystroem features",
-            "shiftune.models._penalised",
-            _both("Kernel"),
-            spaces.kernel,
+            "kernel machine, Nystroem features", "shiftune.models._penalised", _both("Kernel")
         ),
         "ridge": KnownModel(
-            "linear, squared penalty",
-            "sklearn.linear_model",
-            {"regression": "Ridge"},
-            spaces.ridge,
+            "linear, squared penalty", "sklearn.linear_model", {"regression": "Ridge"}
         ),
         "elastic_net": KnownModel(
             "linear, sparse",
             "sklearn.linear_model",
             {"regression": "ElasticNet"},
-            spaces.elastic_net,
             {"max_iter": 5000},
             scaled_label=True,
         ),
@@ -269,25 +245,20 @@ MODELS: dict[ModelName, KnownModel] = complete(
             "linear, for classes",
             "sklearn.linear_model",
             {"classification": "LogisticRegression"},
-            spaces.logistic,
             {"max_iter": 1000},
         ),
         "svm": KnownModel(
             "support vectors, RBF kernel",
             "sklearn.svm",
             {"regression": "SVR", "classification": "SVC"},
-            spaces.svm,
             scaled_label=True,
             wrapper=(_calibrated, "estimator__"),
         ),
-        "knn": KnownModel(
-            "nearest neighbours", "sklearn.neighbors", _both("KNeighbors"), spaces.knn
-        ),
+        "knn": KnownModel("nearest neighbours", "sklearn.neighbors", _both("KNeighbors")),
         "mlp": KnownModel(
             "neural network, one hidden layer",
             "sklearn.neural_network",
             _both("MLP"),
-            spaces.mlp,
             {"max_iter": 2000},
             scaled_label=True,
         ),
@@ -351,7 +322,10 @@ def ready_model(
         raise MissingPackageError(
             f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
         ) from error
-    bare, space = getattr(module, model.classes[task])(**model.options), model.space()
+    # Optuna, which spaces are made of, is loaded by searches only: no stored model needs it.
+    from shiftune.models import spaces
+
+    bare, space = getattr(module, model.classes[task])(**model.options), getattr(spaces, name)()
     if size is not None:
         _limit(name, bare, space, size)
     inside, prefix = bare, ""
@@ -369,6 +343,8 @@ def ready_model(
 
 def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
     """Bound the cost of a model, and leave out what a table of this size has no use for."""
+    from optuna.distributions import IntDistribution
+
     neighbours = space.get("n_neighbors")
     if isinstance(neighbours, IntDistribution):
         # The paper's estimators train on half of the rows.

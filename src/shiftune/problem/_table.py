@@ -505,7 +505,7 @@ def _quantities(given: pd.Series, task: Task | None, notes: list[str]) -> pd.Ser
 
 
 def _about_set_aside(own: pd.Series, new_classes: set[object], settings: TableSettings) -> str:
-    aside = f"{count(int(own.count()), 'label')} of the target set aside, never used; "
+    aside = f"{count(int(own.count()), 'label')} of the target set aside; "
     if new_classes:
         shown = ", ".join(sorted(map(repr, new_classes))[:4]) + ", ..." * (len(new_classes) > 4)
         return aside + f"they cannot be used as they are: no source has the class(es) {shown}"
