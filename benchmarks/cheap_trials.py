@@ -11,10 +11,10 @@ import time
 import warnings
 
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
 from shiftune import ShiftSearch
-from shiftune.datasets import toy_problem
 
 SPACE = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 TRIALS, ROUNDS = 80, 2

@@ -2,14 +2,15 @@
 
 import os
 
+import numpy as np
 from sklearn.linear_model import Ridge
 
-from shiftune import ShiftSearch
-from shiftune.datasets import toy_problem
+from shiftune import ShiftProblem, ShiftSearch
 
 STORAGE = os.environ.get("STORAGE", "joined.journal")
 
-problem = toy_problem(1.0, n=100).problem
+X = np.random.default_rng(0).normal(size=(3, 100, 2))  # the target and two sources
+problem = ShiftProblem.from_sites([(rows, rows.sum(axis=1)) for rows in X[1:]], X[0])
 search = ShiftSearch(
     Ridge(),
     {"alpha": (1e-3, 1e3, "log")},

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
 from shiftune import _interrupts, cli
-from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, _driver
 from shiftune.search._storage import load_study
 from shiftune.workers import _in_worker, _processes

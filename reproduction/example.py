@@ -8,12 +8,8 @@ import numpy as np
 import pandas as pd
 
 from reproduction.markdown import pipe_table
-from shiftune.risk._theory import (
-    optimal_lambda,
-    optimal_variance,
-    variance_of_lambda,
-    variance_of_unbiased,
-)
+from reproduction.theory import optimal_variance, variance_of_lambda, variance_of_unbiased
+from shiftune.risk._theory import optimal_lambda
 
 
 @dataclass(frozen=True, slots=True)

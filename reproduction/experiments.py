@@ -15,10 +15,10 @@ from sklearn.svm import SVR
 from reproduction.choosing import Choice, Learner, choose
 from reproduction.data import load_gvhd, load_parkinson
 from reproduction.settings import TRAIN_SHARE
+from reproduction.toy import ConstantPrediction, toy_problem
 from reproduction.weights import source_weights
 from shiftune._files import atomic_write
 from shiftune._wording import how_to_install
-from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataError, MissingPackageError
 from shiftune.evaluate._fits import fit, seeded
 from shiftune.evaluate._losses import loss_named

@@ -10,7 +10,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from reproduction.settings import NO_GUARD, SETTINGS, Setting, all_rows
-from shiftune.datasets._generated import ToyProblem, toy_problem
+from reproduction.toy import ToyProblem, toy_problem
 from shiftune.errors import OverlapWarning
 from shiftune.ratio import effective_rows, site_weights
 from shiftune.ratio._auto import ratio_named

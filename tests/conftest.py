@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell SIGINT is ignored, and so it would be by the processes that the
     # tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Scripts that tests start in other folders import the toy problem.
+os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
 
 
 @pytest.fixture

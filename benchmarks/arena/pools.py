@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
+from reproduction.toy import ConstantPrediction
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -18,8 +19,6 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-
-from shiftune.datasets import ConstantPrediction
 
 FAMILIES = ("trees", "kernel", "linear")
 # Further families of the ensembles.

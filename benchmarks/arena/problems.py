@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from reproduction.data import load_gvhd, load_parkinson
-
-from shiftune.datasets import toy_problem
+from reproduction.toy import toy_problem
 
 # Rows of a source and of a target that are used, drawn at random: a fit then takes a fraction of
 # a second, and most of the tables' sites are not larger.

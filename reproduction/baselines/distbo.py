@@ -96,7 +96,7 @@ class DistBO(SourceTransfer):
     --------
     >>> from optuna.distributions import FloatDistribution
     >>> from sklearn.linear_model import Ridge
-    >>> from shiftune.datasets import toy_problem
+    >>> from reproduction.toy import toy_problem
     >>> search = DistBO(Ridge(), {"alpha": FloatDistribution(0.01, 1e4, log=True)}, n_trials=12)
     >>> search.fit(toy_problem(1.0, n=200).problem).likeness_.shape
     (2,)

@@ -52,7 +52,7 @@ class LearnedInitialisation(SourceTransfer):
     --------
     >>> from optuna.distributions import FloatDistribution
     >>> from sklearn.linear_model import Ridge
-    >>> from shiftune.datasets import toy_problem
+    >>> from reproduction.toy import toy_problem
     >>> li = LearnedInitialisation(Ridge(), {"alpha": FloatDistribution(0.01, 1e4, log=True)},
     ...                            n_trials=12)
     >>> li.fit(toy_problem(1.0, n=200).problem).trials_["source"].value_counts().to_list()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from shiftune.datasets._generated import ToyProblem
+    from reproduction.toy import ToyProblem
     from shiftune.risk._result import RiskEstimate
 
     Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ class EstimatedRisk:
 
     Examples
     --------
-    >>> from shiftune.datasets._generated import toy_problem
+    >>> from reproduction.toy import toy_problem
     >>> toy = toy_problem(2.0, n=100)
     >>> w = toy.ratio.fit(toy.problem.target.X, X := [s.X for s in toy.problem.sources]).weights(X)
     >>> risk = EstimatedRisk(toy, w, "variance_reduced")

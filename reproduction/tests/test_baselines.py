@@ -11,12 +11,12 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from reproduction.baselines import DistBO, LearnedInitialisation
 from reproduction.baselines.source_transfer import SourceTrials, shared_budget
+from reproduction.toy import ConstantPrediction, toy_problem
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
 
 from shiftune import ShiftProblem
-from shiftune.datasets import ConstantPrediction, toy_problem
 from shiftune.errors import DataWarning, ProblemError, SettingsError
 from shiftune.search.gp._acquisition import UnitCube
 

@@ -20,10 +20,10 @@ from reproduction.regret.reproduce import reproduce_regret
 from reproduction.reproduce import reproduce
 from reproduction.runs import run_all
 from reproduction.settings import NO_GUARD, SETTINGS
+from reproduction.toy import toy_problem
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import DataWarning, MissingPackageError, ProblemError, StorageError
 from shiftune.problem import ShiftProblem, Site
 from shiftune.risk import estimate

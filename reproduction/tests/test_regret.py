@@ -14,10 +14,10 @@ from reproduction.regret import (
     regret_study,
     shrinkage,
 )
+from reproduction.theory import variance_of_unbiased
+from reproduction.toy import toy_problem
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
-from shiftune.risk._theory import variance_of_unbiased
 
 # The paper is repeated, not used: `make test-slow`.
 pytestmark = pytest.mark.slow

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from reproduction import choosing
 from reproduction.settings import SETTINGS
+from reproduction.theory import divergence
 from reproduction.training import VarianceReducedFit, objective_weights
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from shiftune import ShiftProblem, spaces
 from shiftune.evaluate import loss_named
-from shiftune.risk import divergence, optimal_lambda
+from shiftune.risk import optimal_lambda
 
 N = (30, 50, 20)
 SITES = np.repeat(["C", "B", "D"], N)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduction.toy import toy_problem
 
-from shiftune.datasets import toy_problem
 from shiftune.risk import estimate
 
 

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reproduction.theory import divergence
 
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio import ULSIF, ClassifierRatio
 from shiftune.ratio._overlap import Reason
-from shiftune.risk import Guard, RiskEstimate, divergence, estimate, optimal_lambda
+from shiftune.risk import Guard, RiskEstimate, estimate, optimal_lambda
 
 THETA = 1.0
 TRUTH = ((THETA - 0.3) ** 2 + 1.49) / 2  # target x ~ N(0, 1), y ~ N(0.7 x + 0.3, 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from shiftune import ShiftSearch
-from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError
 from shiftune.risk import ESTIMATORS, RegressionAdjusted, RiskEstimator, estimate, risk_named
 

@@ -7,7 +7,15 @@ import pytest
 
 from shiftune.risk._ridge import RidgeSystem, directions
 from shiftune.rows import _moments
-from shiftune.rows._moments import MomentRows
+from shiftune.rows._encoding import EncodedRows
+from shiftune.rows._moments import Expansion, MomentRows
+
+
+def as_they_are(Z):
+    """Return rows without squares and products, neither centred nor scaled."""
+    c = Z.shape[1]
+    return MomentRows(EncodedRows.of(Z, c), Expansion.unscaled(c, np.empty(0, dtype=np.intp)))
+
 
 ALPHA = 3.0
 
@@ -20,7 +28,7 @@ def centred(n, p, seed=0):
 @pytest.mark.parametrize(("n", "p"), [(40, 6), (12, 30)])  # the second by its dual form
 def test_it_is_the_textbook_formula(n, p):
     Z, rng = centred(n, p), np.random.default_rng(1)
-    ridge = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
+    ridge = RidgeSystem.of(as_they_are(Z), ALPHA)
     assert ridge.dual == (p > n)
     assert ridge.inverse.shape == (min(n, p), min(n, p))
     S = np.linalg.inv(Z.T @ Z + ALPHA * np.eye(p))
@@ -34,11 +42,11 @@ def test_it_is_the_textbook_formula(n, p):
 @pytest.mark.parametrize(("n", "own", "p"), [(40, 9, 6), (12, 5, 30), (12, 60, 30)])
 def test_directions_add_up_to_the_variance(n, own, p):
     Z, target = centred(n, p), np.random.default_rng(2).normal(size=(own, p))
-    ridge = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
-    found = directions(MomentRows.as_they_are(target), target.mean(axis=0), ridge, 0.1, 1000)
+    ridge = RidgeSystem.of(as_they_are(Z), ALPHA)
+    found = directions(as_they_are(target), target.mean(axis=0), ridge, 0.1, 1000)
     expected = np.cov(target.T, bias=True) / own + 0.1 * Z.T @ Z
     np.testing.assert_allclose(found.T @ found, expected, atol=1e-9)
-    largest = directions(MomentRows.as_they_are(target), target.mean(axis=0), ridge, 0.1, 3)
+    largest = directions(as_they_are(target), target.mean(axis=0), ridge, 0.1, 3)
     assert largest.shape == (3, p)
     np.testing.assert_allclose(
         np.sort((largest**2).sum(axis=1)), np.linalg.eigvalsh(expected)[-3:], rtol=1e-9
@@ -47,9 +55,9 @@ def test_directions_add_up_to_the_variance(n, own, p):
 
 def test_rows_are_read_in_chunks(monkeypatch):
     Z = centred(50, 4)
-    whole = RidgeSystem.of(MomentRows.as_they_are(Z), ALPHA)
+    whole = RidgeSystem.of(as_they_are(Z), ALPHA)
     monkeypatch.setattr(_moments, "NUMBERS_AT_ONCE", 28)
-    rows = MomentRows.as_they_are(Z)
+    rows = as_they_are(Z)
     assert [len(chunk) for _, chunk in rows.chunks()] == [7] * 7 + [1]
     chunked = RidgeSystem.of(rows, ALPHA)
     np.testing.assert_allclose(chunked.inverse, whole.inverse, rtol=1e-12)

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from shiftune.datasets import gaussian_sites, toy_problem
-from shiftune.errors import ProblemError
-from shiftune.risk import (
+from reproduction.theory import (
     divergence,
-    estimate,
-    optimal_lambda,
     optimal_variance,
-    regret_bound,
-    unbiased_lambda,
     variance_of_lambda,
     variance_of_unbiased,
 )
+from reproduction.toy import toy_problem
+
+from shiftune.datasets import gaussian_sites
+from shiftune.errors import ProblemError
+from shiftune.risk import estimate, optimal_lambda, regret_bound, unbiased_lambda
 
 
 @pytest.fixture(scope="module")

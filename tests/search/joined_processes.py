@@ -17,9 +17,9 @@ from pathlib import Path
 from optuna.distributions import FloatDistribution
 from optuna.storages import JournalStorage
 from optuna.storages._cached_storage import _CachedStorage
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
-from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, _driver
 
 # Nothing that is tested depends on these: if they are too short, trials are only run twice.

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
-from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch, _storage
 from shiftune.search._loop import trial_answers
 from shiftune.search._storage import MOST_KEPT, AnswerStore, candidates, complete_answers
@@ -304,7 +304,7 @@ import os, signal, sys
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
 from shiftune import ShiftSearch
-from shiftune.datasets import toy_problem
+from reproduction.toy import toy_problem
 from shiftune.search._loop import Loop
 
 place = sys.argv[1]

@@ -6,9 +6,9 @@ import pickle
 
 import optuna
 import pytest
+from reproduction.toy import toy_problem
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import SearchWarning, SettingsError
 from shiftune.search import ShiftSearch
 

@@ -20,7 +20,7 @@ SEARCH = textwrap.dedent(
     from optuna.distributions import FloatDistribution
     from sklearn.linear_model import Ridge
     from shiftune import ShiftSearch
-    from shiftune.datasets import toy_problem
+    from reproduction.toy import toy_problem
 
     class Crashing(Ridge):
         def fit(self, *args, **options):

@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import OverlapWarning, ProblemError, SearchWarning
 from shiftune.search import ShiftSearch
 

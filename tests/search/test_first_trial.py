@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import GridSampler, TPESampler
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from shiftune.datasets import toy_problem
 from shiftune.search import ShiftSearch
 from shiftune.search._families import Family
 

@@ -6,13 +6,13 @@ import traceback
 from pathlib import Path
 
 import pytest
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import shiftune
 from shiftune import ShiftSearch
-from shiftune.datasets import toy_problem
 
 OURS = str(Path(shiftune.__file__).parent)
 

@@ -12,10 +12,10 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
 from shiftune import _interrupts
-from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
 from shiftune.predictor import _selection
 from shiftune.ratio import ClassifierRatio

@@ -10,9 +10,9 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import SettingsError, StorageError
 from shiftune.search import ShiftSearch, _driver
 from shiftune.search._driver import (

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from faults.damage import DAMAGES, dropped, swapped, twice, without_the_end
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
 from shiftune.search._journal import JournalFile, repair

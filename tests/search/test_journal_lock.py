@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
-from shiftune.datasets import toy_problem
 from shiftune.errors import StorageError
 from shiftune.search import ShiftSearch
 from shiftune.search._journal import record_lock, search_lock
@@ -24,7 +24,7 @@ KILLED = """
 import os, signal, sys
 from optuna.distributions import FloatDistribution
 from sklearn.linear_model import Ridge
-from shiftune.datasets import toy_problem
+from reproduction.toy import toy_problem
 from shiftune.search import ShiftSearch
 
 syncs = 0

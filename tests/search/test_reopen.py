@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from optuna.distributions import FloatDistribution
+from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
 from shiftune import ShiftSearch
-from shiftune.datasets import toy_problem
 from shiftune.errors import ProblemError
 from shiftune.search._search import NotFitted
 

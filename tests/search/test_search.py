@@ -21,6 +21,7 @@ import optuna
 import pandas as pd
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from reproduction.toy import toy_problem
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
@@ -32,7 +33,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from shiftune import ShiftProblem
-from shiftune.datasets import toy_problem
 from shiftune.errors import OverlapWarning, ProblemError, SearchWarning, SettingsError
 from shiftune.models import spaces
 from shiftune.risk import estimate
@@ -646,7 +646,7 @@ DRIVER = textwrap.dedent(
     from pathlib import Path
     from optuna.distributions import FloatDistribution
     from sklearn.linear_model import Ridge
-    from shiftune.datasets import toy_problem
+    from reproduction.toy import toy_problem
     from shiftune.search import ShiftSearch
 
     class Slow(Ridge):

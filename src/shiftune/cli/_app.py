@@ -6,6 +6,7 @@ What a command runs is imported when it runs: help and completion load neither N
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -225,6 +226,9 @@ def predict(
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
     """
+    # Before NumPy is loaded: threads of BLAS take longer to start than small tables to predict, and
+    # large ones gain nothing.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from shiftune.cli import _predict
 
     _predict.predict(folder, table, out, interval, strict=strict, safe=safe_csv)

@@ -126,13 +126,9 @@ class ResultFolder:
         files = [TRIALS, PREDICTIONS, CARD, best["model_file"], *[REPORT] * self.can_report()]
         return best if all((self.path / name).exists() for name in files) else None
 
-    def completed(self) -> dict[str, Any]:
-        """Return the content of `BEST`; an error if it is not the result of the last run.
-
-        Trials are not counted, which takes Optuna: `BEST` tells how many the last run asked for.
-        """
-        options = self.options()
-        best = self.complete(options.trials, options.of_result())
+    def completed(self, trials: int = 1) -> dict[str, Any]:
+        """Return the content of `BEST`; an error if it has fewer trials, or is not complete."""
+        best = self.complete(trials, self.options().of_result())
         if best is None:
             raise StorageError(f"{self.path} is not finished; run this first: {self.last_command}")
         return best

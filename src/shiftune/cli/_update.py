@@ -69,7 +69,7 @@ Moved = Mapping[str, Path | None]
 def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> None:
     """Write a file with rows of the target, drawn at random among those without a label so far."""
     folder = ResultFolder(path)
-    obstacle = folder.completed().get("update_obstacle")
+    obstacle = folder.completed(folder.finished()).get("update_obstacle")
     out = out or Path(f"{path.resolve().name}-labels.csv")
     if (ending := out.suffix.lower()) not in (".csv", ".xlsx"):
         raise SettingsError(f"--out must end in .csv or .xlsx, got {out}")
@@ -145,7 +145,7 @@ def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
 
 def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
-    best, updates = folder.completed(), folder.updates
+    best, updates = folder.completed(folder.finished()), folder.updates
     if obstacle := best.get("update_obstacle"):
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
     job = reopened(folder, moved)

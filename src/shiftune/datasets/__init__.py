@@ -1,19 +1,5 @@
-"""Generated problems whose truth is known."""
+"""Generated sites whose truth is known."""
 
-from shiftune.datasets._generated import (
-    ConstantPrediction,
-    GaussianSites,
-    ToyProblem,
-    gaussian_sites,
-    hospitals,
-    toy_problem,
-)
+from shiftune.datasets._generated import GaussianSites, gaussian_sites, hospitals
 
-__all__ = [
-    "ConstantPrediction",
-    "GaussianSites",
-    "ToyProblem",
-    "gaussian_sites",
-    "hospitals",
-    "toy_problem",
-]
+__all__ = ["GaussianSites", "gaussian_sites", "hospitals"]

@@ -13,15 +13,7 @@ from shiftune.risk._heterogeneity import (
     without_source,
 )
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
-from shiftune.risk._theory import (
-    divergence,
-    optimal_lambda,
-    optimal_variance,
-    regret_bound,
-    unbiased_lambda,
-    variance_of_lambda,
-    variance_of_unbiased,
-)
+from shiftune.risk._theory import optimal_lambda, regret_bound, unbiased_lambda
 
 __all__ = [
     "ESTIMATORS",
@@ -33,17 +25,13 @@ __all__ = [
     "RiskEstimate",
     "RiskEstimator",
     "by_group",
-    "divergence",
     "estimate",
     "heterogeneity",
     "heterogeneity_of",
     "leave_one_source_out",
     "optimal_lambda",
-    "optimal_variance",
     "regret_bound",
     "risk_named",
     "unbiased_lambda",
-    "variance_of_lambda",
-    "variance_of_unbiased",
     "without_source",
 ]

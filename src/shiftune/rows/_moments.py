@@ -123,12 +123,6 @@ class MomentRows:
     expansion: Expansion
     weighting: Weighting | None = None
 
-    @classmethod
-    def as_they_are(cls, Z: Floats) -> MomentRows:
-        """Return rows without squares and products, neither centred nor scaled."""
-        c = Z.shape[1]
-        return cls(EncodedRows.of(Z, c), Expansion.unscaled(c, _NO_PAIRS[0]))
-
     def __len__(self) -> int:
         return len(self.standard)
 

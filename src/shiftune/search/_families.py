@@ -205,8 +205,9 @@ def given_models(given: Any) -> list[Any]:
 def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
     """Return the families of a search by name; models by name are made for the problem's columns.
 
-    >>> from shiftune.datasets import toy_problem
-    >>> found = resolve(["linear", "kernel"], None, toy_problem(1.0, n=50).problem)
+    >>> X = np.arange(50.0)[:, None]
+    >>> problem = ShiftProblem.from_sites([(X, X[:, 0])] * 2, X)
+    >>> found = resolve(["linear", "kernel"], None, problem)
     >>> [(family.name, sorted(family.distributions)) for family in found.values()]
     [('linear', ['linear.alpha', 'linear.degree']), ('kernel', ['kernel.alpha', 'kernel.gamma'])]
     """

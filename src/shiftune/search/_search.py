@@ -238,11 +238,11 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
-    >>> from shiftune.datasets import toy_problem
-    >>> toy = toy_problem(1.0, n=300)
+    >>> X = np.random.default_rng(0).normal(size=(3, 100, 2))  # the target and two sources
+    >>> problem = ShiftProblem.from_sites([(rows, rows.sum(axis=1)) for rows in X[1:]], X[0])
     >>> search = ShiftSearch(Ridge(), {"alpha": optuna.distributions.FloatDistribution(
     ...     0.01, 100, log=True)}, n_trials=8, ratio="ulsif")
-    >>> search.fit(toy.problem).trials_["state"].value_counts().to_dict()
+    >>> search.fit(problem).trials_["state"].value_counts().to_dict()
     {'COMPLETE': 8}
     """
 
