@@ -128,6 +128,19 @@ def test_a_target_beyond_reach_is_announced():
     assert search.verdict_.trust is Trust.DO_NOT_USE
 
 
+@pytest.mark.filterwarnings("ignore:the target lies outside")
+def test_categories_that_no_source_has():
+    frame = table(np.random.default_rng(3))
+    own = frame["site"] == "T"
+    frame["ward"] = np.where(own & (own.cumsum() % 2 == 0), "new", "old")
+    roles = {"site": "site", "label": "y", "target": "T", "target_labels": "oracle"}
+    problem = ShiftProblem.from_frame(frame, **roles)
+    search = ShiftSearch("linear", n_trials=3, sampler="random", progress=False).fit(problem)
+    check = reach_check(search.result_)
+    assert check.level == "caution"
+    assert "50 % of the target's rows have a category that no source has in 'ward'" in check.finding
+
+
 def test_share_outside_the_range_of_the_sources():
     assert _outside(np.array([50.0, 200.0]), np.arange(101.0)) == 0.5
 

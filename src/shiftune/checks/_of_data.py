@@ -486,6 +486,32 @@ _LEVEL = 0.9
 
 
 def reach_check(result: SearchResult) -> Check:
+    """Check how far the target reaches beyond the sources, in numbers and in categories.
+
+    A caution, besides those of `_range_check`: a tenth of the target's rows have a category that
+    no source has, of which neither the model nor the estimate knows anything.
+    """
+    check = _range_check(result)
+    target, sources = result.problem.target.X, result.context.data.X_train
+    kinds = kinds_of([target, sources])
+    pairs = zip(level_columns(target, kinds).T, level_columns(sources, kinds).T, strict=True)
+    shares = [float((~pd.Series(own).isin(pd.unique(x))).mean()) for own, x in pairs]
+    names = [str(name) for name, kind in kinds.items() if kind == "category"]
+    new = [name for name, share in zip(names, shares, strict=True) if share >= _SOME_OUTSIDE]
+    if not new:
+        return check
+    most = max(shares)
+    finding = f"{percent(most)} of the target's rows have a category that no source has in "
+    finding += listed(new, MOST_NAMES)
+    numbers = {**check.figures, "unseen": most}
+    if check.level is not Level.OK:
+        found = f"{check.finding} {finding}."
+        return Check(_REACH, check.level, found, check.advice, numbers, check.headline)
+    advice = "Add a source that has such rows, or label some: nothing is known of them."
+    return Check(_REACH, Level.CAUTION, f"{finding}.", advice, numbers, finding)
+
+
+def _range_check(result: SearchResult) -> Check:
     """Compare estimates that differ in how far they are continued beyond the sources.
 
     Where the target lies at the edge of the sources or beyond, what happens there follows from

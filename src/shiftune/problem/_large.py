@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,14 +25,13 @@ from shiftune.errors import DataError, DataWarning, MissingPackageError, Setting
 from shiftune.problem._reading import about_unlabelled, as_pandas, check_columns, refuse_unlabelled
 
 ROWS_AT_ONCE = 200_000
-FEATHER = (".feather", ".arrow")
+FEATHER, EXCEL = (".feather", ".arrow"), (".xlsx", ".xls", ".ods")
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
 _FEWEST_ROWS = 10
 # More rows of a site cannot be divided among parts at random (NumPy).
 MOST_OF_A_SITE = 999_999_999
 _CHANGED = "the table changed while it was read; read it again"
 
-T = TypeVar("T")
 Columns = Sequence[Hashable] | None
 Mask = NDArray[np.bool_]
 
@@ -72,6 +71,13 @@ class LabelRules:
     target: Any  # site name, or None where the table has no rows of the target
     keep: bool  # whether all labelled rows of the target are read
     drop: bool  # whether other rows without a label are left out; otherwise they are an error
+
+
+class Parts(NamedTuple):
+    """A table in parts, which can be read as often as needed, in the same order."""
+
+    names: Sequence[Hashable]  # of the columns
+    read: Callable[[Columns], Iterable[pd.DataFrame]]  # parts with these columns; None for all
 
 
 class SampledParts(NamedTuple):
@@ -290,24 +296,14 @@ class _Drawing:
         return table, (certain & ~drawn)[chosen_rows]
 
 
-class Parts:
-    """A table in parts that are read in this process, as often as needed, in the same order.
-
-    `read` is a function from column names, or None for all, to an iterator of tables.
-    """
-
-    def __init__(
-        self, names: Sequence[Hashable], read: Callable[[Columns], Iterable[pd.DataFrame]]
-    ) -> None:
-        self.names, self.read = names, read
-
-
 def _parts_of(data: Any) -> Parts:
     """Return a table in parts; one that has them already stays as it is."""
     if isinstance(data, Parts):
         return data
     if isinstance(data, str | os.PathLike):
-        return arrow_parts(Path(data))
+        path = Path(data)
+        names = arrow_dataset(path).schema.names
+        return Parts(names, lambda columns: arrow_parts(path, columns))
     frame = as_pandas(data)
     if not isinstance(frame, pd.DataFrame):
         raise SettingsError(
@@ -316,32 +312,8 @@ def _parts_of(data: Any) -> Parts:
     return Parts(list(frame), lambda columns: [frame if columns is None else frame[list(columns)]])
 
 
-def arrow_parts(path: Path) -> Parts:
-    """Batches of a Parquet or Feather file, or of a folder of Parquet files."""
-    found = arrow_dataset(path)
-
-    def tables(columns: Columns) -> Iterator[pd.DataFrame]:
-        batches = batches_of(found, columns)
-        while True:
-            with as_parquet(path):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            table = batch.to_pandas()
-            # Pandas stores an index as a column, and makes it an index again.
-            yield table.reset_index([name for name in table.index.names if name is not None])
-
-    return Parts(found.schema.names, tables)
-
-
 def arrow_dataset(path: Path) -> Any:
     """Return the pyarrow dataset of a Parquet or Feather file, or of a folder of Parquet files."""
-    try:
-        from pyarrow import dataset
-    except ImportError as error:
-        raise MissingPackageError(
-            f"reading Parquet files needs the package pyarrow: {how_to_install('parquet')}"
-        ) from error
     if not path.exists():
         raise StorageError(
             f"{path} is a pattern; give the folder of the Parquet files, {path.parent}"
@@ -353,28 +325,61 @@ def arrow_dataset(path: Path) -> Any:
             f"{path} is a CSV file, and from_large reads Parquet files; the command line reads "
             "CSV files of any size, and from_frame(pandas.read_csv(...)) those that fit in memory"
         )
-    with as_parquet(path):
+    with typed_file(path):
+        from pyarrow import dataset
+
         kind = "feather" if path.suffix.lower() in FEATHER else "parquet"
         return dataset.dataset(path, format=kind, partitioning="hive")
 
 
+def arrow_parts(
+    path: Path, columns: Columns, rows: int = ROWS_AT_ONCE, *, exact: bool = False
+) -> Iterator[pd.DataFrame]:
+    """Yield parts of a Parquet or Feather file, or of a folder of Parquet files.
+
+    `rows` is the largest number of rows of a part. With `exact`, whole numbers beside missing ones
+    do not become floats.
+    """
+    chosen = None if columns is None else [str(name) for name in columns]
+    # One batch at a time: reading ahead would keep many of them in memory.
+    options = {"batch_size": rows, "batch_readahead": 0, "fragment_readahead": 0}
+    with typed_file(path):
+        import pyarrow
+
+        whole = (pyarrow.int64(), pyarrow.int32(), pyarrow.int16()) if exact else ()
+        dtypes = dict.fromkeys(whole, pd.Int64Dtype())
+        batches = arrow_dataset(path).to_batches(chosen, use_threads=False, **options)
+    while True:
+        with typed_file(path):  # not around the yield: errors of the caller are no errors here
+            batch = next(batches, None)
+        if batch is None:
+            return
+        if batch.num_rows:
+            yield with_named_index(batch.to_pandas(types_mapper=dtypes.get))
+
+
+def with_named_index(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its index, if it has a name, as a column: pandas stores it as one."""
+    named = [name for name in table.index.names if name is not None]
+    return table.reset_index(named).reset_index(drop=True)
+
+
 @contextmanager
-def as_parquet(path: Path) -> Iterator[None]:
-    """Turn what pyarrow raises about damaged files into one error."""
+def typed_file(path: Path) -> Iterator[None]:
+    """Turn errors of the packages that read files with types into ours."""
+    extra = "excel" if path.suffix.lower() in EXCEL else "parquet"
     try:
         yield
-    except (OSError, ValueError) as error:  # pyarrow's own errors are among them
-        what = "cannot be read as parquet"
+    except ImportError as error:
+        package = "pyarrow" if extra == "parquet" else getattr(error, "name", None) or "openpyxl"
+        raise MissingPackageError(
+            f"reading {path} needs {package}: {how_to_install(extra)}, or give a CSV file"
+        ) from error
+    except StorageError:
+        raise
+    except Exception as error:  # errors of packages that may be missing cannot be named
+        what = f"cannot be read as {path.suffix[1:] or extra}"
         if path.is_dir():
             what = "has a Parquet file that cannot be read"
-        raise StorageError(f"{path} {what}: {str(error).splitlines()[0]}") from error
-
-
-def batches_of(dataset: Any, columns: Columns = None) -> Iterator[Any]:
-    """Yield batches of a pyarrow dataset that are not empty."""
-    # One batch at a time: reading ahead would keep many of them in memory.
-    options = {"batch_size": ROWS_AT_ONCE, "batch_readahead": 0, "fragment_readahead": 0}
-    chosen = None if columns is None else [str(name) for name in columns]
-    for batch in dataset.to_batches(columns=chosen, use_threads=False, **options):
-        if batch.num_rows:
-            yield batch
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StorageError(f"{path} {what}: {reason}") from error

@@ -26,26 +26,26 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune._files import make_temporary_folder, remove_temporary_folder
-from shiftune._wording import alike, count, how_to_install, listed
+from shiftune._wording import alike, count, listed
 from shiftune.columns._formats import are_whole, first_code
-from shiftune.errors import DataError, MissingPackageError, SettingsError, StorageError
+from shiftune.errors import DataError, SettingsError, StorageError
 from shiftune.problem._large import (
+    EXCEL,
     FEATHER,
     LabelRules,
     Parts,
     SampledParts,
     arrow_dataset,
     arrow_parts,
-    as_parquet,
-    batches_of,
     draw,
+    typed_file,
+    with_named_index,
 )
 from shiftune.problem._reading import site_names
 
 # Column that is added where every file is a site.
 _FILE_NAME = "file name"
-_PARQUET, _EXCEL = (".parquet", ".pq"), (".xlsx", ".xls", ".ods")
-_ARROW = (*_PARQUET, *FEATHER)
+_ARROW = (".parquet", ".pq", *FEATHER)
 _JSON_LINES = (".jsonl", ".ndjson")
 _PLAIN_TEXT = (".csv", ".tsv", ".txt", *_JSON_LINES)
 _SEPARATORS = (",", ";", "\t", "|")
@@ -318,7 +318,7 @@ def files_at(path: Path) -> list[Path]:
 
 def _check_file(path: Path) -> None:
     if path.is_dir():
-        if any(path.rglob(f"*{_PARQUET[0]}")):
+        if any(path.rglob("*.parquet")):
             return
         endings = Counter(file.suffix for file in path.iterdir() if file.suffix and file.is_file())
         usual = [f"'{path / f'*{ending}'}'" for ending, _ in endings.most_common(1)]
@@ -369,25 +369,19 @@ def read_one(path: Path) -> pd.DataFrame:
 
 
 def _ending(path: Path) -> str:
-    return _PARQUET[0] if path.is_dir() else path.suffix.lower()
+    return ".parquet" if path.is_dir() else path.suffix.lower()
 
 
 def _read_with_types(path: Path) -> pd.DataFrame:
     """Return the table in a file of another kind than CSV."""
-    ending = _ending(path)
-    with _opened(path):
-        if path.is_dir():
-            parts = arrow_parts(path)
-            tables = [pd.DataFrame(columns=list(parts.names)), *parts.read(None)]
-            table = pd.concat(tables[1:] or tables, ignore_index=True)
-        elif ending in _ARROW:
-            table = pd.read_parquet(path) if ending in _PARQUET else pd.read_feather(path)
-        elif ending in _EXCEL:
+    with typed_file(path):
+        if _ending(path) in _ARROW:
+            table = with_named_index(arrow_dataset(path).to_table().to_pandas())
+        elif _ending(path) in EXCEL:
             table = _read_excel(path)
         else:
             table = _read_json_lines(path)
-    named = [name for name in table.index.names if name is not None]
-    return table.reset_index(named).reset_index(drop=True).rename(columns=_plain_name)
+    return table.rename(columns=_plain_name)
 
 
 def _read_json_lines(path: Path, **options: Any) -> Any:
@@ -405,25 +399,6 @@ def _read_excel(path: Path) -> pd.DataFrame:
     return table.infer_objects()
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[None]:
-    """Turn errors of the packages that read files with types into ours."""
-    extra = "excel" if path.suffix.lower() in _EXCEL else "parquet"
-    try:
-        yield
-    except ImportError as error:
-        package = "pyarrow" if extra == "parquet" else getattr(error, "name", None) or "openpyxl"
-        raise MissingPackageError(
-            f"reading {path} needs {package}: {how_to_install(extra)}, or give a CSV file"
-        ) from error
-    except StorageError:
-        raise
-    except Exception as error:  # errors of packages that may be missing cannot be named
-        raise StorageError(
-            f"{path} cannot be read as {path.suffix[1:] or extra}: {_first_line(error)}"
-        ) from error
-
-
 class TableFile:
     """A table in a file, or in a folder of Parquet files, read in parts, as often as needed.
 
@@ -437,7 +412,7 @@ class TableFile:
     @cached_property
     def form(self) -> _CsvForm | None:
         """Form of a CSV file; None for other kinds."""
-        if self._ending in (*_ARROW, *_EXCEL, *_JSON_LINES):
+        if self._ending in (*_ARROW, *EXCEL, *_JSON_LINES):
             return None
         with _explained(self.path):
             return _form_of(self.path)
@@ -450,22 +425,27 @@ class TableFile:
     @cached_property
     def names(self) -> list[str]:
         """Names of the columns."""
+        if self._ending in _JSON_LINES:
+            parts = self._read_parts(_read_json_lines(self.path, chunksize=self.rows))
+            return list({_plain_name(name): None for part in parts for name in part})
+        return list(map(_plain_name, self._names_in_file))
+
+    @cached_property
+    def _names_in_file(self) -> list[Any]:
         if self.form is not None:
             with _explained(self.path):
-                return list(map(_plain_name, _read_csv(self.path, self.form, nrows=0)))
+                return list(_read_csv(self.path, self.form, nrows=0))
         if self._ending in _ARROW:
-            with _opened(self.path):
-                return list(map(_plain_name, arrow_dataset(self.path).schema.names))
-        return list({_plain_name(name): None for part in self._with_types() for name in part})
+            return list(with_named_index(arrow_dataset(self.path).schema.empty_table().to_pandas()))
+        return list(_read_with_types(self.path))
 
     @property
     def row_bound(self) -> float:
         """Upper bound on the number of rows, in much less time than they take to read."""
         if self._ending in _ARROW:
-            found = arrow_dataset(self.path)
-            with as_parquet(self.path):
-                return float(found.count_rows())
-        if self._ending in _EXCEL:  # sheets are read whole
+            with typed_file(self.path):
+                return float(arrow_dataset(self.path).count_rows())
+        if self._ending in EXCEL:  # sheets are read whole
             return 0.0
         if self._ending not in _PLAIN_TEXT:
             return math.inf
@@ -478,14 +458,9 @@ class TableFile:
 
     def parts(self, columns: Collection[str]) -> Iterator[pd.DataFrame]:
         """Yield parts of some columns: text from CSV, with empty cells and NA as they are."""
-        if self.form is None:
-            parts = self._with_types(columns)
-        else:
-            parts = self._texts(columns, na_filter=False)
         first = 0
-        for part in parts:
-            found = part.rename(columns=_plain_name).reindex(columns=list(columns))
-            found.index = pd.RangeIndex(first, first + len(found))
+        for part in self._parts(columns, as_written=True):
+            found = part.set_axis(pd.RangeIndex(first, first + len(part)), axis=0)
             first += len(found)
             if self.form is None:  # pandas stores whole numbers with gaps as floats
                 floats = (name for name in found if types.is_float_dtype(found[name]))
@@ -498,17 +473,7 @@ class TableFile:
         if self.form is not None:
             with _explained(self.path):
                 _check_header(self.path, self.form)
-            parts = self._texts(columns)
-        elif self._ending in _ARROW:
-            whole = arrow_parts(self.path)
-            wanted = [each for each in whole.names if _plain_name(each) in (columns or ())]
-            # Rows are counted even if the file has none of the columns.
-            parts = iter(whole.read(None if columns is None else wanted or whole.names[:1]))
-        else:
-            parts = self.parts(self.names if columns is None else columns)
-        for part in parts:
-            named = part.rename(columns=_plain_name)
-            yield named if columns is None else named.reindex(columns=list(columns))
+        yield from self._parts(columns, as_written=False)
 
     def typed(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return rows of some `untyped` parts as the file would be read if it had no others."""
@@ -525,41 +490,34 @@ class TableFile:
         finally:
             remove_temporary_folder(folder)
 
-    def _texts(self, columns: Collection[str] | None, **options: Any) -> Iterator[pd.DataFrame]:
-        """Yield parts of a CSV file as text."""
-        assert self.form is not None
-        if columns is not None:
-            wanted = [place for place, name in enumerate(self.names) if name in columns]
-            # Rows are counted even if the file has none of the columns.
-            options["usecols"] = wanted or [0]
-        with _explained(self.path):
-            reader = _read_csv(self.path, self.form, chunksize=self.rows, dtype=str, **options)
-        yield from self._parts_of(reader)
-
-    def _with_types(self, columns: Collection[str] = ()) -> Iterator[pd.DataFrame]:
-        """Yield parts of a file of another kind than CSV."""
-        if self._ending in _JSON_LINES:
-            yield from self._parts_of(_read_json_lines(self.path, chunksize=self.rows))
+    def _parts(
+        self, columns: Collection[str] | None, *, as_written: bool
+    ) -> Iterator[pd.DataFrame]:
+        """Yield parts of some columns, or of all; those that the file lacks are missing."""
+        places = None
+        if columns is not None and self._ending not in (*_JSON_LINES, *EXCEL):
+            places = [place for place, name in enumerate(self.names) if name in columns]
+            places = places or [0]  # rows are counted even if the file has none of the columns
+        if self.form is not None:
+            options = {"chunksize": self.rows, "dtype": str, "na_filter": not as_written}
+            with _explained(self.path):
+                reader = _read_csv(self.path, self.form, usecols=places, **options)
+            parts = self._read_parts(reader)
         elif self._ending in _ARROW:
-            with _opened(self.path):
-                import pyarrow
-
-                whole = (pyarrow.int64(), pyarrow.int32(), pyarrow.int16())
-                dtypes = dict.fromkeys(whole, pd.Int64Dtype())
-                found = arrow_dataset(self.path)
-                names = found.schema.names
-                wanted = [name for name in names if _plain_name(name) in columns]
-                # Rows are counted even if the file has none of the columns.
-                for batch in batches_of(found, wanted or names[:1]):
-                    for start in range(0, len(batch), self.rows):
-                        rows = batch.slice(start, self.rows)
-                        yield rows.to_pandas(types_mapper=dtypes.get, ignore_metadata=True)
+            chosen = None if places is None else [self._names_in_file[i] for i in places]
+            parts = arrow_parts(self.path, chosen, self.rows, exact=as_written)
+        elif self._ending in _JSON_LINES:
+            columns = self.names if columns is None else columns  # one may begin in a later part
+            parts = self._read_parts(_read_json_lines(self.path, chunksize=self.rows))
         else:
             table = _read_with_types(self.path)
-            for start in range(0, max(len(table), 1), self.rows):
-                yield table[start : start + self.rows]
+            starts = range(0, max(len(table), 1), self.rows)
+            parts = (table[start : start + self.rows] for start in starts)
+        for part in parts:
+            named = part.rename(columns=_plain_name)
+            yield named if columns is None else named.reindex(columns=list(columns))
 
-    def _parts_of(self, reader: Any) -> Iterator[pd.DataFrame]:
+    def _read_parts(self, reader: Any) -> Iterator[pd.DataFrame]:
         with reader:
             while True:
                 with _explained(self.path):  # not around the yield: it changes how warnings show
