@@ -492,15 +492,11 @@ def reach_check(result: SearchResult) -> Check:
     no source has, of which neither the model nor the estimate knows anything.
     """
     check = _range_check(result)
-    target, sources = result.problem.target.X, result.context.data.X_train
-    kinds = kinds_of([target, sources])
-    pairs = zip(level_columns(target, kinds).T, level_columns(sources, kinds).T, strict=True)
-    shares = [float((~pd.Series(own).isin(pd.unique(x))).mean()) for own, x in pairs]
-    names = [str(name) for name, kind in kinds.items() if kind == "category"]
-    new = [name for name, share in zip(names, shares, strict=True) if share >= _SOME_OUTSIDE]
+    columns = result.problem.columns
+    new = [name for name, column in columns.items() if column.unseen >= _SOME_OUTSIDE]
     if not new:
         return check
-    most = max(shares)
+    most = max(columns[name].unseen for name in new)
     finding = f"{percent(most)} of the target's rows have a category that no source has in "
     finding += listed(new, MOST_NAMES)
     numbers = {**check.figures, "unseen": most}

@@ -145,6 +145,8 @@ class Column:
     """What was noticed or decided, and why; empty if nothing."""
     beyond: str = ""
     """What the target's rows have that no source has; empty if nothing."""
+    unseen: float = 0.0
+    """Share of the target's rows with a category that no source has."""
     date_format: str = ""
     """Of dates written as text; empty otherwise."""
     number_format: str = ""
@@ -173,7 +175,8 @@ class Column:
 
     def left_out(self, why: str, *, identifier: bool = False) -> Column:
         """Return the same column, not used."""
-        return replace(self, used=False, identifier=identifier, remark=f"left out: {why}")
+        remark = f"left out: {why}"
+        return replace(self, used=False, identifier=identifier, remark=remark, beyond="")
 
     def remarked(self, remark: str) -> Column:
         """Return the same column with one more remark."""
@@ -273,11 +276,7 @@ def learn(
     found = described(found, values, sites.to_numpy(), target, labelled)
     if found.kind == "number":
         found = found.remarked(question_about(values, option))
-    if not keep:
-        found = _judged(found, values, sites, inside, labels, option)
-    if found.used:
-        found = replace(found, beyond=_about_target(found, values, inside, labelled))
-    return found, values
+    return found if keep else _judged(found, values, sites, inside, labels, option), values
 
 
 def described(
@@ -302,7 +301,7 @@ def described(
         numbers = days_in(values) if column.kind == "date" else values
         low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
         parts = _parts_of(values, np.asarray(numbers), inside) if column.kind == "date" else ()
-    return replace(
+    found = replace(
         column,
         missing=float(missing.mean()),
         missing_at_sites=(float(shares.min()), float(shares.max())),
@@ -311,6 +310,8 @@ def described(
         levels=levels,
         parts=parts,
     )
+    unseen, beyond = _beyond(found, values, inside, labelled)
+    return replace(found, unseen=unseen, beyond=beyond)
 
 
 def _parts_of(dates: pd.Series, days: NDArray[np.float64], inside: Mask) -> tuple[str, ...]:
@@ -386,18 +387,17 @@ def _copies_site(column: Column, values: pd.Series, sites: pd.Series) -> bool:
     return len(pairs) == column.distinct
 
 
-def _about_target(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> str:
-    """Say how many rows of the target have values that no source has."""
+def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> tuple[float, str]:
+    """Return the share of target rows with unseen categories, and what lies beyond the sources."""
     own, rows = values[inside], int(inside.sum())
     if column.kind == "category" and column.levels is not None:
         levels = as_text(own).dropna()
         new = levels[~levels.isin(column.levels)]
         if len(new):
-            shown = listed(new.value_counts().index, 3)
-            return (
-                f"{count(len(new), 'row')} of the target ({percent(len(new) / rows)}) "
-                f"{'has a category' if len(new) == 1 else 'have categories'} that no source has: "
-                f"{shown}"
+            have = "has a category" if len(new) == 1 else "have categories"
+            return len(new) / rows, (
+                f"{count(len(new), 'row')} of the target ({percent(len(new) / rows)}) {have} that "
+                f"no source has: {listed(new.value_counts().index, 3)}"
             )
     if column.kind == "number":
         others = values[labelled & ~inside]
@@ -406,13 +406,13 @@ def _about_target(column: Column, values: pd.Series, inside: Mask, labelled: Mas
             (own > others.max(), "above the largest", others.max()),
         ):
             if (n := int(outside.sum())) > _MOST_OUTSIDE * rows:
-                return (
+                return 0.0, (
                     f"{count(n, 'row')} of the target ({percent(n / rows)}) "
                     f"{'is' if n == 1 else 'are'} {where} of all sources ({number(float(limit))})"
                 )
     if column.kind == "date" and TREND not in column.parts:
-        return "the target's dates lie outside the sources', so only what recurs is used"
-    return ""
+        return 0.0, "the target's dates lie outside the sources', so only what recurs is used"
+    return 0.0, ""
 
 
 class _Reading(NamedTuple):
@@ -670,7 +670,7 @@ def _helps(values: pd.Series, sites: pd.Series, labels: pd.Series) -> bool:
     if n - k - b < 1:
         return True
     if types.is_numeric_dtype(y) and y.nunique() > 2:
-        Y = pd.DataFrame({"y": y.astype(float)})
+        Y = pd.DataFrame({"y": y.astype(float).rank()})  # a few large values would hide the rest
     else:
         classes = y.value_counts().index[:_INTERVALS]
         Y = pd.DataFrame({c: (y == name).astype(float) for c, name in enumerate(classes)})

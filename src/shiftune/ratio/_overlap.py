@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from shiftune._names import Level
 from shiftune._wording import percent
-from shiftune.columns._column import as_text, kind_of
+from shiftune.columns._column import as_text, days_in, kind_of
 from shiftune.problem import ShiftProblem
 from shiftune.problem._site import Features
 from shiftune.ratio._auto import ratio_named
@@ -24,10 +24,6 @@ from shiftune.rows._encoding import (
     MISSING,
     MOST_LEVELS,
     RowEncoder,
-    kinds_of,
-    level_columns,
-    number_columns,
-    one_hot,
     subsample,
 )
 
@@ -387,20 +383,15 @@ def column_shifts(
     age   0.75
     sex   0.00
     """
-    tables = [subsample(X, _MOST_ROWS_OF_COLUMN) for X in (X_target, *X_sources)]
-    kinds = kinds_of(tables)
-    numbers = zip(*(number_columns(X, kinds).T for X in tables), strict=True)
-    levels = zip(*(level_columns(X, kinds).T for X in tables), strict=True)
-    distances = np.array(
-        [[_ks_distance(target, source) for source in sources] for target, *sources in numbers]
-        + [_total_variations(columns) for columns in levels]
+    target, *sources = (
+        pd.DataFrame(subsample(X, _MOST_ROWS_OF_COLUMN)) for X in (X_target, *X_sources)
     )
-    # Numbers and dates come first, then categories.
-    columns = sorted(kinds, key=lambda c: kinds[c] == "category") or range(len(distances))
+    own = ColumnSummaries.of(target)
+    distances = np.array([own.distances(X).reindex(own.names) for X in sources]).T
     order = np.argsort(-distances.mean(axis=1), kind="stable")
     return pd.DataFrame(
         distances[order],
-        index=pd.Index([str(columns[c]) for c in order]),
+        index=pd.Index([own.names[c] for c in order]),
         columns=pd.Index(list(names), name="site"),
     )
 
@@ -411,13 +402,6 @@ def _ks_distance(a: Floats, b: Floats) -> float:
     points = np.concatenate([first, second])
     below = (np.searchsorted(x, points, side="right") / len(x) for x in (first, second))
     return float(np.max(np.abs(np.subtract(*below))))
-
-
-def _total_variations(columns: Sequence[NDArray[np.object_]]) -> list[float]:
-    """Distance of the first table's levels from those of every other table."""
-    encoder = one_hot().fit(np.concatenate(columns)[:, None])
-    target, *sources = [encoder.transform(column[:, None]).mean(axis=0) for column in columns]
-    return [float(np.abs(target - source).sum() / 2) for source in sources]
 
 
 @dataclass(frozen=True)
@@ -442,22 +426,28 @@ class ColumnSummaries:
     values: dict[str, Floats]
     shares: dict[str, dict[str, float]]
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns: numbers and dates come first, then categories."""
+        return [*self.values, *self.shares]
+
     @classmethod
     def of(cls, table: pd.DataFrame) -> Self:
-        """Summarise a table of floats and text, as `Columns.read` returns it."""
+        """Summarise a table of numbers, dates and categories."""
         values, shares = {}, {}
-        for name in map(str, table.columns):
-            if kind_of(table[name]) == "category":
-                frequent = _shares(table[name]).head(MOST_LEVELS)
-                shares[name] = {str(level): float(share) for level, share in frequent.items()}
+        for name, column in table.items():
+            if kind_of(column) == "category":
+                frequent = _shares(column).head(MOST_LEVELS)
+                shares[str(name)] = {str(level): float(share) for level, share in frequent.items()}
             else:
-                values[name] = _quantiles(table[name])
+                values[str(name)] = _quantiles(_numbers(column))
         return cls(len(table), values, shares)
 
     def distances(self, table: pd.DataFrame) -> pd.Series:
         """Return the distance of every column from 0 (alike) to 1, as `column_shifts` does."""
+        table = table.set_axis(list(map(str, table.columns)), axis=1)
         found = {
-            name: _ks_distance(values, table[name].to_numpy(dtype=float))
+            name: _ks_distance(values, _numbers(table[name]))
             for name, values in self.values.items()
         } | {
             name: _total_variation(shares, _shares(table[name]))
@@ -471,8 +461,12 @@ class ColumnSummaries:
         return pd.Series(distances[distances > limit])
 
 
-def _quantiles(column: pd.Series) -> Floats:
-    values = np.sort(np.asarray(column, dtype=np.float64))  # NaN comes last
+def _numbers(column: pd.Series) -> Floats:
+    return days_in(column) if kind_of(column) == "date" else column.to_numpy(float, na_value=np.nan)
+
+
+def _quantiles(values: Floats) -> Floats:
+    values = np.sort(values)  # NaN comes last
     if len(values) <= _MOST_VALUES:
         return values
     middles = (np.arange(_MOST_VALUES) + 0.5) / _MOST_VALUES
