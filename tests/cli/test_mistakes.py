@@ -42,7 +42,7 @@ def flat(done):
         (["--loss", "sqared"], "did you mean 'squared'?"),
         (["--loss", "roc_auc"], "the loss 'roc_auc' is for classes, and the labels are quantities"),
         (["--loss", "log_loss"], "choose from squared, half_squared, absolute, pinball"),
-        (["--task", "classification"], "different numbers in 160 rows"),
+        (["--task", "classification"], "different numbers, too many"),
         (["--ratio", "magic"], "magic"),
         (["--trials", "0"], "--trials"),
         (["--jobs", "0"], "--jobs must be a number of processes"),

@@ -131,7 +131,7 @@ def test_a_date_format(visits, tune, folder, run):
     format_given = ["--date-format", "%d/%m/%Y"]
     columns = json.loads(run("diagnose", "visits.csv", *args, *format_given).stdout)["columns"]
     (remark,) = (each["remark"] for each in columns if each["column"] == "seen")
-    assert "dates (day/month/year; month/day/year would fit" in remark
+    assert "dates (day/month/year)" in remark
 
 
 def test_several_files(visits, tune, tuned, run):

@@ -28,7 +28,7 @@ class Real(NamedTuple):
     decided: dict[str, str]
 
 
-ID, ROW, COPY = "named like an identifier", "like a row number", "the site under another name"
+ID, ROW, COPY = "named like an identifier", "like row numbers", "the site under another name"
 REAL = [
     Real("medicaldata", "covid_testing", "demo_group", "ct_result", {"subject_id": ID}),
     Real("openintro", "ames", "Neighborhood", "price", {"PID": ID, "Order": ROW}),
@@ -36,7 +36,7 @@ REAL = [
     Real("openintro", "birds", "operator", "effect", {"opid": COPY, "date": "month/day/year"}),
     Real("carData", "Salaries", "discipline", "salary", {"rownames": ROW}),
     Real("MASS", "Cars93", "Origin", "Price", {"Cylinders": "not a number", "Model": "like an id"}),
-    Real("AER", "CPS1988", "region", "wage", {"rownames": "no help in predicting"}),
+    Real("AER", "CPS1988", "region", "wage", {"rownames": "like row numbers"}),
     Real("mosaicData", "Births78", "wday", "births", {"date": "dates", "day_of_week": COPY}),
     Real("nycflights13", "weather", "origin", "temp", {"time_hour": "dates", "year": "same value"}),
     Real("ggplot2", "diamonds", "cut", "price", {}),

@@ -37,10 +37,11 @@ def read(values, name="x", **options):
     [
         ("x", range(5, 5 + N), False),  # numbered through
         ("x", np.random.default_rng(0).permutation(N), False),
-        ("x", np.arange(N) * 1000, True),  # may be an amount
+        ("x", np.arange(N) * 1000, False),  # in the order of the rows
+        ("x", np.random.default_rng(0).permutation(N) ** 2, True),  # may be an amount
         ("case_id", np.arange(N) * 1000, False),
         ("caseId", np.arange(N) * 1000, False),
-        ("paid", np.arange(N) * 1000, True),
+        ("paid", np.random.default_rng(0).permutation(N) ** 2, True),
         ("x", np.arange(N) + 0.5, True),
         ("id", np.arange(N) % 7, True),  # not one per row
         ("x", [f"p{i}" for i in range(N)], False),

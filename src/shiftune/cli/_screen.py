@@ -37,7 +37,7 @@ from shiftune.report._words import (
 from shiftune.tables import SiteFiles
 
 # Longer lists are cut off.
-MOST_COLUMNS, MOST_SITES, MOST_NAMES = 25, 40, 8
+MOST_COLUMNS, MOST_SITES, MOST_NAMES = 12, 40, 8
 COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
@@ -51,25 +51,11 @@ def show_table(
 ) -> None:
     """Show the sites, the label, the columns with a remark, and the notes."""
     console.print(_about_table(files, problem, label))
-    columns = problem.columns.overview()
-    remarkable = columns[columns["remark"] != ""]
-    if len(remarkable):
-        grid = grid_of("column", "read as", ">distinct")
-        grid.add_column("missing", justify="right", no_wrap=True)
-        grid.add_column("note", ratio=1)
-        for name, row in remarkable.head(MOST_COLUMNS).iterrows():
-            style = "" if row["used"] else "dim"
-            missing = percent(row["missing"]) if row["missing"] else ""
-            cells = (str(name), row["kind"], str(row["distinct"]), missing, row["remark"])
-            grid.add_row(*cells, style=style)
-        console.print()
-        console.print(grid)
-        if (more := len(remarkable) - MOST_COLUMNS) > 0:
-            console.print(Text(f"and {count(more, 'more column')}, listed by --json", style="dim"))
-        if notes:
-            console.print()
-    for note in notes:
+    decisions = problem.columns.decisions
+    for note in [*notes, *decisions[:MOST_COLUMNS]]:
         show_note(console, note)
+    if (more := len(decisions) - MOST_COLUMNS) > 0:
+        console.print(Text(f"and {count(more, 'more column')}, listed by --json", style="dim"))
 
 
 def _about_table(files: SiteFiles, problem: ShiftProblem, label: str | None) -> Table:

@@ -11,14 +11,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
-from scipy.special import fdtrc
+from scipy.special import fdtrc, kolmogorov
 
+from shiftune._names import Task
 from shiftune._wording import count, listed, number, percent
 from shiftune.columns._formats import (
     MISSING_CODES,
@@ -26,6 +30,7 @@ from shiftune.columns._formats import (
     MOST_STRANGE,
     PLAIN,
     DateFormats,
+    NumberFormat,
     NumberFormats,
     are_whole,
     date_formats_by_site,
@@ -56,27 +61,24 @@ _MOST_LEVELS = 5_000
 _FEWEST_IDENTIFIED_ROWS = 20
 # Different values per row above which a column may be an identifier of rows.
 _ROW_SHARE = 0.9
-# Whole numbers that differ in almost every row and have no larger range than this many times the
-# rows are row numbers, of which some rows may be gone.
-_MOST_GAPS = 1.5
-# An F test of the label's means in ten intervals of a column, within sites, at this level.
-_HELPS = 0.01
-_INTERVALS = 10
+# Levels of the tests that whole numbers are spread evenly, and that they help to predict the label
+# in up to ten intervals of about 25 rows (benchmarks/columns.py).
+_UNEVEN = _HELPS = 0.05
+_INTERVALS, _ROWS_OF_INTERVAL = 10, 25
 # A column named like an identifier of cases with several rows (visits of a patient) may be a code
 # with a meaning if it has few values.
 _MANY_CODES = 20
 # An identifier of cases has many values, and not many rows of each.
 _MOST_ROWS_OF_A_CASE = 20
 
-_ROW_NAME = re.compile(
-    r"(^|[^a-z])(id|uuid|guid|index|key|nr|row|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: "
-)
+_ROW_NAME = re.compile(r"(^|[^a-z])(id|uuid|guid|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: ")
 # Not index, row or key in front, which also name quantities.
 _CASE_NAME = re.compile(
-    r"^(id|uuid|guid)([^a-z]|$)|(^|[^a-z])(id|uuid|guid|key|nr|no|pid|mrn)$"
+    r"^(id|uuid|guid)([^a-z]|$)|[^a-z](key|nr|no)$|(^|[^a-z])(id|uuid|guid|pid|mrn)$"
     r"|^(patient|subject|participant|person|customer)$"
 )
 _CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
+_NUMBER_NAME = re.compile(r"([^a-zA-Z](key|nr|no)|[a-z](Nr|No))$")
 
 # Sevens, eights and nines only: 99, 888, -999, ...; of single digits, those below zero.
 _CODES = frozenset(
@@ -129,8 +131,8 @@ class Column:
     >>> sites = pd.Series(["B", "B", "A"])
     >>> age = pd.Series(["50", "71,5", "?"], name="age")
     >>> column, values = learn(age, sites, "A")
-    >>> column.kind, column.number_format, column.high, values.to_list()
-    ('number', 'a decimal comma', 71.5, [50.0, 71.5, nan])
+    >>> column.kind, column.number_format.decimal, column.high, values.to_list()
+    ('number', ',', 71.5, [50.0, 71.5, nan])
     """
 
     name: Any
@@ -149,8 +151,8 @@ class Column:
     """Share of the target's rows with a category that no source has."""
     date_format: str = ""
     """Of dates written as text; empty otherwise."""
-    number_format: str = ""
-    """What is unusual about numbers written as text; empty if nothing."""
+    number_format: NumberFormat = PLAIN
+    """Of numbers written as text."""
     converted: bool = False
     """Whether text was read as numbers or dates."""
     missing_texts: tuple[str, ...] = ()
@@ -218,11 +220,14 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
     if column.dtype.kind == "m":
         values = column.to_numpy(dtype="timedelta64[s]")
     else:
-        if isinstance(column.dtype, pd.DatetimeTZDtype):
-            column = column.dt.tz_convert(None)
-        values = column.to_numpy(dtype="datetime64[s]")
+        values = in_utc(column).to_numpy(dtype="datetime64[s]")
     days: NDArray[np.float64] = values.astype(np.int64) / 86_400
     return np.where(np.isnat(values), np.nan, days)
+
+
+def in_utc(column: pd.Series) -> pd.Series:
+    """Return dates without a time zone, as dates in text are read."""
+    return column.dt.tz_convert(None) if isinstance(column.dtype, pd.DatetimeTZDtype) else column
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -244,7 +249,9 @@ def learn(
     labels: pd.Series | None = None,
     *,
     keep: bool = False,
+    task: Task | None = None,
     date_format: str | None = None,
+    decimal: str = ".",
     option: Option = python_option,
 ) -> tuple[Column, pd.Series]:
     """Decide from all rows what a column holds, and whether a model should see it.
@@ -259,8 +266,12 @@ def learn(
         Labels, missing where there are none.
     keep : bool
         Whether the column is used in any case.
+    task : {"classification", "regression"}, optional
+        What the labels are.
     date_format : str, optional
         Format of `pandas.to_datetime` to try first.
+    decimal : "." or ","
+        Decimal sign of the file.
     option : function
         Writes an option, with a column name, as the user would.
 
@@ -268,15 +279,16 @@ def learn(
     -------
     Column, and its values: numbers, dates, text, or what they were if they need no reading
     """
-    found, values = typed(column, date_format, sites, target, option)
+    found, values = typed(column, date_format, sites, target, decimal, option)
     inside = (sites == target).to_numpy()
     labelled = ~inside if labels is None else ~inside | labels.notna().to_numpy()
-    if _is_text(values):
-        values = pd.Series(as_text(values), name=column.name)
     found = described(found, values, sites.to_numpy(), target, labelled)
     if found.kind == "number":
         found = found.remarked(question_about(values, option))
-    return found if keep else _judged(found, values, sites, inside, labels, option), values
+    if not keep:
+        helps = None if labels is None else partial(_helps, values, sites, labels, task)
+        found = _judged(found, values, sites, target, helps, option)
+    return found, values
 
 
 def described(
@@ -331,27 +343,30 @@ def _judged(
     column: Column,
     values: pd.Series,
     sites: pd.Series,
-    inside: Mask,
-    labels: pd.Series | None,
+    target: str,
+    helps: Callable[[], bool] | None,
     option: Option,
 ) -> Column:
-    """Return a column, left out if no model should see it."""
+    """Return a column, left out if no model should see it.
+
+    `helps` tells whether it helps to predict the label; None where there are no labels.
+    """
     name = str(column.name)
-    if why := _useless(column, values, inside):
+    if why := _useless(column, values, (sites == target).to_numpy()):
         return column.left_out(why)
-    if _copies_site(column, values, sites):
-        return column.left_out(
-            f"one value per site, so it is the site under another name; {option('keep', name)} "
-            "uses it"
-        )
-    if why := _names_rows(column, values, sites, labels):
+    if why := _copies_site(column, values, sites, target):
+        return column.left_out(f"{why}; {option('keep', name)} uses it")
+    if why := _names_rows(column, values, sites, helps):
         return column.left_out(f"{why}; {option('keep', name)} uses it", identifier=True)
     if not _may_name_cases(column, values):
         return column
     present = int(values.count())
     remark = f"named like an identifier, {column.distinct} values in {present} rows; "
     rows_of_a_case = present / column.distinct
-    if column.distinct > _MANY_CATEGORIES and rows_of_a_case <= _MOST_ROWS_OF_A_CASE:
+    are_cases = column.distinct > _MANY_CATEGORIES and rows_of_a_case <= _MOST_ROWS_OF_A_CASE
+    # lymphocytes_no may be a number of them
+    unsure = column.kind == "number" and _NUMBER_NAME.search(name) and helps is not None
+    if are_cases and not (unsure and helps and helps()):
         return column.left_out(f"{remark}to use it: {option('keep', name)}", identifier=True)
     return column.remarked(f"{remark}if it is one: {option('id', name)}")  # it may be a code
 
@@ -374,17 +389,26 @@ def _useless(column: Column, values: pd.Series, inside: Mask) -> str:
     return ""
 
 
-def _copies_site(column: Column, values: pd.Series, sites: pd.Series) -> bool:
-    """Whether every site has one value, which no other site has.
+def _copies_site(column: Column, values: pd.Series, sites: pd.Series, target: str) -> str:
+    """Say why a column is the site under another name: it is the same in all rows of a site.
 
-    Numbers with decimals may be quantities of sites, such as a mean income, and stay.
+    No two sites share a value, or the target shares its category with none, so that nothing can be
+    learned from it. Numbers with decimals may be quantities of sites, such as a mean income, and
+    stay.
     """
-    if column.distinct < 2 or column.distinct != sites.nunique() or column.kind == "date":
-        return False
+    if column.distinct < 2 or column.kind == "date":
+        return ""
     if column.kind == "number" and not _are_whole(values):
-        return False
-    pairs = pd.DataFrame({"site": sites, "value": values}).drop_duplicates()
-    return len(pairs) == column.distinct
+        return ""
+    pairs = pd.DataFrame({"site": sites, "value": values}).dropna().drop_duplicates()
+    if pairs["site"].duplicated().any():
+        return ""
+    if not pairs["value"].duplicated().any():
+        return "one value per site, so it is the site under another name"
+    own = pairs["value"][pairs["site"] == target]
+    if column.kind == "category" and not pairs["value"][pairs["site"] != target].isin(own).any():
+        return "one value per site, and no source has that of the target"
+    return ""
 
 
 def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> tuple[float, str]:
@@ -422,7 +446,7 @@ class _Reading(NamedTuple):
     found: pd.Series
     how: str
     date_format: str = ""
-    number_format: str = ""
+    number_format: NumberFormat = PLAIN
 
 
 def typed(
@@ -430,6 +454,7 @@ def typed(
     date_format: str | None = None,
     sites: pd.Series | None = None,
     target: str = "",
+    decimal: str = ".",
     option: Option = python_option,
 ) -> tuple[Column, pd.Series]:
     """Return a column with its kind, and its values.
@@ -437,16 +462,23 @@ def typed(
     Text that is nearly all numbers or dates is converted. See `learn`.
     """
     name, distinct = column.name, distinct_values(column, sites)
-    if types.is_object_dtype(column) and column.count():
-        column = _of_one_type(column)
+    column = _of_one_type(column)
+    if date_format is not None and types.is_integer_dtype(column):  # 20231231
+        column = as_text(column)
     if types.is_timedelta64_dtype(column):
         days = pd.Series(days_in(column), column.index, name=name)
         return Column(name=name, kind="number", distinct=distinct, remark="durations in days"), days
     found = Column(name=name, kind=kind_of(column), distinct=distinct)
-    given = column.dropna()
-    if not _is_text(column) or given.empty or types.infer_dtype(given) != "string":
+    if not _is_text(column):
         return found, column
+    given = column.dropna()
+    if given.empty or types.infer_dtype(given) != "string":
+        return found, pd.Series(as_text(column), name=name)
     text = stripped(given)
+    levels = text[~text.isin(MISSING_TEXTS)]
+    column = pd.Series(levels.astype(object).reindex(column.index, fill_value=None), name=name)
+    distinct = int(levels.nunique())
+    found = replace(found, distinct=distinct)
     missing = text.isin(MISSING_TEXTS | MISSING_CODES)
     given, codes = text[~missing], text[missing]
     if given.empty:
@@ -455,7 +487,7 @@ def typed(
     read = None
     if sites is not None and date_format is None:
         read = _dates_by_site(given, sites, target)
-    read = read or _dates(given, date_format, option) or _numbers(given, sites, target)
+    read = read or _dates(given, date_format, option) or _numbers(given, sites, target, decimal)
     strange = given[read.found[given.index].isna()]
     if read.kind == "number":
         if _are_many(strange, given):
@@ -515,11 +547,17 @@ def unusable_types(column: pd.Series) -> list[str]:
 
 
 def _of_one_type(column: pd.Series) -> pd.Series:
-    """Return cells of a spreadsheet or of JSON as dates, or as text if any of them is text."""
-    given = column.dropna()
-    if types.infer_dtype(given) in ("date", "datetime", "datetime64"):
+    """Return cells of a spreadsheet, a database or JSON as numbers or dates; as text if any is."""
+    if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.type in (date, Decimal):
+        column = column.astype(object)
+    if not types.is_object_dtype(column) or not column.count():
+        return in_utc(column)
+    kind = types.infer_dtype(column, skipna=True)
+    if kind in ("date", "datetime", "datetime64"):
         return pd.to_datetime(column, utc=True).dt.tz_localize(None)
-    if any(isinstance(value, str) for value in given):
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return pd.to_numeric(column.where(column.notna(), np.nan).astype(float))
+    if any(isinstance(value, str) for value in column.dropna()):
         return column.where(column.isna(), column.map(str))
     return column
 
@@ -534,7 +572,8 @@ def _dates(given: pd.Series, preferred: str | None, option: Option) -> _Reading 
         return None
     others = [format_in_words(each) for each in formats.others]
     also = f", also {listed(others, quoted=False)}" if others else ""
-    how = f"dates ({format_in_words(expected)}{also}{_also_possible(given, expected, option)})"
+    possible = _also_possible(given, expected, option, asked=expected == preferred)
+    how = f"dates ({format_in_words(expected)}{also}{possible})"
     return _Reading("date", formats.read(given), how, date_format=expected)
 
 
@@ -552,22 +591,27 @@ def _dates_by_site(given: pd.Series, sites: pd.Series, target: str) -> _Reading 
     return _Reading("date", dates, f"dates ({how})", date_format=expected)
 
 
-def _also_possible(given: pd.Series, expected: str, option: Option) -> str:
+def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bool) -> str:
     """Point out that day and month may be the other way round."""
     swapped = {"%m": "%d", "%d": "%m"}
     other = "".join(swapped.get(part, part) for part in re.split("(%[dm])", expected))
     clear = "." in expected or other == expected
-    if clear or parse_dates(given, other).isna().any():
+    if asked or clear or parse_dates(given, other).isna().any():
         return ""
     return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
 
 
-def _numbers(given: pd.Series, sites: pd.Series | None, target: str) -> _Reading:
-    formats = NumberFormats()
+def _numbers(given: pd.Series, sites: pd.Series | None, target: str, decimal: str) -> _Reading:
+    plain = PLAIN.read(given).abs()
+    # Beside 1.594, 1,594 is hardly a thousand times as much.
+    limit = 10 * plain[plain % 1 > 0].max()
+    limit = np.inf if np.isnan(limit) else float(limit)
+    formats = NumberFormats(-limit, limit, decimal)
     formats.add(given)
     written = formats.decided()
     how, numbers = written.words, written.read(given)
-    if sites is not None and formats.odd.total and _are_many(given[numbers.isna()], given):
+    unclear = any(formats.outside) or _are_many(given[numbers.isna()], given)
+    if sites is not None and formats.odd.total and unclear:
         by_site = number_formats_by_site(given, sites)
         parts = given.groupby(sites[given.index])
         numbers = pd.concat([by_site[str(site)].read(part) for site, part in parts])
@@ -575,7 +619,7 @@ def _numbers(given: pd.Series, sites: pd.Series | None, target: str) -> _Reading
         written = by_site.get(target, PLAIN)
     if how:
         how = f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
-    return _Reading("number", numbers, how, number_format=written.words)
+    return _Reading("number", numbers, how, number_format=written)
 
 
 def _at_sites(words: dict[str, str]) -> str:
@@ -636,46 +680,77 @@ def _shown(texts: NDArray[Any]) -> str:
 
 
 def _names_rows(
-    column: Column, values: pd.Series, sites: pd.Series, labels: pd.Series | None
+    column: Column, values: pd.Series, sites: pd.Series, helps: Callable[[], bool] | None
 ) -> str:
     """Say why a column that differs in almost every row is an identifier; empty if it is none.
 
-    Text is one. So are whole numbers if they are row numbers, are named like an identifier, or do
-    not help to predict the label within sites (an income in full euros also differs in almost every
-    row, and helps).
+    Text is one. So are whole numbers that are named so, and row numbers: those that grow (or fall)
+    from row to row within every site, however many rows are gone, and those that begin anew at
+    every site. Others are identifiers if they
+    are spread evenly, as numbers that were given one after another are and few quantities, and do
+    not help to predict the label.
     """
-    rows = len(values)
-    if rows < _FEWEST_IDENTIFIED_ROWS or column.distinct <= _ROW_SHARE * rows:
+    given = values.dropna()
+    if len(given) < _FEWEST_IDENTIFIED_ROWS or not _are_whole_or_text(column, given):
+        return ""
+    by_site = given.groupby(sites[given.index].to_numpy(), sort=False)
+    if column.kind == "number":
+        steps = by_site.diff().dropna()
+        in_order = (steps > 0).all() or (steps < 0).all()
+        alone = column.distinct > _ROW_SHARE * len(given) or (steps == 1).all()
+        if len(steps) >= len(given) / 2 and in_order and alone:
+            return "whole numbers in the order of the rows, like row numbers"
+    if column.distinct <= _ROW_SHARE * len(given):
         return ""
     different = "a different value in almost every row"
     if column.kind == "category":
         return f"{different}, like an identifier"
-    if column.kind != "number" or not _are_whole(values):
-        return ""
     name = str(column.name)
     if _ROW_NAME.search(name) or _ROW_NAME.search(name.lower()):
         return f"{different}, and named like an identifier"
-    if column.high - column.low + 1 <= _MOST_GAPS * rows:
-        return f"{different}, like a row number"
-    if labels is not None and not _helps(values, sites, labels):
-        return f"{different}, like an identifier, and no help in predicting the label"
-    return ""
+    if (helps is not None and helps()) or not _spread_evenly(by_site):
+        return ""
+    return f"{different}, like an identifier" + (
+        ", and no help in predicting the label" if helps else ""
+    )
 
 
-def _helps(values: pd.Series, sites: pd.Series, labels: pd.Series) -> bool:
-    """Whether means of the label in ten intervals of a column differ within sites, by an F test."""
+def _are_whole_or_text(column: Column, given: pd.Series) -> bool:
+    return column.kind == "category" or (column.kind == "number" and _are_whole(given))
+
+
+def _spread_evenly(by_site: Any) -> bool:
+    """Whether numbers lie evenly between the smallest and the largest of their site (KS test)."""
+    low, high = by_site.transform("min"), by_site.transform("max")
+    share = ((by_site.obj - low) / (high - low))[(by_site.obj > low) & (by_site.obj < high)]
+    u, n = np.sort(share.to_numpy(float)), len(share)
+    steps = np.arange(n + 1) / max(n, 1)
+    distance = max(np.max(steps[1:] - u, initial=0), np.max(u - steps[:-1], initial=0))
+    return bool(kolmogorov(np.sqrt(n) * distance) >= _UNEVEN)
+
+
+def _helps(
+    values: pd.Series, sites: pd.Series, labels: pd.Series, task: Task | None = None
+) -> bool:
+    """Whether the label differs over intervals of a column within sites, by F tests.
+
+    Both are ranked within sites, quantities at least; of classes each has a test. About 25 rows
+    have an interval.
+    """
     known = (values.notna() & labels.notna()).to_numpy()
-    x, where, y = values[known].to_numpy(float), sites[known], labels[known]
-    n, k, b = len(x), where.nunique(), _INTERVALS
+    where, y = sites[known].to_numpy(), labels[known]
+    n, k = len(where), len(pd.unique(where))
+    b = int(np.clip(n // _ROWS_OF_INTERVAL, 2, _INTERVALS))
     if n - k - b < 1:
         return True
-    if types.is_numeric_dtype(y) and y.nunique() > 2:
-        Y = pd.DataFrame({"y": y.astype(float).rank()})  # a few large values would hide the rest
-    else:
+    if task == "classification" or not types.is_numeric_dtype(y) or y.nunique() <= 2:
         classes = y.value_counts().index[:_INTERVALS]
         Y = pd.DataFrame({c: (y == name).astype(float) for c, name in enumerate(classes)})
+    else:
+        Y = pd.DataFrame({"y": y.astype(float).groupby(where).rank(pct=True)})
     Y = Y - Y.groupby(where).transform("mean")
-    interval = np.argsort(np.argsort(x, kind="stable"), kind="stable") * b // n
+    ranks = values[known].astype(float).groupby(where).rank(method="first", pct=True)
+    interval = np.minimum((ranks * b).to_numpy().astype(int), b - 1)
     means = Y.groupby(interval).transform("mean")
     between, within = (means**2).sum(), ((Y - means) ** 2).sum()
     F = (between / (b - 1)) / (within / (n - k - b + 1)).clip(lower=1e-300)
@@ -686,9 +761,7 @@ def _may_name_cases(column: Column, values: pd.Series) -> bool:
     """Whether a column may identify cases, such as patients, that have several rows each."""
     name = str(column.name)
     named_so = _CASE_NAME.search(name.lower()) or _CASE_NAME_IN_HUMPS.search(name)
-    if column.distinct <= _MANY_CODES or not named_so:
-        return False
-    return column.kind == "category" or (column.kind == "number" and _are_whole(values))
+    return column.distinct > _MANY_CODES and bool(named_so) and _are_whole_or_text(column, values)
 
 
 def _are_whole(values: pd.Series) -> bool:
@@ -728,6 +801,8 @@ def question_about(values: pd.Series, option: Option = python_option) -> str:
 def is_code(column: pd.Series, value: str) -> pd.Series:
     """Mark the rows that have a value: numbers by their size (999.0 is 999), others as text."""
     number_of = pd.to_numeric(value, errors="coerce")
+    if types.is_datetime64_any_dtype(column):
+        return in_utc(column) == pd.to_datetime(value, errors="coerce")
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         return (column == number_of).fillna(False).astype(bool)
     text = column.astype("string").str.strip().fillna("")

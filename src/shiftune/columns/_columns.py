@@ -29,6 +29,7 @@ from shiftune.columns._column import (
     days_in,
     described,
     distinct_values,
+    in_utc,
     is_code,
     kind_of,
 )
@@ -338,7 +339,7 @@ class _Column(ABC):
 class _Numbers(_Column):
     def __init__(self, column: Column, decimal: str) -> None:
         super().__init__(column, decimal)
-        self.formats = NumberFormats(column.low, column.high, decimal)
+        self.formats = NumberFormats(column.low, column.high, decimal, column.number_format)
         texts = pd.Series(column.missing_texts, dtype=object)
         self.codes = texts[as_numbers(texts).notna()].to_list()
 
@@ -373,7 +374,7 @@ class _Numbers(_Column):
     def about(self, rows: int) -> Iterator[Finding]:
         yield from self.unreadable(self.formats.strange, "number")
         written = self.formats.decided()
-        usual = (PLAIN.words, NumberFormat(self.decimal).words, self.column.number_format)
+        usual = (PLAIN.words, NumberFormat(self.decimal).words, self.column.number_format.words)
         if written.words not in usual:
             shown = next(iter(self.formats.odd.texts))
             text = f"numbers with {written.words} ({shown!r}), read as such"
@@ -410,7 +411,9 @@ class _Dates(_Column):
 
     def read(self, values: pd.Series) -> pd.Series:
         if self.is_typed(values):
-            return values
+            for code in self.column.missing_texts:
+                values = values.mask(is_code(values, code))
+            return in_utc(values)
         return self.formats.read(self.texts(values)).reindex(values.index)
 
     def about(self, rows: int) -> Iterator[Finding]:
@@ -464,7 +467,9 @@ class _Categories(_Column):
                     (self.unseen if same is None else self.alike).count(str(level), int(n))
 
     def read(self, values: pd.Series) -> pd.Series:
-        if types.is_bool_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype):
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return values.where(self._levels(values).notna())
+        if types.is_bool_dtype(values):
             return values
         codes, levels = pd.factorize(self._levels(values))
         if self.column.levels is None:

@@ -98,7 +98,7 @@ _PARTS = re.compile(
 _GROUPS = {".": r"[,'\s]", ",": r"[.'\s]"}
 _STYLES = {
     decimal: re.compile(
-        rf"[+-]?(?:\d{{1,3}}(?:{group}\d{{3}})+|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?"
+        rf"[+-]?(?:[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?"
     )
     for decimal, group in _GROUPS.items()
 }
@@ -150,7 +150,8 @@ class NumberFormats:
     """How the texts of a column can be read as numbers: counts, from all its parts.
 
     `low` and `high` are the values to expect, which decide whether 1,234 has thousands or decimals;
-    where they do not, `decimal` does, the decimal sign of the file.
+    where they do not, `decimal` does, the decimal sign of the file. A format that is `known` stays
+    if it reads nearly all texts, whatever else would; other units than its own are never read.
 
     >>> found = NumberFormats()
     >>> found.add(pd.Series(["3,5", "4", "unknown"]))
@@ -159,8 +160,15 @@ class NumberFormats:
     (NumberFormat(decimal=',', affix='', grouped=False), "'unknown'")
     """
 
-    def __init__(self, low: float = -np.inf, high: float = np.inf, decimal: str = ".") -> None:
-        self.low, self.high, self.decimal = low, high, decimal
+    def __init__(
+        self,
+        low: float = -np.inf,
+        high: float = np.inf,
+        decimal: str = ".",
+        known: NumberFormat = PLAIN,
+    ) -> None:
+        self.low, self.high, self.decimal, self.known = low, high, decimal, known
+        self._telling, self._unread = 0, Tally()
         self.read: Counter[str] = Counter()
         self.below: Counter[str] = Counter()
         self.above: Counter[str] = Counter()
@@ -185,6 +193,9 @@ class NumberFormats:
         self._count((",",), numbers[whole], n[whole])
         for each, times in counts[~plain].items():
             self._add_odd(str(each), int(times))
+        if self.known != PLAIN:
+            for each, times in counts[plain & ~whole].items():
+                self._compare(str(each), int(times))
 
     def add_numbers(self, values: NDArray[np.float64]) -> None:
         """Count values that are numbers already."""
@@ -200,11 +211,18 @@ class NumberFormats:
             self._no_numbers.count(text, n)
             return
         self.odd.count(text, n)
+        self._compare(text, n)
         self.either += n
         self.affixes[parts[1]] += n
         for style, value in values.items():
             self._count((style,), np.array([value]), np.array([n]))
             self.grouped[style] += bool(re.search(_GROUPS[style], parts[0]))
+
+    def _compare(self, text: str, n: int) -> None:
+        """Count texts that tell formats apart, and those that the known one does not read."""
+        self._telling += n
+        if np.isnan(_value(_parts(text), self.known)):
+            self._unread.count(text, n)
 
     def _count(
         self, styles: tuple[str, ...], values: NDArray[np.float64], n: NDArray[np.intp]
@@ -217,13 +235,17 @@ class NumberFormats:
 
     def decided(self) -> NumberFormat:
         """Return the format that reads all that is a number in any; the plain one if none does."""
+        few = self._unread.total <= MOST_STRANGE * self._telling
+        if self.known != PLAIN and self._telling and few:
+            return self.known
         if not self.odd.total:
             return PLAIN
         units = [affix for affix in self.affixes if affix]
         unit = units[0] if units else ""
         # Numbers without it are of the same unit if it is a currency or a sign; "kg" may not be.
         may_lack = not unit[:1].isalpha() or unit.isupper()
-        if len(units) > 1 or (self.affixes[""] and not may_lack):
+        other = unit and self.known.affix not in ("", unit)
+        if len(units) > 1 or other or (self.affixes[""] and not may_lack):
             return PLAIN
         styles = [style for style in _STYLES if self.read[style] == self.either]
         if not styles:
@@ -237,7 +259,10 @@ class NumberFormats:
     @property
     def strange(self) -> Tally:
         """Texts that the format does not read."""
-        return self._no_numbers + self.odd if self.decided() == PLAIN else self._no_numbers
+        found = self.decided()
+        if found == PLAIN:
+            return self._no_numbers + self.odd
+        return self._no_numbers + self._unread if found == self.known else self._no_numbers
 
     @property
     def outside(self) -> tuple[int, int]:
@@ -263,7 +288,8 @@ def number_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, Numb
         formats = NumberFormats(float(low), float(high))
         formats.add(texts)
         found[str(site)] = formats.decided()
-    return found
+    units = {written.affix for written in found.values() if written.affix}
+    return dict.fromkeys(found, PLAIN) if len(units) > 1 else found
 
 
 def _parts(text: str) -> tuple[str, str]:

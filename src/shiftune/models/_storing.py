@@ -40,6 +40,7 @@ TRUSTED = frozenset(
         "shiftune.predictor._ensemble.TableModel",
         "shiftune.ratio._overlap.ColumnSummaries",
         "shiftune.columns._column.Column",
+        "shiftune.columns._formats.NumberFormat",
         "shiftune.columns._columns.Columns",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",

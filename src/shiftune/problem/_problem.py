@@ -219,7 +219,7 @@ class ShiftProblem:
             if surprises:
                 how = "(keep=, drop= and dates= overrule this, columns='as given' decides nothing)"
                 surprises[-1] += f" {how}"
-            if decided := "; ".join([*table.notes, *surprises]):
+            if decided := "\n".join([*table.notes, *surprises]):
                 warnings.warn(decided, DataWarning, stacklevel=3)
         return read_problem(
             cls,
@@ -568,7 +568,7 @@ def read_problem(
     found = tuple(checked(site, site.name, labels[site.name]) for site in sources)
     own = checked(target, target.name, None)
     if decided == "classification":
-        check_classes(found, labels.get(_FEW))
+        check_classes(found, labels.get(_FEW), label)
     if small := [site.name for site in found if len(site) < _SMALL_SITE]:
         its = "its" if len(small) == 1 else "their"
         quiet.append(

@@ -231,20 +231,22 @@ def decide_task(
     ]
 
 
-def check_classes(sources: Sequence[Site], few: NDArray[Any] | None) -> None:
+def check_classes(sources: Sequence[Site], few: NDArray[Any] | None, label: str) -> None:
     """Refuse a single class, quantities, and classes of target labels that no source has.
 
     Quantities are numbers with fractions, which scikit-learn's classifiers refuse, and more than
-    20 whole numbers with less than three rows each.
+    20 whole numbers with less than three rows each, or other ones than 1, 2, 3, ... without gaps.
     """
     seen = distinct_labels(site.labels for site in sources)
-    rows = sum(map(len, sources))
-    many = len(seen) > max(rows / 3, MOST_CLASSES)
+    many = len(seen) > MOST_CLASSES
+    if many and seen.dtype.kind in "iuf":
+        without_gaps = seen[0] in (0, 1) and seen[-1] == len(seen) - 1 + seen[0]
+        many = not without_gaps or len(seen) > sum(map(len, sources)) / 3
     if seen.dtype.kind in "iuf" and (many or np.any(seen != np.round(seen))):
-        why = "too many for classes" if many else "with fractions, which are no classes"
         raise DataError(
-            f"the labels are {count(len(seen), 'different number')} in {count(rows, 'row')}, "
-            f"{why}; use task='regression' (--task regression), or write the classes as text"
+            f"the label{label and f' {label!r}'} has {count(len(seen), 'different number')}, "
+            f"{'too many' if many else 'with fractions, which do not fit'} for classes; use "
+            "task='regression' (--task regression), or write classes as text: class 7, not 7"
         )
     if len(seen) == 1:
         raise DataError(
@@ -465,7 +467,8 @@ def dense(X: Any, where: str) -> Any:
 
 def check_columns(columns: pd.Index, where: str) -> None:
     """Refuse column names that occur more than once, or that end for others before their end."""
-    if doubled := columns[columns.duplicated()].unique().to_list():
+    names = pd.Index([str(name) for name in columns], dtype=object)
+    if doubled := columns[names.duplicated()].unique().to_list():
         raise DataError(f"{where}: the column names {doubled} occur more than once; rename them")
     if cut := [name for name in columns if isinstance(name, str) and "\0" in name]:
         raise DataError(f"{where}: the column names {cut} have a NUL character; rename them")

@@ -40,6 +40,7 @@ from shiftune.columns._formats import (
     distinct,
     first_code,
     on_distinct,
+    read_numbers,
     without_zeros,
 )
 from shiftune.errors import DataError, SettingsError
@@ -85,6 +86,7 @@ class TableSettings:
     target_labels: TargetLabels = "hide"
     missing_labels: Literal["error", "drop"] = "error"
     as_given: bool = False
+    decimal: str = "."  # of the file
     option: Option = python_option
 
     @property
@@ -119,9 +121,12 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     codes: dict[Any, list[str]] = {}
     if not settings.as_given:
         df, codes = _without_codes(df, settings.missing, decisions)
-        df = _in_one_spelling(df, site, label, decisions)
+        df[site] = _without_spaces(df[site], f"the site column {site!r}", decisions)
     sites = site_names(df[site], f"the site column {site!r}")
     target = _target_name(settings.target, df[site], sites)
+    hidden = None
+    if label is not None and not settings.as_given:
+        hidden, df[label] = _without_hidden(df[label], sites == target, settings, decisions)
     rows = _usable_rows(df, sites, target, settings, decisions)
     if len(rows) < len(df):
         df, sites = df.iloc[rows], sites[rows]
@@ -133,6 +138,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         labels = df[label]
     else:
         labels, task = _read_labels(df[label], inside, settings, decisions)
+        if hidden is not None:
+            labels = _set_aside(hidden, labels, task, settings, decisions)
         if task == "classification" and settings.task is None:
             quiet += _about_classes(labels, settings)
         if settings.target_labels == "use":
@@ -143,7 +150,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         known = None
         if label is not None:
             known = labels if settings.target_labels == "use" else labels.mask(inside)
-        X, columns = _read_columns(df, pd.Series(sites, df.index), target, known, settings, codes)
+        of_rows = pd.Series(sites, df.index)
+        X, columns = _read_columns(df, of_rows, target, known, task, settings, codes)
         quiet += _about_decisions(columns, labels, sites, inside, task, settings)
     weights = None if settings.sample_weight is None else df[settings.sample_weight]
     everyone = GivenSite(
@@ -172,21 +180,18 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
         check_names([name], name)
     shared = [c for c in df.columns if c in target.columns and c != site]
     column_kinds({"sources": df.reindex(columns=shared), name: target.reindex(columns=shared)})
-    own = target.reindex(columns=df.columns)
+    own, df = target.reindex(columns=df.columns), df.copy(deep=False)
     own[site] = name
     for column in shared:
         parts = [own[column], df[column]]
         if any(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
             levels = union_of_levels(parts)
-            own[column], df = (
-                parts[0].astype(levels),
-                df.assign(**{column: parts[1].astype(levels)}),
-            )
+            own[column], df[column] = (part.astype(levels) for part in parts)
     if settings.label is not None and own[settings.label].isna().all():
-        own[settings.label] = own[settings.label].astype(object)
-        if types.is_integer_dtype(df[settings.label]):
-            df = df.assign(**{str(settings.label): df[settings.label].astype("Int64")})
-            own[settings.label] = pd.array([pd.NA] * len(own), dtype="Int64")
+        kind = df[settings.label].dtype
+        whole = types.is_integer_dtype(kind)
+        own[settings.label] = pd.Series(pd.NA, own.index).astype("Int64" if whole else object)
+        df[settings.label] = df[settings.label].astype("Int64" if whole else kind)
     return pd.concat([own, df], ignore_index=True)
 
 
@@ -225,6 +230,10 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
     if settings.missing_labels not in ("error", "drop"):
         raise SettingsError(
             f"missing_labels must be 'error' or 'drop', got {settings.missing_labels!r}"
+        )
+    if settings.as_given and (settings.keep or settings.ids or settings.dates or settings.missing):
+        raise SettingsError(
+            "columns='as given' decides nothing: leave out keep, ids, dates, missing"
         )
     lists = {
         "features": settings.features or (),
@@ -276,22 +285,54 @@ def _without_codes(
             codes.setdefault(name, []).append(value)
             rows = count(int(hit.sum()), "row")
             notes.append(f"column {name!r}: {value} in {rows} counts as missing, as requested")
-    return df.assign(**{str(n): c for n, c in columns.items()}) if columns else df, codes
-
-
-def _in_one_spelling(
-    df: pd.DataFrame, site: Hashable, label: Hashable | None, notes: list[str]
-) -> pd.DataFrame:
-    """Join spellings of one site, or of one class, that differ by spaces or capitals."""
     df = df.copy(deep=False)
-    df[site] = _without_spaces(df[site], f"the site column {site!r}", notes)
-    if label is None:
-        return df
-    what = f"the label {label!r}"
-    labels = _without_spaces(df[label], what, notes)
-    labels = _codes_as_missing(labels, what, notes)
-    df[label] = _in_usual_capitals(labels, what, notes)
-    return df
+    for name, values in columns.items():
+        df[name] = values
+    return df, codes
+
+
+def _without_hidden(
+    labels: pd.Series, inside: NDArray[np.bool_], settings: TableSettings, notes: list[str]
+) -> tuple[pd.Series | None, pd.Series]:
+    """Return the labels of the target that decide nothing, and all others in one spelling."""
+    if settings.target_labels == "use":
+        return None, _in_one_spelling(labels, notes)
+    return labels[inside], _in_one_spelling(labels.mask(inside), notes)
+
+
+def _set_aside(
+    hidden: pd.Series, labels: pd.Series, task: Task, settings: TableSettings, notes: list[str]
+) -> pd.Series:
+    """Return labels with those of the target, if they are the truth of an experiment."""
+    own = _like(hidden.reindex(labels.index.intersection(hidden.index)), labels, task)
+    if settings.target_labels == "oracle":
+        both = labels.astype(object)
+        both[own.index] = own
+        return both.infer_objects()
+    if own.notna().any():
+        notes.append(_about_set_aside(own, labels, task, settings))
+    return labels
+
+
+def _in_one_spelling(labels: pd.Series, notes: list[str]) -> pd.Series:
+    """Join spellings of one class that differ by spaces or capitals."""
+    what = f"the label {labels.name!r}"
+    labels = _codes_as_missing(_without_spaces(labels, what, notes), what, notes)
+    return _in_usual_capitals(labels, what, notes)
+
+
+def _like(hidden: pd.Series, labels: pd.Series, task: Task) -> pd.Series:
+    """Return labels of the target, written as those of the sources; codes become missing."""
+    texts = hidden.map(lambda value: value.strip() if isinstance(value, str) else value)
+    texts = texts.mask(texts.isin({*MISSING_CODES, ""} - set(labels.dropna().unique())))
+    if types.is_numeric_dtype(labels) and not types.is_bool_dtype(labels):
+        numbers, given = pd.to_numeric(texts, errors="coerce"), texts.dropna().astype(str)
+        odd = given[numbers[given.index].isna()]
+        if not odd.empty and task == "regression":
+            numbers = numbers.astype(float).fillna(read_numbers(odd).reindex(numbers.index))
+        return numbers.astype(object).where(numbers.notna(), texts)
+    spelling = {str(each).casefold(): each for each in labels.dropna().unique()}
+    return texts.map(lambda value: spelling.get(str(value).casefold(), value), na_action="ignore")
 
 
 def _without_spaces(column: pd.Series, what: str, notes: list[str]) -> pd.Series:
@@ -412,11 +453,7 @@ def _read_labels(
             f"no row of the target has a label in {name!r}, so there is none to use; fill some in, "
             f"or leave {settings.option('target_labels', 'use')} out"
         )
-    about: list[str] = []
-    labels = column
-    if settings.target_labels == "hide":
-        labels = column.mask(pd.Series(inside, column.index))
-    labels = _typed_labels(labels, settings, about)
+    labels = _typed_labels(column, settings, notes)
     given = labels.dropna().infer_objects()
     task = settings.task or task_of([given.to_numpy()])
     numeric = types.is_numeric_dtype(given) and not types.is_bool_dtype(given)
@@ -425,11 +462,8 @@ def _read_labels(
             f"the label {name!r} is not numeric, so it cannot be a regression label; leave "
             f"{settings.option('task', 'regression')} out"
         )
-    if settings.target_labels == "hide" and own.notna().any():
-        classes = task == "classification"
-        new = set(own.dropna().unique()) - set(others.dropna().unique()) if classes else set()
-        notes.append(_about_set_aside(own, new, settings))
-    notes += about
+    if task == "regression" and types.is_object_dtype(labels):
+        labels = labels.where(labels.notna(), np.nan).astype(float)
     return labels, task
 
 
@@ -504,10 +538,11 @@ def _quantities(given: pd.Series, task: Task | None, notes: list[str]) -> pd.Ser
     return numbers
 
 
-def _about_set_aside(own: pd.Series, new_classes: set[object], settings: TableSettings) -> str:
+def _about_set_aside(own: pd.Series, labels: pd.Series, task: Task, settings: TableSettings) -> str:
     aside = f"{count(int(own.count()), 'label')} of the target set aside; "
-    if new_classes:
-        shown = ", ".join(sorted(map(repr, new_classes))[:4]) + ", ..." * (len(new_classes) > 4)
+    new = set(own.dropna()) - set(labels.dropna()) if task == "classification" else set()
+    if new:
+        shown = listed(sorted(map(str, new)), 4)
         return aside + f"they cannot be used as they are: no source has the class(es) {shown}"
     return aside + f"to use them: {settings.option('target_labels', 'use')}"
 
@@ -548,13 +583,15 @@ def _read_columns(
     sites: pd.Series,
     target: str,
     labels: pd.Series | None,
+    task: Task | None,
     settings: TableSettings,
     codes: Mapping[Any, Sequence[str]],
 ) -> tuple[pd.DataFrame, Columns]:
     """Read all columns but site and label, and decide which of them are features."""
     features: dict[Any, pd.Series] = {}
     columns: list[Column] = []
-    wanted, option = settings.features, settings.option
+    wanted = settings.features
+    how: dict[str, Any] = {"task": task, "decimal": settings.decimal, "option": settings.option}
     never = dict.fromkeys(settings.drop, REQUESTED)
     never |= {settings.sample_weight: f"weight, {REQUESTED}"}
     identify = dict.fromkeys(settings.ids, f"identifier, {REQUESTED}")
@@ -574,13 +611,16 @@ def _read_columns(
             settings.dates if isinstance(settings.dates, str) else (settings.dates or {}).get(name)
         )
         keep = name in settings.keep or wanted is not None
-        column, values = learn(
-            df[name], sites, target, labels, keep=keep, date_format=dates, option=option
-        )
+        column, values = learn(df[name], sites, target, labels, keep=keep, date_format=dates, **how)
         column = replace(column, missing_texts=(*column.missing_texts, *codes.get(name, ())))
         columns.append(column)
         if column.used:
-            features |= column.expand(values)
+            parts = column.expand(values)
+            if clash := [each for each in parts if each != name and each in df.columns]:
+                raise DataError(
+                    f"column {clash[0]!r} would be made of the date {name!r}; rename it"
+                )
+            features |= parts
     others = [str(name) for name in df.columns if name in (settings.site, settings.label)]
     return pd.DataFrame(features, df.index), Columns.of(columns, others)
 

@@ -27,6 +27,7 @@ from pandas.api import types
 
 from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune._wording import alike, count, listed
+from shiftune.columns._column import as_text
 from shiftune.columns._formats import are_whole, first_code
 from shiftune.errors import DataError, SettingsError, StorageError
 from shiftune.problem._large import (
@@ -104,6 +105,11 @@ class SiteFiles:
                 f"{self.target!r}; correct one of them, or leave --target out"
             )
         return self.target
+
+    @property
+    def decimal(self) -> str:
+        """Decimal sign of the files."""
+        return TableFile(files_at(self.data)[0]).decimal
 
     @property
     def notes(self) -> list[str]:
@@ -263,6 +269,11 @@ def _joined(
     if name_files:
         for file, name in zip(files, _names_of(files), strict=True):
             tables[file] = tables[file].assign(**{_FILE_NAME: name})
+    for name in map(str, first):
+        kinds = {types.is_numeric_dtype(table[name]) for table in tables.values()}
+        if len(kinds) > 1:  # 101 beside an empty cell is 101.0 in a file of numbers alone
+            for file, table in tables.items():
+                tables[file] = table.assign(**{name: as_text(table[name])})
     table = pd.concat(tables.values(), ignore_index=True) if len(files) > 1 else tables[files[0]]
     if table.shape[1] == 0:
         raise StorageError(f"{path} has no columns; {needed} is needed")
@@ -584,6 +595,8 @@ def _check_header(path: Path, form: _CsvForm) -> None:
     found = _lines(path, form.encoding, skip_blank_lines=False, **options)
     lines = list(map(str, found[0]))
     separator = max(_SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
+    if 0 < lines[0].count(form.separator) == max(line.count(form.separator) for line in lines):
+        separator = form.separator  # there may be as many decimal commas
     _refuse_title(path, [_cells(line, separator) for line in lines])
 
 
