@@ -25,7 +25,6 @@ from shiftune.problem._reading import (
     GivenSite,
     about_groups,
     align,
-    as_features,
     as_pandas,
     check_classes,
     check_names,
@@ -553,7 +552,7 @@ def read_problem(
 
     labelled = sources if few is None else [*sources, few]
     everyone = [target, *labelled]
-    tables = align({site.name: as_features(site.X, site.name) for site in everyone})
+    tables = align({site.name: site.X for site in everyone})
     labels = {site.name: as_labels(site.y, site.name, label or "y") for site in labelled}
     decided, quiet = decide_task(labels, task, label or "y")
     if decided == "regression":  # booleans cannot be subtracted

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -501,104 +501,22 @@ def rows_like(X: Any, known: Features, columns: Columns) -> Any:
     return X
 
 
-def as_features(X: Any, site: str) -> Features:
-    """Return a copy of a site's rows: a data frame or a float array of shape (n, d).
+def align(tables: Mapping[str, Any]) -> dict[str, Features]:
+    """Check the rows of all sites; give them the same columns, in one order and of one kind.
 
-    Arrays of objects or text become data frames, so that their columns can differ in kind. An
-    array that cannot be written to is not copied; float32 stays float32.
+    They become data frames, or float arrays of shape (n, d). Arrays of objects or text become
+    frames, so that their columns can differ in kind; float32 stays float32. The first site sets
+    the order of columns. Nothing is copied that nobody can write to.
     """
-    X = dense(X, f"site {site!r}")
-    if isinstance(X, pd.DataFrame):
-        return _checked_frame(X, site)
-    values = np.asarray(X)
-    if isinstance(X, np.ma.MaskedArray):
-        values = np.ma.filled(X.astype(float), np.nan)
-    if values.ndim != 2:
-        raise DataError(
-            f"site {site!r}: the rows must form a table of shape (n, d), got shape "
-            f"{values.shape}; a single column is X.reshape(-1, 1)"
-        )
-    if values.dtype.kind == "c":
-        raise DataError(f"site {site!r}: complex numbers cannot be features; use X.real or X.imag")
-    if values.dtype.kind not in "biuf":
-        return _checked_frame(pd.DataFrame(values), site)
-    _check_any(values.shape[1], site)
-    numbers = read_only(values, np.float32 if values.dtype == np.float32 else float)
-    for column in np.flatnonzero(_largest(numbers) > _LARGEST):
-        _check_size(numbers[:, column], site, int(column))
-    return numbers
-
-
-def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
-    check_columns(X.columns, f"site {site!r}")
-    _check_any(X.shape[1], site)
-    frame = lazy_copy(X.infer_objects())
-    plain = plain_numbers(frame)
-    numbers = frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)
-    if _largest(numbers).max(initial=0) > _LARGEST:
-        plain = set()  # check column by column, to name it
-    for name in [name for name in frame.columns if name not in plain]:
-        column = frame[name]
-        if unusable := unusable_types(column):
-            raise DataError(
-                f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
-                "features are numbers, text, booleans or dates"
-            )
-        if column.dtype == object and str in types_in(column):
-            # Text among numbers makes the whole column text, in any part of the rows.
-            frame[name] = column.where(column.isna(), column.astype(str))
-            continue
-        if isinstance(column.dtype, pd.SparseDtype):
-            raise DataError(
-                f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
-            )
-        if column.dtype.kind == "c":
-            raise DataError(
-                f"site {site!r}: column {name!r} holds complex numbers; use the real part"
-            )
-        if kind_of(column) == "number":
-            _check_size(column.to_numpy(dtype=float, na_value=np.nan), site, name)
-    return frame
-
-
-def _check_any(columns: int, site: str) -> None:
-    if columns == 0:
-        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
-
-
-def _check_size(values: NDArray[np.float64], site: str, column: object) -> None:
-    if count := int(np.isinf(values).sum()):
-        raise DataError(
-            f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
-            "NaN (missing) or with the largest value that makes sense"
-        )
-    if (most := float(_largest(values))) > _LARGEST:
-        raise DataError(
-            f"site {site!r}: column {column!r} has values of up to {most:.0e}, too large to "
-            "compute with; divide the column, or replace them with NaN (missing)"
-        )
-
-
-def _largest(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest absolute value of every column, shape (d,); missing values are none."""
-    with np.errstate(invalid="ignore"):
-        low, high = (f.reduce(X, axis=0, initial=0) for f in (np.fmin, np.fmax))
-    return np.asarray(np.maximum(-low, high), dtype=float)
-
-
-def align(tables: Mapping[str, Features]) -> dict[str, Features]:
-    """Give all sites the same columns in the same order, with the same categories.
-
-    The first site sets the order. Sites whose columns differ are an error that names both.
-    """
-    frames = {site: X for site, X in tables.items() if isinstance(X, pd.DataFrame)}
-    arrays = {site: X for site, X in tables.items() if not isinstance(X, pd.DataFrame)}
+    checked = {site: _as_table(X, site) for site, X in tables.items()}
+    frames = {site: X for site, X in checked.items() if isinstance(X, pd.DataFrame)}
+    arrays = {site: X for site, X in checked.items() if not isinstance(X, pd.DataFrame)}
     if frames and arrays:
         raise DataError(
             f"site {next(iter(frames))!r} is a data frame but site {next(iter(arrays))!r} is an "
             "array; give all sites in the same form"
         )
-    first = next(iter(tables))
+    first = next(iter(checked))
     for site, X in arrays.items():
         if X.shape[1] != arrays[first].shape[1]:
             raise DataError(
@@ -610,19 +528,87 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
         return {site: X.astype(dtype, copy=False) for site, X in arrays.items()}
     expected = frames[first].columns
     for site, frame in frames.items():
-        missing = expected[~expected.isin(frame.columns)].to_list()
-        extra = frame.columns[~frame.columns.isin(expected)].to_list()
+        missing = expected.difference(frame.columns, sort=False).to_list()
+        extra = frame.columns.difference(expected, sort=False).to_list()
         if missing or extra:
             raise DataError(
                 f"sites {first!r} and {site!r} have different columns: {site!r} lacks "
                 f"{missing or 'none'} and has {extra or 'none'} in addition; all sites and the "
                 "target need the same columns"
             )
-    return dict(_same_kinds({site: X.reindex(columns=expected) for site, X in frames.items()}))
+    frames = {site: X.reindex(columns=expected) for site, X in frames.items()}
+    return dict(_of_one_kind(frames))
 
 
-def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    shared = {site: lazy_copy(frame) for site, frame in frames.items()}
+def _as_table(X: Any, site: str) -> Features:
+    """Return the rows of a site as a frame or a float array, with columns that can be features."""
+    table = dense(X, f"site {site!r}")
+    if isinstance(X, np.ma.MaskedArray):
+        table = np.ma.filled(X.astype(float), np.nan)
+    if not isinstance(table, pd.DataFrame):
+        table = np.asarray(table)
+        if table.ndim != 2:
+            raise DataError(
+                f"site {site!r}: the rows must form a table of shape (n, d), got shape "
+                f"{table.shape}; a single column is X.reshape(-1, 1)"
+            )
+        if table.dtype.kind == "c":
+            raise DataError(
+                f"site {site!r}: complex numbers cannot be features; use X.real or X.imag"
+            )
+    if table.shape[1] == 0:
+        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
+    if isinstance(table, np.ndarray) and table.dtype.kind in "biuf":
+        numbers = read_only(table, np.float32 if table.dtype == np.float32 else float)
+        _check_sizes(numbers, range(table.shape[1]), site)
+        return numbers
+    frame = pd.DataFrame(table).infer_objects()
+    check_columns(frame.columns, f"site {site!r}")
+    plain = plain_numbers(frame)
+    for name in [name for name in frame.columns if name not in plain]:
+        column = frame[name]
+        if unusable := unusable_types(column):
+            raise DataError(
+                f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
+                "features are numbers, text, booleans or dates"
+            )
+        if isinstance(column.dtype, pd.SparseDtype):
+            raise DataError(
+                f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
+            )
+        if column.dtype.kind == "c":
+            raise DataError(
+                f"site {site!r}: column {name!r} holds complex numbers; use the real part"
+            )
+        if column.dtype == object and str in types_in(column):
+            # Text among numbers makes the whole column text, in any part of the rows.
+            frame[name] = column.where(column.isna(), column.astype(str))
+        elif kind_of(column) == "number":
+            plain.add(name)
+    numbers = frame.loc[:, [name in plain for name in frame.columns]]
+    _check_sizes(numbers.to_numpy(dtype=float, na_value=np.nan), numbers.columns, site)
+    return frame
+
+
+def _check_sizes(numbers: Floats, names: Sequence[Any], site: str) -> None:
+    """Refuse infinite numbers, and those whose squares are."""
+    with np.errstate(invalid="ignore"):
+        low, high = (f.reduce(numbers, axis=0, initial=0) for f in (np.fmin, np.fmax))
+    largest = np.maximum(-low, high).astype(float)  # 1e150 is beyond float32
+    for c in np.flatnonzero(largest > _LARGEST):
+        if infinite := int(np.isinf(numbers[:, c]).sum()):
+            raise DataError(
+                f"site {site!r}: column {names[c]!r} has {infinite} infinite value(s); replace "
+                "them with NaN (missing) or with the largest value that makes sense"
+            )
+        raise DataError(
+            f"site {site!r}: column {names[c]!r} has values of up to {largest[c]:.0e}, too large "
+            "to compute with; divide the column, or replace them with NaN (missing)"
+        )
+
+
+def _of_one_kind(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Give all sites the same categories, and columns without a value the type of the others."""
     plain = set.intersection(*map(plain_numbers, frames.values()))
     for name, kind in column_kinds(frames).items():
         if name in plain:
@@ -631,24 +617,21 @@ def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns.values()):
             levels = union_of_levels(list(columns.values()))
             for site, column in columns.items():
-                shared[site][name] = column.astype(levels)
+                frames[site][name] = column.astype(levels)
             continue
-        like = next((c for c in columns.values() if c.notna().any()), None)
+        like = next(column.dtype for column in columns.values() if kind_of(column) == kind)
+        dtype = {"number": float, "category": object}.get(kind, like)
         for site, column in columns.items():
-            if like is not None and column.isna().all() and kind_of(column) != kind:
-                empty = np.nan if kind == "number" else None
-                dtype = like.dtype if kind == "date" else float if kind == "number" else object
-                shared[site][name] = pd.Series([empty] * len(column), column.index, dtype=dtype)
-    return shared
+            if kind_of(column) != kind:  # it is empty
+                empty = [None] * len(column)
+                frames[site][name] = pd.Series(empty, column.index, dtype=dtype)
+    return frames
 
 
-def union_of_levels(columns: list[pd.Series]) -> pd.CategoricalDtype:
+def union_of_levels(columns: Sequence[pd.Series]) -> pd.CategoricalDtype:
+    """Return the categories of all columns, which may also be texts."""
     dtypes = [c.dtype for c in columns if isinstance(c.dtype, pd.CategoricalDtype)]
     if len(dtypes) == len(columns) and all(dtype == dtypes[0] for dtype in dtypes):
         return dtypes[0]
-    levels: dict[Any, None] = {}
-    for column in columns:
-        dtype = column.dtype
-        values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column.dropna()
-        levels.update(dict.fromkeys(values))
-    return pd.CategoricalDtype(list(levels))
+    levels = [column.astype("category").cat.categories for column in columns]
+    return pd.CategoricalDtype(list(dict.fromkeys(chain.from_iterable(levels))))
