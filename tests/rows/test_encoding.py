@@ -8,7 +8,7 @@ import pytest
 
 from shiftune.columns._column import kind_of
 from shiftune.errors import ProblemError
-from shiftune.problem._reading import as_features, column_kinds
+from shiftune.problem._reading import align, column_kinds
 from shiftune.rows._encoding import (
     _center_and_spread,
     in_batches,
@@ -63,7 +63,7 @@ def test_the_first_infinite_column_is_named(mixed):
     mixed.loc[3, "gaps"] = np.inf
     mixed.loc[5, "small"] = -np.inf
     with pytest.raises(ProblemError, match="column 'gaps' has 1 infinite"):
-        as_features(mixed, "B")
+        align({"B": mixed})
 
 
 def test_centres_and_spreads(rng):

@@ -1,6 +1,6 @@
 """ShiftProblem: labelled sources and an unlabelled target, checked.
 
-All constructors (frames, arrays, lists of sites, skada's form, files) end in `read_problem`, which
+All constructors (frames, arrays, lists of sites, skada's form, files) end in `_of_sites`, which
 checks the sites, gives them the same columns and decides the task.
 """
 
@@ -10,28 +10,26 @@ import hashlib
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune._names import Task
-from shiftune._wording import check_choice, count, listed
+from shiftune._wording import alike, check_choice, count, listed
 from shiftune.columns import Column, Columns
-from shiftune.errors import DataWarning, SettingsError
+from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._large import LabelRules, Sample, SampledParts, read_sampled
 from shiftune.problem._reading import (
     GivenSite,
-    about_groups,
     align,
-    as_features,
     as_pandas,
     check_classes,
+    check_columns,
     check_names,
     decide_task,
     group_codes,
-    rows_like,
     site_weights,
     split_by_site,
 )
@@ -40,7 +38,6 @@ from shiftune.problem._site import (
     Site,
     as_labels,
     distinct_labels,
-    is_missing,
     sites_have,
 )
 from shiftune.problem._split import PAPER_SHARES, Split, split_sites
@@ -210,10 +207,8 @@ class ShiftProblem:
     ) -> Self:
         """Read a table of all sites, whose first rows may be of a table of the target alone."""
         table = read_table(df, settings, notes)
-        sources = table.sources
-        if first:  # rows are numbered in the table that they came from
-            numbered = [(site, np.asarray(site.rows)) for site in sources]
-            sources = [site._replace(rows=rows - first) for site, rows in numbered]
+        # rows are numbered in the table that they came from
+        sources = [site._replace(rows=np.asarray(site.rows) - first) for site in table.sources]
         if warn:
             surprises = table.columns.surprises if table.columns else []
             if surprises:
@@ -221,8 +216,7 @@ class ShiftProblem:
                 surprises[-1] += f" {how}"
             if decided := "\n".join([*table.notes, *surprises]):
                 warnings.warn(decided, DataWarning, stacklevel=3)
-        return read_problem(
-            cls,
+        return cls._of_sites(
             sources,
             table.target,
             columns=table.columns,
@@ -323,14 +317,9 @@ class ShiftProblem:
             The labels of `X_target`, for experiments only.
         """
         stacked = GivenSite("", X, y, group=group, sample_weight=sample_weight)
-        return read_problem(
-            cls,
-            split_by_site(stacked, groups),
-            GivenSite(target_name, X_target, oracle_labels),
-            target_labels="oracle",
-            labelled_target=labelled_target,
-            task=task,
-        )
+        sources = split_by_site(stacked, groups)
+        target = GivenSite(target_name, X_target, oracle_labels)
+        return cls._of_sites(sources, target, labelled_target=labelled_target, task=task)
 
     @classmethod
     def from_sites(
@@ -351,23 +340,10 @@ class ShiftProblem:
         >>> [site.name for site in ShiftProblem.from_sites([a, b], np.zeros((5, 1))).sources]
         ['1', '2']
         """
-        pairs = list(sites.items()) if hasattr(sites, "items") else list(enumerate(sites, start=1))
-        given = []
-        for name, pair in pairs:
-            if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
-                raise SettingsError(
-                    f"site {str(name)!r} must be a pair (X, y), or (X, y, sample_weight)"
-                )
-            X, y, *weights = pair
-            given.append(GivenSite(str(name), X, y, sample_weight=weights[0] if weights else None))
-        return read_problem(
-            cls,
-            given,
-            GivenSite(target_name, X_target, oracle_labels),
-            target_labels="oracle",
-            labelled_target=labelled_target,
-            task=task,
-        )
+        named = sites.items() if hasattr(sites, "items") else enumerate(sites, start=1)
+        sources = [GivenSite.of_tuple(str(name), given) for name, given in named]
+        target = GivenSite(target_name, X_target, oracle_labels)
+        return cls._of_sites(sources, target, labelled_target=labelled_target, task=task)
 
     @classmethod
     def from_sample_domain(
@@ -394,13 +370,96 @@ class ShiftProblem:
         targets = sorted(number for number in sites if number < 0)
         if not targets:
             raise SettingsError("sample_domain marks no row as target (none is < 0)")
-        if target is None and len(targets) > 1:
-            raise SettingsError(f"there are several target domains {targets}; choose one: target=")
-        chosen = targets[0] if target is None else target
+        chosen = targets[0] if target is None and len(targets) == 1 else target
         if chosen not in targets:
-            raise SettingsError(f"target={chosen} is not among the target domains {targets}")
+            raise SettingsError(f"the target domains are {targets}; choose one: target=")
         sources = [site for number, site in sites.items() if number >= 0]
-        return read_problem(cls, sources, sites[chosen]._replace(y=None), task=task)
+        return cls._of_sites(sources, sites[chosen]._replace(y=None), task=task)
+
+    @classmethod
+    def _of_sites(
+        cls,
+        sources: Sequence[GivenSite],
+        target: GivenSite,
+        *,
+        columns: Columns | None = None,
+        notes: Sequence[str] = (),
+        labelled_target: tuple[Any, ...] | None = None,
+        target_labels: TargetLabels = "oracle",
+        task: Task | None = None,
+        label: str = "",
+        warn: bool = True,
+    ) -> Self:
+        """Check all sites, give them the same columns, and decide the task.
+
+        Without `columns`, they are those of the rows, and nothing is decided. With `warn`, the most
+        important notes become warnings; those given are known already.
+        """
+        check_choice(target_labels, ("hide", "use", "oracle"), "target_labels")
+        if task is not None:
+            check_choice(task, ("classification", "regression"), "task")
+        check_names([site.name for site in sources], target.name)
+        sources, target = [site.in_pandas() for site in sources], target.in_pandas()
+        few, loud, truth = [], [], None
+        if labelled_target is not None:
+            few = [GivenSite.of_tuple(_FEW, labelled_target).in_pandas()]
+        if target.y is not None:
+            known = np.asarray(pd.notna(target.y))
+            if target_labels == "use":
+                few = [target.take(known, _FEW)]
+            elif target_labels == "oracle":
+                truth = as_labels(target.y, target.name, label or "y")
+            elif columns is None:
+                loud.append(
+                    f"{known.sum()} label(s) of the target {target.name!r} are hidden; to use them "
+                    "pass target_labels='use', to keep them as the truth of an experiment 'oracle'"
+                )
+
+        tables = align({site.name: site.X for site in (target, *sources, *few)})
+        what = label or "y"
+        labels = {site.name: as_labels(site.y, site.name, what) for site in (*sources, *few)}
+        decided, about_task = decide_task(labels, task, what)
+        if decided == "regression":  # booleans cannot be subtracted
+            labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
+        groups, about_groups = group_codes(target, sources, few)
+        weights, about_weights = site_weights(target, sources, few)
+
+        def checked(site: GivenSite, y: NDArray[Any] | None) -> Site:
+            key, name = site.name, target.name if site.name == _FEW else site.name
+            return Site(name, tables[key], y, site.rows, groups.get(key), weights.get(key))
+
+        own = checked(target, None)
+        found = tuple(checked(site, labels[site.name]) for site in sources)
+        if decided == "classification":
+            check_classes(found, labels.get(_FEW), label)
+        if len(found) == 1:
+            loud.append(
+                f"there is only one source, {found[0].name!r}, so differences between sites cannot "
+                "be estimated"
+            )
+        if columns is None:
+            columns = _columns_of({n: X for n, X in tables.items() if n != _FEW}, target.name)
+        quiet = columns.decisions
+        if constant := [name for name, column in columns.items() if column.distinct < 2]:
+            quiet.append(f"constant column(s), of no use to a model: {listed(constant)}")
+        quiet += about_task
+        if small := [site.name for site in found if len(site) < _SMALL_SITE]:
+            rows = f"{sites_have(small)} fewer than {_SMALL_SITE} rows"
+            its = "its" if len(small) == 1 else "their"
+            quiet.append(f"{rows}: {its} own estimates will be rough")
+        quiet += [*about_groups, *about_weights]
+        for note in loud if warn else []:
+            warnings.warn(note, DataWarning, stacklevel=4)
+        return cls(
+            sources=found,
+            target=own,
+            labelled_target=checked(few[0], labels[_FEW]) if few else None,
+            oracle=None if truth is None else checked(target, truth),
+            task=decided,
+            columns=columns,
+            notes=(*notes, *loud, *quiet),
+            label=label,
+        )
 
     @property
     def names(self) -> list[str]:
@@ -424,8 +483,28 @@ class ShiftProblem:
         return np.isin(self.target.rows, [] if few is None else few.rows)
 
     def read(self, X: Any) -> Any:
-        """Return new rows, read as those of this problem were."""
-        return rows_like(X, self.target.X, self.columns)
+        """Return new rows with the columns of this problem's, read as those were.
+
+        Columns of an array are found by place; further columns of a table are left out.
+        """
+        X, known = as_pandas(X, "the rows"), self.target.X
+        if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
+            check_columns(X.columns, "the rows")
+            if not self.columns.as_given:
+                return self.columns.read(X)
+            for name in known.columns.difference(X.columns, sort=False):
+                near = alike(str(name), map(str, X.columns))
+                advice = f"did you mean {near[0]!r}?" if near else "the model was trained with it"
+                raise DataError(f"the rows lack the column {name!r}; {advice}")
+            return X.reindex(columns=known.columns)
+        shape = np.shape(X)
+        if len(shape) == 2 and shape[1] != known.shape[1]:
+            raise DataError(
+                f"the rows have {shape[1]} columns, but the model was trained with {known.shape[1]}"
+            )
+        if isinstance(known, pd.DataFrame) and len(shape) == 2:
+            return pd.DataFrame(X, columns=known.columns).infer_objects()
+        return X
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -508,95 +587,6 @@ class ShiftProblem:
         return "\n".join(lines)
 
 
-P = TypeVar("P", bound=ShiftProblem)
-
-
-def read_problem(
-    cls: type[P],
-    sources: Sequence[GivenSite],
-    target: GivenSite,
-    *,
-    columns: Columns | None = None,
-    notes: Sequence[str] = (),
-    labelled_target: tuple[Any, ...] | None = None,
-    target_labels: TargetLabels = "hide",
-    task: Task | None = None,
-    label: str = "",
-    warn: bool = True,
-) -> P:
-    """Check all sites, give them the same columns, and decide the task.
-
-    Without `columns`, they are those of the rows, and nothing is decided. With `warn`, the most
-    important notes become warnings; those given are known already.
-    """
-    check_choice(target_labels, ("hide", "use", "oracle"), "target_labels")
-    if task is not None:
-        check_choice(task, ("classification", "regression"), "task")
-    check_names([site.name for site in sources], target.name)
-    sources, target = [site.in_pandas() for site in sources], target.in_pandas()
-    few = None
-    if labelled_target is not None:
-        X, y, *w = labelled_target
-        few = GivenSite(_FEW, X, y, sample_weight=w[0] if w else None).in_pandas()
-    loud, truth = [], None
-    if target.y is not None:
-        known = ~is_missing(target.y)
-        if target_labels == "use":
-            few = target.take(known, _FEW)
-        elif target_labels == "oracle":
-            truth = as_labels(target.y, target.name, label or "y")
-        elif columns is None:
-            loud.append(
-                f"{known.sum()} label(s) of the target {target.name!r} are hidden; to use them "
-                "pass target_labels='use', to keep them as the truth of an experiment 'oracle'"
-            )
-
-    labelled = sources if few is None else [*sources, few]
-    everyone = [target, *labelled]
-    tables = align({site.name: as_features(site.X, site.name) for site in everyone})
-    labels = {site.name: as_labels(site.y, site.name, label or "y") for site in labelled}
-    decided, quiet = decide_task(labels, task, label or "y")
-    if decided == "regression":  # booleans cannot be subtracted
-        labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
-    groups, about_ids = group_codes(everyone, labelled)
-    weights, about_weights = site_weights(everyone, sources)
-
-    def checked(site: GivenSite, name: str, y: NDArray[Any] | None) -> Site:
-        key = site.name
-        return Site(name, tables[key], y, site.rows, groups.get(key), weights.get(key))
-
-    found = tuple(checked(site, site.name, labels[site.name]) for site in sources)
-    own = checked(target, target.name, None)
-    if decided == "classification":
-        check_classes(found, labels.get(_FEW), label)
-    if small := [site.name for site in found if len(site) < _SMALL_SITE]:
-        its = "its" if len(small) == 1 else "their"
-        quiet.append(
-            f"{sites_have(small)} fewer than {_SMALL_SITE} rows: {its} own estimates will be rough"
-        )
-    quiet += [*about_ids, *about_groups(found, own), *about_weights]
-    if len(found) == 1:
-        loud.append(
-            f"there is only one source, {found[0].name!r}, so differences between sites cannot be "
-            "estimated"
-        )
-    if columns is None:
-        columns = _columns_of({n: X for n, X in tables.items() if n != _FEW}, target.name)
-    quiet = [*columns.decisions, *_about_constants(columns), *quiet]
-    for note in loud if warn else []:
-        warnings.warn(note, DataWarning, stacklevel=4)
-    return cls(
-        sources=found,
-        target=own,
-        labelled_target=None if few is None else checked(few, target.name, labels[_FEW]),
-        oracle=None if truth is None else checked(target, target.name, truth),
-        task=decided,
-        columns=columns,
-        notes=(*notes, *loud, *quiet),
-        label=label,
-    )
-
-
 def _columns_of(tables: dict[str, Features], target: str) -> Columns:
     """Return the columns of rows in which nothing is decided."""
     frames = {name: X for name, X in tables.items() if isinstance(X, pd.DataFrame)}
@@ -611,8 +601,3 @@ def _columns_of(tables: dict[str, Features], target: str) -> Columns:
         for c, (a, b) in enumerate(ranges)
     ]
     return replace(Columns.of(columns), as_given=True)
-
-
-def _about_constants(columns: Columns) -> list[str]:
-    constant = [name for name, column in columns.items() if column.distinct < 2]
-    return [f"constant column(s), of no use to a model: {listed(constant)}"] if constant else []

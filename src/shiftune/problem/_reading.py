@@ -1,24 +1,21 @@
 """Sites as the user gave them: stacked rows are divided; names, labels, weights, groups checked.
 
-Columns are checked for each site (`as_features`), then made alike for all (`align`).
-`shiftune.problem._problem.read_problem` puts them together.
+`align` checks the columns of all sites, and makes them alike. `ShiftProblem` puts them together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
 
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed, number
-from shiftune.columns import Columns
 from shiftune.columns._column import ColumnKind, kind_of, types_in, unusable_types
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._site import (
@@ -27,8 +24,6 @@ from shiftune.problem._site import (
     Site,
     distinct_labels,
     frozen,
-    groups_of,
-    lazy_copy,
     read_only,
     rows_of,
     task_of,
@@ -58,10 +53,18 @@ class GivenSite(NamedTuple):
     group: Any = None
     sample_weight: Any = None
 
+    @classmethod
+    def of_tuple(cls, name: str, given: Any) -> GivenSite:
+        """Return the rows of (X, y) or (X, y, sample_weight)."""
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+            raise SettingsError(f"site {name!r} must be a pair (X, y), or (X, y, sample_weight)")
+        X, y, *weights = given
+        return cls(name, X, y, sample_weight=weights[0] if weights else None)
+
     def in_pandas(self) -> GivenSite:
         """Return the same rows, without tables of other libraries and sparse matrices."""
-        X, y, group, w = map(as_pandas, (self.X, self.y, self.group, self.sample_weight))
-        X = dense(X, f"site {self.name!r}")
+        X = as_pandas(self.X, f"site {self.name!r}" if self.name else "X")
+        y, group, w = map(as_pandas, (self.y, self.group, self.sample_weight))
         return self._replace(X=X, y=y, group=group, sample_weight=w)
 
     def take(self, which: NDArray[Any], name: str) -> GivenSite:
@@ -79,22 +82,20 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
 
     `groups` has the site of every row, shape (n,).
     """
-    stacked = stacked._replace(X=dense(stacked.X, "X")).in_pandas()
-    groups = as_pandas(groups)
+    stacked, groups = stacked.in_pandas(), as_pandas(groups)
     if stacked.y is None or groups is None:
         raise SettingsError("y and groups are needed, one entry per row of X")
     where, n = np.asarray(groups), len(stacked.X)
-    if where.ndim != 1:
-        raise SettingsError(f"groups must have shape (n,), got {where.shape}")
-    labels = len(np.asarray(stacked.y))
-    if not n == labels == len(where):
-        raise SettingsError(
-            f"X has {n} rows, y {labels} and groups {len(where)}; all need one entry per row"
-        )
+    shapes = {"groups": where.shape, "y": np.shape(stacked.y)[:1]}
     for what in ("group", "sample_weight"):
-        values = getattr(stacked, what)
-        if values is not None and np.shape(values) != (n,):
-            raise SettingsError(f"X has {n} rows, and {what} has the shape {np.shape(values)}")
+        if (values := getattr(stacked, what)) is not None:
+            shapes[what] = np.shape(values)
+    for what, shape in shapes.items():
+        if shape != (n,):
+            raise SettingsError(
+                f"X has {n} rows, and {what} has the shape {shape}; {what} must have shape (n,), "
+                "one entry per row"
+            )
     codes, names = pd.factorize(site_names(pd.Series(where), "groups"))
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes))
@@ -149,23 +150,16 @@ def check_names(sources: Sequence[str], target: str) -> None:
 
 
 def check_roles(
-    df: pd.DataFrame,
-    site: Hashable,
-    label: Hashable | None,
-    *others: Hashable,
-    group: Hashable | None = None,
-    sample_weight: Hashable | None = None,
+    df: pd.DataFrame, roles: Mapping[str, Hashable], others: Iterable[Hashable] = ()
 ) -> None:
     """Check that the columns exist, each once, and that no column has two roles."""
     check_columns(df.columns, "the table")
-    roles = {"site": site, "label": label, "group": group, "sample_weight": sample_weight}
-    given = {role: name for role, name in roles.items() if name is not None}
-    for name in (*given.values(), *others):
+    for name in (*roles.values(), *others):
         check_choice(name, df.columns, "column", DataError)
-    for one, other in combinations(given, 2):
-        if given[one] == given[other]:
+    for one, other in combinations(roles, 2):
+        if roles[one] == roles[other]:
             raise SettingsError(
-                f"{one} and {other} are both {given[one]!r}; they are different columns"
+                f"{one} and {other} are both {roles[one]!r}; they are different columns"
             )
 
 
@@ -205,7 +199,7 @@ def about_unlabelled(missing: Mapping[Any, int]) -> str:
 
 
 def decide_task(
-    labels: dict[str, NDArray[Any]], task: Task | None, label: str
+    labels: Mapping[str, NDArray[Any]], task: Task | None, label: str
 ) -> tuple[Task, list[str]]:
     """Decide between classes and quantities by the labels of all sites, unless the user did."""
     texts = [site for site, y in labels.items() if y.dtype.kind == "O"]
@@ -222,8 +216,7 @@ def decide_task(
             "numbers, or use task='classification'"
         )
     values = distinct_labels(labels.values())
-    whole_numbers = values.dtype.kind in "iuf" and len(values) > 2
-    if task is not None or decided == "regression" or not whole_numbers:
+    if task or decided == "regression" or values.dtype.kind not in "iuf" or len(values) < 3:
         return decided, []
     return decided, [
         f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
@@ -238,54 +231,55 @@ def check_classes(sources: Sequence[Site], few: NDArray[Any] | None, label: str)
     20 whole numbers with less than three rows each, or other ones than 1, 2, 3, ... without gaps.
     """
     seen = distinct_labels(site.labels for site in sources)
-    many = len(seen) > MOST_CLASSES
-    if many and seen.dtype.kind in "iuf":
-        without_gaps = seen[0] in (0, 1) and seen[-1] == len(seen) - 1 + seen[0]
-        many = not without_gaps or len(seen) > sum(map(len, sources)) / 3
-    if seen.dtype.kind in "iuf" and (many or np.any(seen != np.round(seen))):
-        raise DataError(
-            f"the label{label and f' {label!r}'} has {count(len(seen), 'different number')}, "
-            f"{'too many' if many else 'with fractions, which do not fit'} for classes; use "
-            "task='regression' (--task regression), or write classes as text: class 7, not 7"
-        )
+    if seen.dtype.kind in "iuf":
+        gaps = seen[0] not in (0, 1) or seen[-1] != len(seen) - 1 + seen[0]
+        rare = len(seen) > sum(map(len, sources)) / 3
+        many = len(seen) > MOST_CLASSES and (gaps or rare)
+        if many or np.any(seen != np.round(seen)):
+            why = "too many" if many else "with fractions, which do not fit"
+            raise DataError(
+                f"the label{label and f' {label!r}'} has {count(len(seen), 'different number')}, "
+                f"{why} for classes; use task='regression' (--task regression), or write classes "
+                "as text: class 7, not 7"
+            )
     if len(seen) == 1:
         raise DataError(
             f"all labels of all sources are {str(seen[0])!r}; a classifier needs at least two "
             "classes"
         )
     if few is not None and (unseen := sorted(set(few.tolist()) - set(seen.tolist()))):
-        near = ", ".join(
-            f"{right!r} for {str(name)!r}?"
-            for name in unseen
-            for right in alike(str(name), map(str, seen))
-        )
+        pairs = [(name, alike(str(name), map(str, seen))) for name in unseen]
+        near = ", ".join(f"{right[0]!r} for {str(name)!r}?" for name, right in pairs if right)
         raise DataError(
             f"the labelled target rows have the class(es) {unseen}, which no source has; a model "
             "trained on the sources can never predict them: correct the spelling"
-            + (f" ({near})" if near else "")
-            + ", leave those labels empty, or add a source with such rows"
+            f"{near and f' ({near})'}, leave those labels empty, or add a source with such rows"
         )
 
 
 def site_weights(
-    sites: Sequence[GivenSite], sources: Sequence[GivenSite]
+    target: GivenSite, sources: Sequence[GivenSite], few: Sequence[GivenSite]
 ) -> tuple[dict[str, Floats], list[str]]:
     """Check the weights of all sites; return them by site, and notes.
 
     Sources need weights if any site has them; rows of the target may have none, and count once.
     Empty where no site has weights, or all are 1.
     """
+    sites, needed = [target, *sources, *few], {site.name for site in sources}
     if all(site.sample_weight is None for site in sites):
         return {}, []
-    needed = {site.name for site in sources}
-    found: dict[str, Floats] = {}
+    weights: dict[str, Floats] = {}
     for site in sites:
-        n = len(site.X)
-        values = np.full(n, np.nan)
-        if site.sample_weight is not None:
-            values = _weights(site.sample_weight, site.name, n)
+        none = np.full(len(site.X), np.nan)
+        try:
+            given = pd.Series(none if site.sample_weight is None else site.sample_weight)
+            values = given.to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"site {site.name!r}: the weights of rows are not numbers ({error})"
+            ) from error
         if site.name not in needed and np.isnan(values).all():
-            values = np.ones(n)
+            values = np.ones(len(values))
         bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
         if len(bad):
             value = values[bad[0]]
@@ -296,38 +290,29 @@ def site_weights(
                 f"site {site.name!r}: the weight of row {row} is {shown}{more}; leave the row out, "
                 "or give it a weight above 0"
             )
-        found[site.name] = values
-    least, most = (f(np.concatenate([*found.values()])) for f in (np.min, np.max))
+        weights[site.name] = values
+    least, most = (float(f([f(own) for own in weights.values()])) for f in (np.min, np.max))
     if least == most == 1:
         return {}, ["every row has the weight 1, so weights change nothing"]
-    return found, [
-        f"rows have weights from {number(float(least))} to {number(float(most))}: in training, in "
-        "the risk at every site, and in metrics"
+    return weights, [
+        f"rows have weights from {number(least)} to {number(most)}: in training, in the risk at "
+        "every site, and in metrics"
     ]
 
 
-def _weights(weights: Any, site: str, n: int) -> Floats:
-    try:
-        values = pd.Series(weights).to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"site {site!r}: the weights of rows are not numbers ({error})") from error
-    if values.shape != (n,):
-        raise DataError(f"site {site!r} has {n} rows but {len(values)} weights")
-    return values
-
-
 def group_codes(
-    sites: Sequence[GivenSite], labelled: Sequence[GivenSite]
+    target: GivenSite, sources: Sequence[GivenSite], few: Sequence[GivenSite]
 ) -> tuple[dict[str, Codes], list[str]]:
     """Number the groups of all sites; return the codes of their rows by site, and notes.
 
     The same id at two sites is the same group; a row without an id has a code of its own. Empty
     where no site has ids, or no two labelled rows belong together.
     """
+    sites = sorted([target, *sources, *few], key=lambda site: site.name)
     if all(site.group is None for site in sites):
         return {}, []
-    texts = {site.name: _ids(site) for site in sorted(sites, key=lambda site: site.name)}
-    everyone = pd.concat(texts.values(), ignore_index=True)
+    ids = {site.name: _ids(site) for site in sites}
+    everyone = pd.concat(ids.values(), ignore_index=True)
     if everyone.isna().all():
         name = next((site.group.name for site in sites if hasattr(site.group, "name")), "group")
         raise DataError(
@@ -336,16 +321,36 @@ def group_codes(
     codes = pd.factorize(everyone, sort=True)[0].astype(np.intp)
     missing = codes < 0
     codes[missing] = codes.max() + 1 + np.arange(missing.sum())
-    ends = np.cumsum([len(own) for own in texts.values()])[:-1]
-    by_site = dict(zip(texts, np.split(codes, ends), strict=True))
-    of_labelled = np.concatenate([by_site[site.name] for site in labelled])
-    if len(np.unique(of_labelled)) == len(of_labelled):
+    ends = np.cumsum([len(own) for own in ids.values()])[:-1]
+    by_site = dict(zip(ids, np.split(codes, ends), strict=True))
+    labelled = [site.name for site in (*sources, *few)]
+    if pd.Index(np.concatenate([by_site[name] for name in labelled])).is_unique:
         return {}, ["every labelled row has a group of its own, so groups change nothing"]
-    empty = sum(int(texts[site.name].isna().sum()) for site in labelled)
-    if not empty:
-        return by_site, []
-    rows = count(empty, "labelled row")
-    return by_site, [f"{rows} without a group id: each is a group of its own"]
+    notes = []
+    if empty := sum(int(ids[name].isna().sum()) for name in labelled):
+        rows = count(empty, "labelled row")
+        notes.append(f"{rows} without a group id: each is a group of its own")
+    own = {site.name: np.unique(by_site[site.name]) for site in sources}
+    groups, at_sites = np.unique(np.concatenate([*own.values()]), return_counts=True)
+    total = sum(len(by_site[name]) for name in own)
+    notes.append(
+        f"the {total} rows of the sources form {len(groups)} groups, which are never divided"
+    )
+    if shared := int((at_sites > 1).sum()):
+        notes.append(
+            f"{count(shared, 'group')} at several sources: no model trains on a group that it "
+            "predicts; if ids are numbered anew at every site, make them different: B-1, not 1"
+        )
+    if known := len(np.intersect1d(groups, by_site[target.name])):
+        notes.append(
+            f"{count(known, 'group')} of the target {target.name!r} also at sources, where the "
+            "final model learns from them; the estimated risk is that of new groups"
+        )
+    if rough := [n for n, each in own.items() if len(each) < _FEW_GROUPS <= len(by_site[n])]:
+        notes.append(
+            f"fewer than {_FEW_GROUPS} groups at {listed(rough)}: estimates from so few are rough"
+        )
+    return by_site, notes
 
 
 def _ids(site: GivenSite) -> pd.Series:
@@ -356,33 +361,6 @@ def _ids(site: GivenSite) -> pd.Series:
     if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
         values = values.astype("Int64")
     return values.astype("string")
-
-
-def about_groups(sources: Sequence[Site], target: Site) -> list[str]:
-    """Return notes on the groups of a problem."""
-    groups = groups_of([target, *sources])
-    if groups is None:
-        return []
-    of_target, *codes = map(np.unique, groups)
-    ids, sites = np.unique(np.concatenate(codes), return_counts=True)
-    rows = sum(map(len, sources))
-    notes = [f"the {rows} rows of the sources form {len(ids)} groups, which are never divided"]
-    if shared := int((sites > 1).sum()):
-        notes.append(
-            f"{count(shared, 'group')} at several sources: no model trains on a group that it "
-            "predicts; if ids are numbered anew at every site, make them different: B-1, not 1"
-        )
-    if known := len(np.intersect1d(ids, of_target)):
-        notes.append(
-            f"{count(known, 'group')} of the target {target.name!r} also at sources, where the "
-            "final model learns from them; the estimated risk is that of new groups"
-        )
-    pairs = zip(sources, codes, strict=True)
-    if small := [site.name for site, own in pairs if len(own) < _FEW_GROUPS <= len(site)]:
-        notes.append(
-            f"fewer than {_FEW_GROUPS} groups at {listed(small)}: estimates from so few are rough"
-        )
-    return notes
 
 
 # ------------------------------------------------------------ columns of sites
@@ -422,12 +400,13 @@ def plain_numbers(X: pd.DataFrame) -> set[Any]:
     return {name for name, dtype in kinds if isinstance(dtype, np.dtype) and dtype.kind in "iuf"}
 
 
-def as_pandas(table: Any) -> Any:
+def as_pandas(table: Any, where: str = "the table") -> Any:
     """Return a table or a column of polars, pyarrow and the like as one of pandas.
 
-    What can only become an array becomes one; all else stays as it is. Lazy frames are refused.
+    What can only become an array becomes one, up to a size, such as a sparse matrix; all else stays
+    as it is. Lazy frames are refused.
     """
-    whole = type(table).__module__.split(".")[0]
+    library = type(table).__module__.split(".")[0]
     if hasattr(table, "npartitions") and hasattr(table, "compute"):
         raise SettingsError(
             "a Dask frame has no rows yet: frame.compute() has them; from_large reads the files of "
@@ -435,34 +414,27 @@ def as_pandas(table: Any) -> Any:
         )
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         raise SettingsError(
-            f"a lazy frame of {whole} has no rows yet: frame.collect() has them; from_large reads "
-            "the file of frame.sink_parquet(path) in parts"
+            f"a lazy frame of {library} has no rows yet: frame.collect() has them; from_large "
+            "reads the file of frame.sink_parquet(path) in parts"
         )
     if hasattr(table, "to_pandas"):
         try:
             return table.to_pandas()
         except (TypeError, ValueError, NotImplementedError) as error:  # types that pandas lacks
-            kind = f"{type(table).__module__.split('.')[0]} {type(table).__name__}"
             raise DataError(
-                f"the {kind} cannot be turned into one of pandas ({error}); leave out columns that "
-                "are neither numbers, text, booleans nor dates"
+                f"the {library} {type(table).__name__} cannot be turned into one of pandas "
+                f"({error}); leave out columns that are neither numbers, text, booleans nor dates"
             ) from error
+    if hasattr(table, "toarray"):  # a sparse matrix
+        if np.prod(table.shape, dtype=float) > _MOST_DENSE:
+            raise DataError(
+                f"{where}: a sparse matrix of shape {table.shape} is too large to be read as an "
+                f"array (more than {_MOST_DENSE:.0e} numbers); reduce the columns first, for "
+                "example with TruncatedSVD"
+            )
+        return table.toarray()
     only_array = hasattr(table, "__array__") and not hasattr(table, "shape")
     return np.asarray(table) if only_array else table
-
-
-def dense(X: Any, where: str) -> Any:
-    """Return a sparse matrix as an array, up to a size; anything else as it is."""
-    if not sparse.issparse(X):
-        return X
-    matrix: Any = X
-    if np.prod(matrix.shape, dtype=float) > _MOST_DENSE:
-        raise DataError(
-            f"{where}: a sparse matrix of shape {matrix.shape} is too large to be read as an array "
-            f"(more than {_MOST_DENSE:.0e} numbers); reduce the columns first, for example with "
-            "TruncatedSVD"
-        )
-    return matrix.toarray()
 
 
 def check_columns(columns: pd.Index, where: str) -> None:
@@ -474,131 +446,22 @@ def check_columns(columns: pd.Index, where: str) -> None:
         raise DataError(f"{where}: the column names {cut} have a NUL character; rename them")
 
 
-def rows_like(X: Any, known: Features, columns: Columns) -> Any:
-    """Return new rows with the columns of known ones, in their order.
+def align(tables: Mapping[str, Any]) -> dict[str, Features]:
+    """Check the rows of all sites; give them the same columns, in one order and of one kind.
 
-    Columns of a table are read as those of the known rows were, and others left out; those of an
-    array are found by place.
+    They become data frames, or float arrays of shape (n, d). Arrays of objects or text become
+    frames, so that their columns can differ in kind; float32 stays float32. The first site sets
+    the order of columns. Nothing is copied that nobody can write to.
     """
-    X = dense(as_pandas(X), "the rows")
-    if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
-        check_columns(X.columns, "the rows")
-        if not columns.as_given:
-            return columns.read(X)
-        for name in known.columns:
-            if name not in X.columns:
-                near = alike(str(name), map(str, X.columns))
-                advice = f"did you mean {near[0]!r}?" if near else "the model was trained with it"
-                raise DataError(f"the rows lack the column {name!r}; {advice}")
-        return X.reindex(columns=known.columns)
-    shape = np.shape(X)
-    if len(shape) == 2 and shape[1] != known.shape[1]:
-        raise DataError(
-            f"the rows have {shape[1]} columns, but the model was trained with {known.shape[1]}"
-        )
-    if isinstance(known, pd.DataFrame) and len(shape) == 2:
-        return pd.DataFrame(X, columns=known.columns).infer_objects()
-    return X
-
-
-def as_features(X: Any, site: str) -> Features:
-    """Return a copy of a site's rows: a data frame or a float array of shape (n, d).
-
-    Arrays of objects or text become data frames, so that their columns can differ in kind. An
-    array that cannot be written to is not copied; float32 stays float32.
-    """
-    X = dense(X, f"site {site!r}")
-    if isinstance(X, pd.DataFrame):
-        return _checked_frame(X, site)
-    values = np.asarray(X)
-    if isinstance(X, np.ma.MaskedArray):
-        values = np.ma.filled(X.astype(float), np.nan)
-    if values.ndim != 2:
-        raise DataError(
-            f"site {site!r}: the rows must form a table of shape (n, d), got shape "
-            f"{values.shape}; a single column is X.reshape(-1, 1)"
-        )
-    if values.dtype.kind == "c":
-        raise DataError(f"site {site!r}: complex numbers cannot be features; use X.real or X.imag")
-    if values.dtype.kind not in "biuf":
-        return _checked_frame(pd.DataFrame(values), site)
-    _check_any(values.shape[1], site)
-    numbers = read_only(values, np.float32 if values.dtype == np.float32 else float)
-    for column in np.flatnonzero(_largest(numbers) > _LARGEST):
-        _check_size(numbers[:, column], site, int(column))
-    return numbers
-
-
-def _checked_frame(X: pd.DataFrame, site: str) -> pd.DataFrame:
-    check_columns(X.columns, f"site {site!r}")
-    _check_any(X.shape[1], site)
-    frame = lazy_copy(X.infer_objects())
-    plain = plain_numbers(frame)
-    numbers = frame.loc[:, [name in plain for name in frame.columns]].to_numpy(float)
-    if _largest(numbers).max(initial=0) > _LARGEST:
-        plain = set()  # check column by column, to name it
-    for name in [name for name in frame.columns if name not in plain]:
-        column = frame[name]
-        if unusable := unusable_types(column):
-            raise DataError(
-                f"site {site!r}: column {name!r} holds values of type {', '.join(unusable)}; "
-                "features are numbers, text, booleans or dates"
-            )
-        if column.dtype == object and str in types_in(column):
-            # Text among numbers makes the whole column text, in any part of the rows.
-            frame[name] = column.where(column.isna(), column.astype(str))
-            continue
-        if isinstance(column.dtype, pd.SparseDtype):
-            raise DataError(
-                f"site {site!r}: column {name!r} is sparse; use X.sparse.to_dense() first"
-            )
-        if column.dtype.kind == "c":
-            raise DataError(
-                f"site {site!r}: column {name!r} holds complex numbers; use the real part"
-            )
-        if kind_of(column) == "number":
-            _check_size(column.to_numpy(dtype=float, na_value=np.nan), site, name)
-    return frame
-
-
-def _check_any(columns: int, site: str) -> None:
-    if columns == 0:
-        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
-
-
-def _check_size(values: NDArray[np.float64], site: str, column: object) -> None:
-    if count := int(np.isinf(values).sum()):
-        raise DataError(
-            f"site {site!r}: column {column!r} has {count} infinite value(s); replace them with "
-            "NaN (missing) or with the largest value that makes sense"
-        )
-    if (most := float(_largest(values))) > _LARGEST:
-        raise DataError(
-            f"site {site!r}: column {column!r} has values of up to {most:.0e}, too large to "
-            "compute with; divide the column, or replace them with NaN (missing)"
-        )
-
-
-def _largest(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest absolute value of every column, shape (d,); missing values are none."""
-    with np.errstate(invalid="ignore"):
-        low, high = (f.reduce(X, axis=0, initial=0) for f in (np.fmin, np.fmax))
-    return np.asarray(np.maximum(-low, high), dtype=float)
-
-
-def align(tables: Mapping[str, Features]) -> dict[str, Features]:
-    """Give all sites the same columns in the same order, with the same categories.
-
-    The first site sets the order. Sites whose columns differ are an error that names both.
-    """
-    frames = {site: X for site, X in tables.items() if isinstance(X, pd.DataFrame)}
-    arrays = {site: X for site, X in tables.items() if not isinstance(X, pd.DataFrame)}
+    checked = {site: _as_table(X, site) for site, X in tables.items()}
+    frames = {site: X for site, X in checked.items() if isinstance(X, pd.DataFrame)}
+    arrays = {site: X for site, X in checked.items() if not isinstance(X, pd.DataFrame)}
     if frames and arrays:
         raise DataError(
             f"site {next(iter(frames))!r} is a data frame but site {next(iter(arrays))!r} is an "
             "array; give all sites in the same form"
         )
-    first = next(iter(tables))
+    first = next(iter(checked))
     for site, X in arrays.items():
         if X.shape[1] != arrays[first].shape[1]:
             raise DataError(
@@ -610,19 +473,87 @@ def align(tables: Mapping[str, Features]) -> dict[str, Features]:
         return {site: X.astype(dtype, copy=False) for site, X in arrays.items()}
     expected = frames[first].columns
     for site, frame in frames.items():
-        missing = expected[~expected.isin(frame.columns)].to_list()
-        extra = frame.columns[~frame.columns.isin(expected)].to_list()
+        missing = expected.difference(frame.columns, sort=False).to_list()
+        extra = frame.columns.difference(expected, sort=False).to_list()
         if missing or extra:
             raise DataError(
                 f"sites {first!r} and {site!r} have different columns: {site!r} lacks "
                 f"{missing or 'none'} and has {extra or 'none'} in addition; all sites and the "
                 "target need the same columns"
             )
-    return dict(_same_kinds({site: X.reindex(columns=expected) for site, X in frames.items()}))
+    frames = {site: X.reindex(columns=expected) for site, X in frames.items()}
+    return dict(_of_one_kind(frames))
 
 
-def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    shared = {site: lazy_copy(frame) for site, frame in frames.items()}
+def _as_table(X: Any, site: str) -> Features:
+    """Return the rows of a site as a frame or a float array, with columns that can be features."""
+    table = as_pandas(X, f"site {site!r}")
+    if isinstance(X, np.ma.MaskedArray):
+        table = np.ma.filled(X.astype(float), np.nan)
+    if not isinstance(table, pd.DataFrame):
+        table = np.asarray(table)
+        if table.ndim != 2:
+            raise DataError(
+                f"site {site!r}: the rows must form a table of shape (n, d), got shape "
+                f"{table.shape}; a single column is X.reshape(-1, 1)"
+            )
+        if table.dtype.kind == "c":
+            raise DataError(
+                f"site {site!r}: complex numbers cannot be features; use X.real or X.imag"
+            )
+    if table.shape[1] == 0:
+        raise DataError(f"site {site!r} has no feature columns; at least one is needed")
+    if isinstance(table, np.ndarray) and table.dtype.kind in "biuf":
+        numbers = read_only(table, np.float32 if table.dtype == np.float32 else float)
+        _check_sizes(numbers, range(table.shape[1]), site)
+        return numbers
+    frame = pd.DataFrame(table).infer_objects()
+    check_columns(frame.columns, f"site {site!r}")
+    plain = plain_numbers(frame)
+    for name in [name for name in frame.columns if name not in plain]:
+        column = frame[name]
+        flaw = ""
+        if unusable := unusable_types(column):
+            flaw = (
+                f"holds values of type {', '.join(unusable)}; features are numbers, text, booleans "
+                "or dates"
+            )
+        elif isinstance(column.dtype, pd.SparseDtype):
+            flaw = "is sparse; use X.sparse.to_dense() first"
+        elif column.dtype.kind == "c":
+            flaw = "holds complex numbers; use the real part"
+        if flaw:
+            raise DataError(f"site {site!r}: column {name!r} {flaw}")
+        if column.dtype == object and str in types_in(column):
+            # Text among numbers makes the whole column text, in any part of the rows.
+            frame[name] = column.where(column.isna(), column.astype(str))
+        elif kind_of(column) == "number":
+            plain.add(name)
+    numeric = frame.loc[:, [name in plain for name in frame.columns]]
+    _check_sizes(numeric.to_numpy(dtype=float, na_value=np.nan), list(numeric.columns), site)
+    return frame
+
+
+def _check_sizes(numbers: Floats, names: Sequence[Any], site: str) -> None:
+    """Refuse infinite numbers, and those whose squares are."""
+    with np.errstate(invalid="ignore"):
+        low, high = (f.reduce(numbers, axis=0, initial=0) for f in (np.fmin, np.fmax))
+    largest = np.maximum(-low, high).astype(float)  # 1e150 is beyond float32
+    for c in np.flatnonzero(largest > _LARGEST).tolist():
+        flaw = (
+            f"has values of up to {largest[c]:.0e}, too large to compute with; divide the column, "
+            "or replace them with NaN (missing)"
+        )
+        if infinite := int(np.isinf(numbers[:, c]).sum()):
+            flaw = (
+                f"has {infinite} infinite value(s); replace them with NaN (missing) or with the "
+                "largest value that makes sense"
+            )
+        raise DataError(f"site {site!r}: column {names[c]!r} {flaw}")
+
+
+def _of_one_kind(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Give all sites the same categories, and columns without a value the type of the others."""
     plain = set.intersection(*map(plain_numbers, frames.values()))
     for name, kind in column_kinds(frames).items():
         if name in plain:
@@ -631,24 +562,24 @@ def _same_kinds(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns.values()):
             levels = union_of_levels(list(columns.values()))
             for site, column in columns.items():
-                shared[site][name] = column.astype(levels)
+                frames[site][name] = column.astype(levels)
             continue
-        like = next((c for c in columns.values() if c.notna().any()), None)
+        like = next(column.dtype for column in columns.values() if kind_of(column) == kind)
+        dtype = {"number": float, "category": object}.get(kind, like)
         for site, column in columns.items():
-            if like is not None and column.isna().all() and kind_of(column) != kind:
-                empty = np.nan if kind == "number" else None
-                dtype = like.dtype if kind == "date" else float if kind == "number" else object
-                shared[site][name] = pd.Series([empty] * len(column), column.index, dtype=dtype)
-    return shared
+            if kind_of(column) != kind:  # it is empty
+                empty = [None] * len(column)
+                frames[site][name] = pd.Series(empty, column.index, dtype=dtype)
+    return frames
 
 
-def union_of_levels(columns: list[pd.Series]) -> pd.CategoricalDtype:
+def union_of_levels(columns: Sequence[pd.Series]) -> pd.CategoricalDtype:
+    """Return the categories of all columns, which may also be texts."""
     dtypes = [c.dtype for c in columns if isinstance(c.dtype, pd.CategoricalDtype)]
     if len(dtypes) == len(columns) and all(dtype == dtypes[0] for dtype in dtypes):
         return dtypes[0]
-    levels: dict[Any, None] = {}
-    for column in columns:
-        dtype = column.dtype
-        values = dtype.categories if isinstance(dtype, pd.CategoricalDtype) else column.dropna()
-        levels.update(dict.fromkeys(values))
-    return pd.CategoricalDtype(list(levels))
+    levels = [
+        c.cat.categories if isinstance(c.dtype, pd.CategoricalDtype) else c.dropna().unique()
+        for c in columns
+    ]
+    return pd.CategoricalDtype(list(dict.fromkeys(chain.from_iterable(levels))))

@@ -48,16 +48,7 @@ class Site:
     (2, False)
     """
 
-    __slots__ = ("_X", "_at", "_groups", "_rows", "_sample_weight", "_y", "name")
-
-    name: str
-    _X: Features
-    _y: NDArray[Any] | None
-    _rows: NDArray[np.intp]
-    _groups: NDArray[np.intp] | None
-    _sample_weight: NDArray[np.float64] | None
-    _at: NDArray[np.integer] | None
-    """Positions of the rows in the tables above; None for all of them."""
+    __slots__ = ("_X", "_at", "_groups", "_name", "_rows", "_sample_weight", "_y")
 
     def __init__(
         self,
@@ -70,19 +61,24 @@ class Site:
     ) -> None:
         if len(X) == 0:
             raise DataError(f"site {name!r} has no rows; it needs at least one")
-        if y is not None and len(y) != len(X):
-            raise DataError(f"site {name!r} has {len(X)} rows but {len(y)} labels")
-        if groups is not None and len(groups) != len(X):
-            raise DataError(f"site {name!r} has {len(X)} rows but {len(groups)} group ids")
-        fixed = object.__setattr__
-        fixed(self, "name", name)
-        fixed(self, "_X", lazy_copy(X) if isinstance(X, pd.DataFrame) else read_only(X))
-        fixed(self, "_y", None if y is None else read_only(y))
-        fixed(self, "_rows", read_only(np.arange(len(X)) if rows is None else rows))
-        fixed(self, "_groups", None if groups is None else read_only(groups))
-        weights = None if sample_weight is None else read_only(sample_weight)
-        fixed(self, "_sample_weight", weights)
-        fixed(self, "_at", None)
+        rows = np.arange(len(X)) if rows is None else rows
+        columns = {"labels": y, "row numbers": rows, "group ids": groups, "weights": sample_weight}
+        for what, values in columns.items():
+            if values is not None and len(values) != len(X):
+                raise DataError(f"site {name!r} has {len(X)} rows but {len(values)} {what}")
+        self._name = name
+        self._X = lazy_copy(X) if isinstance(X, pd.DataFrame) else read_only(X)
+        self._y = None if y is None else read_only(y)
+        self._rows = read_only(rows)
+        self._groups = None if groups is None else read_only(groups)
+        self._sample_weight = None if sample_weight is None else read_only(sample_weight)
+        # Positions of the rows in the tables above; None for all of them.
+        self._at: NDArray[np.integer] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the site in the user's table."""
+        return self._name
 
     @property
     def X(self) -> Features:
@@ -125,9 +121,9 @@ class Site:
         at = np.asarray(positions) if self._at is None else self._at[positions]
         few = len(self._X) <= np.iinfo(np.int32).max
         part = object.__new__(Site)
-        for name in self.__slots__:
-            object.__setattr__(part, name, getattr(self, name))
-        object.__setattr__(part, "_at", at.astype(np.int32 if few else np.int64))
+        for slot in self.__slots__:
+            setattr(part, slot, getattr(self, slot))
+        part._at = at.astype(np.int32 if few else np.int64)
         if len(part) == 0:
             raise DataError(f"site {self.name!r} has no rows; it needs at least one")
         return part
@@ -141,9 +137,6 @@ class Site:
 
     def __len__(self) -> int:
         return len(self._X) if self._at is None else len(self._at)
-
-    def __setattr__(self, key: str, value: object) -> None:
-        raise AttributeError(f"a Site cannot be changed (tried to set {key!r})")
 
     def __reduce__(self) -> tuple[type[Site], tuple[Any, ...]]:
         return Site, (self.name, self.X, self.y, self.rows, self.groups, self.sample_weight)
@@ -231,52 +224,53 @@ MOST_CLASSES = 20
 
 def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
     """Return labels as an array of shape (n,) in which nothing is missing or infinite."""
-    values, what = _plain(y), f"site {site!r}: the label {label!r}"
+    # The many forms of text and optional numbers in pandas and NumPy are reduced to a few.
+    values = np.asarray(y.to_numpy() if isinstance(y, pd.Series | pd.DataFrame) else y)
+    if values.dtype.kind in "US":
+        values = values.astype(object)
+    elif values.dtype.kind == "O":
+        values = np.asarray(pd.Series(values.ravel()).infer_objects()).reshape(values.shape)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.dtype.names is not None:
-        raise DataError(
-            f"{what} is a record of {', '.join(values.dtype.names)}; survival times with censoring "
-            "are not supported; use one number or class per row, such as whether the event came "
-            "within a year"
-        )
-    if values.ndim == 2:
-        raise DataError(
-            f"site {site!r}: {values.shape[1]} columns of labels {label!r}; several labels at once "
-            "are not supported: make a search for each"
-        )
-    if values.ndim != 1:
-        raise DataError(
-            f"site {site!r}: the labels {label!r} must have shape (n,), got {values.shape}"
-        )
-    if missing := int(is_missing(values).sum()):
-        raise DataError(
-            f"{what} is missing in {missing} of {len(values)} rows; leave those rows out"
-        )
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise DataError(f"{what} has infinite values; correct them, or leave those rows out")
-    if values.dtype.kind not in "biufO":
-        raise DataError(
-            f"{what} holds values of type {values.dtype}; labels are numbers, text or booleans"
-        )
-    if values.dtype.kind == "O" and len(values) and types.infer_dtype(values) != "string":
-        kinds = sorted({type(value).__name__ for value in values})
-        if len(kinds) == 1:
-            raise DataError(
-                f"{what} holds values of type {kinds[0]}; labels are numbers, text or booleans"
-            )
-        raise DataError(
-            f"{what} mixes {' and '.join(kinds)}; convert it to one type, for example with "
-            "y.astype(str)"
-        )
-    if values.dtype.kind == "O" and any("\0" in value for value in set(values)):
-        raise DataError(f"{what} has values with a NUL character; replace them")
+    if flaw := _flaw_of(values):
+        raise DataError(f"site {site!r}: the label {label!r} {flaw}")
     return values
 
 
-def is_missing(y: Any) -> NDArray[np.bool_]:
-    """Mark the labels that are missing (None, NaN, NaT, pandas NA), shape (n,)."""
-    return np.asarray(pd.isna(_plain(y)), dtype=bool)
+def _flaw_of(labels: NDArray[Any]) -> str:
+    """Say why an array cannot be the labels of a site, and what to do; empty if it can."""
+    if names := labels.dtype.names:
+        return (
+            f"is a record of {', '.join(names)}; survival times with censoring are not supported; "
+            "use one number or class per row, such as whether the event came within a year"
+        )
+    if labels.ndim == 2:
+        return (
+            f"has {labels.shape[1]} columns; several labels at once are not supported: make a "
+            "search for each"
+        )
+    if labels.ndim != 1:
+        return f"must have shape (n,), got {labels.shape}"
+    if missing := int(pd.isna(labels).sum()):
+        return f"is missing in {missing} of {len(labels)} rows; leave those rows out"
+    kind = labels.dtype.kind
+    if kind == "f" and not np.isfinite(labels).all():
+        return "has infinite values; correct them, or leave those rows out"
+    found = set()
+    if kind not in "biufO":
+        found = {str(labels.dtype)}
+    elif kind == "O" and len(labels) and types.infer_dtype(labels) != "string":
+        found = {type(value).__name__ for value in labels}
+    if len(found) == 1:
+        return f"holds values of type {found.pop()}; labels are numbers, text or booleans"
+    if found:
+        return (
+            f"mixes {' and '.join(sorted(found))}; convert it to one type, for example with "
+            "y.astype(str)"
+        )
+    if kind == "O" and any("\0" in value for value in set(labels)):
+        return "has values with a NUL character; replace them"
+    return ""
 
 
 def distinct_labels(labels: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -294,13 +288,3 @@ def task_of(labels: Iterable[NDArray[Any]]) -> Task:
         return "classification"
     whole = bool(np.all(values == np.round(values)))
     return "classification" if whole and len(np.unique(values)) <= MOST_CLASSES else "regression"
-
-
-def _plain(y: Any) -> NDArray[Any]:
-    """Reduce the many forms of text and optional numbers in pandas and NumPy to a few."""
-    values = np.asarray(y.to_numpy() if isinstance(y, pd.Series | pd.DataFrame) else y)
-    if values.dtype.kind in "US":
-        return values.astype(object)
-    if values.dtype.kind == "O":
-        return np.asarray(pd.Series(values.ravel()).infer_objects()).reshape(values.shape)
-    return values

@@ -173,7 +173,7 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
     """Return one table of the target's rows, which come first, and those of the sources."""
     site, name = settings.site, settings.target
     check_columns(target.columns, "the target's table")
-    check_roles(df, site, settings.label)
+    check_roles(df, settings.roles)
     for column in _features(df, settings):
         check_choice(column, target.columns, "column of the target", DataError)
     if name in set(df[site].astype(str)):
@@ -246,13 +246,7 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
             raise SettingsError(f"{what} must be a list of columns; did you mean [{names!r}]?")
     others = [name for names in lists.values() for name in names]
     roles = settings.roles
-    check_roles(
-        df,
-        roles["site"],
-        roles.get("label"),
-        *others,
-        **{role: name for role, name in roles.items() if role in ("group", "sample_weight")},
-    )
+    check_roles(df, roles, others)
     for role, taken in roles.items():
         for what, names in lists.items():
             if taken in names:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
 from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.problem._reading import align, as_features
+from shiftune.problem._reading import align
 from shiftune.problem._site import Features, Site, rows_of, stacked
 from shiftune.rows._encoding import ROWS_AT_ONCE, RowEncoder, in_batches
 
@@ -27,13 +27,12 @@ def target_and_sources(X_target: Any, X_sources: Sequence[Any]) -> list[Features
     """Check the rows of the target and of k sources, and bring their columns in one order."""
     if len(X_sources) == 0:
         raise DataError("there are no sources to compare the target with")
-    tables = {"target": as_features(X_target, "target")}
-    for number, X in enumerate(X_sources, start=1):
-        tables[f"source {number}"] = as_features(X, f"source {number}")
+    sources = {f"source {number}": X for number, X in enumerate(X_sources, start=1)}
+    tables = align({"target": X_target, **sources})
     for site, X in tables.items():
         if len(X) == 0:
             raise DataError(f"{site} has no rows to compare; it needs some")
-    return list(align(tables).values())
+    return list(tables.values())
 
 
 class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
@@ -65,21 +64,16 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
                 f"weights are wanted for {len(X_sources)} sources, but the ratio was fitted on "
                 f"{self.n_sources_}"
             )
-        like = {"the rows of fit": self._like_}
-        for j, X in enumerate(X_sources, start=1):
-            like[f"rows for source {j}"] = as_features(X, f"rows for source {j}")
-        _, *tables = align(like).values()
+        sources = {f"rows for source {j}": X for j, X in enumerate(X_sources, start=1)}
+        _, *tables = align({"the rows of fit": self._like_, **sources}).values()
         return [np.maximum(w, 0.0) for w in self._weights_of_all(tables)]
 
     def weights_at(self, X: Any, *, source: int) -> Floats:
         """Return w_j at any rows, for example the target's, shape (n,)."""
         self._check_fitted()
         where = f"rows for source {source + 1}"
-        aligned = align({"the rows of fit": self._like_, where: as_features(X, where)})
-        if len(aligned[where]) == 0:
-            return np.empty(0)
-        w: Floats = np.maximum(self._weights_rows(source, aligned[where]), 0.0)
-        return w
+        rows = align({"the rows of fit": self._like_, where: X})[where]
+        return np.maximum(self._weights_rows(source, rows), 0.0) if len(rows) else np.empty(0)
 
     @abstractmethod
     def _fit_rows(self, target: Features, sources: list[Features]) -> None:
