@@ -65,7 +65,7 @@ def test_single_precision_stays_single(rng):
     rows = Moments().fit(X[:100], [X]).sources
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert rows.standard.numbers.dtype == np.float32
+    assert rows.numbers.dtype == np.float32
     # All numbers would take 15 times as much as the rows.
     assert held < 1.5 * X.nbytes
     assert len(pickle.dumps(rows)) < 1.1 * X.nbytes
