@@ -12,7 +12,7 @@ from shiftune.rows._moments import MomentRows
 
 def as_they_are(Z):
     """Return rows without squares and products, neither centred nor scaled."""
-    return MomentRows.of(Z, Z.shape[1])
+    return MomentRows.unscaled(Z, np.empty((len(Z), 0), dtype=bool))
 
 
 ALPHA = 3.0

@@ -6,9 +6,8 @@ computed: the c values, squares and products, as far as they differ. Z exists in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +30,11 @@ _NO_PAIRS = np.empty((2, 0), dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighting:
-    """Weights of rows, by which they become rows that count once each (`linearised`)."""
-
-    weights: Floats  # with mean 1 in every site, (n,)
-    site: NDArray[np.intp]  # (n,)
-    centers: Floats  # weighted mean of the rows of every site, (k, p)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class MomentRows:
     """Rows as standardised values, squares and products of their columns: a matrix Z, (n, p).
 
-    Only the values are kept, in little memory: float32 stays float32, and flags take a byte.
+    Only the values are kept, in little memory: float32 stays float32, and flags take a byte. With
+    weights, Z are the rows `linearised` site by site.
     """
 
     numbers: NDArray[np.floating]  # (n, m)
@@ -53,25 +44,21 @@ class MomentRows:
     pairs: NDArray[np.intp]  # columns whose products are, (2, ...)
     mean: Floats  # of values, squares and products before they are standardised, (p,)
     scale: Floats
-    weighting: Weighting | None = None
-
-    @classmethod
-    def of(cls, X: Floats, m: int, dtype: Any = float) -> MomentRows:
-        """Keep rows as they are, whose first m columns are numbers and all others 0 or 1."""
-        ends = np.repeat([[0.0], [1.0]], X.shape[1] - m, axis=1)
-        return cls.unscaled(X[:, :m].astype(dtype), X[:, m:] != 0, ends)
+    weights: Sequence[Floats] | None = None  # of the rows of every site, k arrays (n_j,)
 
     @classmethod
     def unscaled(
         cls,
         numbers: NDArray[np.floating],
         flags: NDArray[np.bool_],
-        ends: Floats,
+        ends: Floats | None = None,
         squares: NDArray[np.intp] = _NO_PAIRS[0],
         pairs: NDArray[np.intp] = _NO_PAIRS,
     ) -> MomentRows:
-        """Return rows that are not standardised."""
-        p = numbers.shape[1] + flags.shape[1] + len(squares) + pairs.shape[1]
+        """Return rows that are not standardised; flags stand for 0 and 1, if for nothing else."""
+        f = flags.shape[1]
+        p = numbers.shape[1] + f + len(squares) + pairs.shape[1]
+        ends = np.array([np.zeros(f), np.ones(f)]) if ends is None else ends
         return cls(numbers, flags, ends, squares, pairs, np.zeros(p), np.ones(p))
 
     def __len__(self) -> int:
@@ -82,40 +69,29 @@ class MomentRows:
         """Number p of columns of Z."""
         return len(self.mean)
 
-    def linearised(self, weights: Sequence[Floats]) -> MomentRows:
-        """Return rows that count once each instead of by weights; one array for every site."""
-        n = np.array([len(each) for each in weights])
-        starts = np.cumsum(n) - n
-        relative = [each / each.mean() for each in weights]
-        sites = zip(starts, n, relative, strict=True)
-        centers = np.array([self.part(start, start + m).sums(w) / m for start, m, w in sites])
-        site = np.repeat(np.arange(len(n)), n)
-        return replace(self, weighting=Weighting(np.concatenate(relative), site, centers))
-
     def less(self, shift: Floats) -> MomentRows:
         """Return the rows of Z less a row, shape (p,)."""
-        own = self.weighting
-        weighting = own and replace(own, centers=own.centers - shift)
-        return replace(self, mean=self.mean + self.scale * shift, weighting=weighting)
-
-    def part(self, start: int, stop: int) -> MomentRows:
-        """Return some of the rows."""
-        rows, own = slice(start, stop), self.weighting
-        weighting = own and replace(own, weights=own.weights[rows], site=own.site[rows])
-        return replace(
-            self, numbers=self.numbers[rows], flags=self.flags[rows], weighting=weighting
-        )
+        return replace(self, mean=self.mean + self.scale * shift)
 
     def chunks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield the rows of Z, a chunk at a time."""
         first, second = self.pairs
+        if self.weights is not None:
+            w = np.concatenate([own / own.mean() for own in self.weights])[:, None]
+            n = np.array([len(own) for own in self.weights])
+            site, centers = np.repeat(np.arange(len(n)), n), np.empty((len(n), self.width))
+            for j, (end, own) in enumerate(zip(np.cumsum(n), self.weights, strict=True)):
+                rows = slice(end - n[j], end)
+                plain = replace(
+                    self, numbers=self.numbers[rows], flags=self.flags[rows], weights=None
+                )
+                centers[j] = plain.sums(own) / own.sum()
         for rows, X in self._values():
             Z = np.hstack([X, X[:, self.squares] ** 2, X[:, first] * X[:, second]])
             Z -= self.mean
             Z /= self.scale
-            if (own := self.weighting) is not None:
-                w = own.weights[rows, None]
-                Z = w * Z + (1 - w) * own.centers[own.site[rows]]
+            if self.weights is not None:
+                Z = w[rows] * Z + (1 - w[rows]) * centers[site[rows]]
             yield rows, Z
 
     def dense(self) -> Floats:
@@ -133,27 +109,19 @@ class MomentRows:
             found = [X @ u[:c] + np.einsum("ij,ij->i", X @ quadratic, X) for _, X in self._values()]
         else:
             found = [X @ u[:c] + X[:, self.squares] ** 2 @ u[c:] for _, X in self._values()]
-        product = np.concatenate(found) - self.mean @ u
-        if (own := self.weighting) is not None:
-            product = own.weights * product + (1 - own.weights) * (own.centers @ v)[own.site]
-        return np.asarray(product)
+        return self._each_site(linearised, np.concatenate(found) - self.mean @ u)
 
     def sums(self, r: Floats) -> Floats:
         """Return Z'r, without forming Z: (n,) -> (p,)."""
-        own = self.weighting
-        w = r if own is None else r * own.weights
-        raw = np.zeros(self.width)
+        r, raw = self._each_site(coefficients, r), np.zeros(self.width)
         for rows, X in self._values():
             if self.pairs.size:
-                products = X.T @ (w[rows, None] * X)
+                products = X.T @ (r[rows, None] * X)
                 more = [products[self.squares, self.squares], products[tuple(self.pairs)]]
             else:
-                more = [w[rows] @ X[:, self.squares] ** 2]
-            raw += np.concatenate([w[rows] @ X, *more])
-        found = (raw - self.mean * w.sum()) / self.scale
-        if own is not None:
-            found += np.bincount(own.site, r - w, minlength=len(own.centers)) @ own.centers
-        return np.asarray(found)
+                more = [r[rows] @ X[:, self.squares] ** 2]
+            raw += np.concatenate([r[rows] @ X, *more])
+        return np.asarray((raw - self.mean * r.sum()) / self.scale)
 
     def gram(self) -> Floats:
         """Return Z'Z, shape (p, p)."""
@@ -198,6 +166,13 @@ class MomentRows:
         squares, pairs = squares[of_squares], pairs[:, of_pairs]
         return replace(found, squares=squares, pairs=pairs, mean=mean[kept], scale=scale[kept])
 
+    def _each_site(self, change: Callable[[Floats, Floats], Floats], values: Floats) -> Floats:
+        """Return values of rows, (n,), `linearised`, or their `coefficients`."""
+        if self.weights is None:
+            return values
+        of_sites = np.split(values, np.cumsum([len(w) for w in self.weights])[:-1])
+        return np.concatenate(list(map(change, of_sites, self.weights)))
+
     def _values(self) -> Iterator[tuple[slice, Floats]]:
         """Yield the values X, a chunk at a time; they are not changed."""
         size = max(NUMBERS_AT_ONCE // max(self.width, 1), 1)
@@ -230,7 +205,7 @@ class Moments:
         encoded = encoder.fit_transform([target, *sources])
         single = isinstance(target, np.ndarray) and target.dtype == np.float32
         m, dtype = int(encoder.kept_.sum()), np.float32 if single else np.float64
-        own, *others = (MomentRows.of(Z, m, dtype) for Z in encoded)
+        own, *others = (MomentRows.unscaled(Z[:, :m].astype(dtype), Z[:, m:] != 0) for Z in encoded)
         numbers = np.concatenate([each.numbers for each in others])
         flags = np.concatenate([each.flags for each in others])
         del others  # as large as these
