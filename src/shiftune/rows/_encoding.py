@@ -57,21 +57,16 @@ def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.f
     """Return the columns of numbers and dates (as days), shape (n, p), in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return X
-    names = [name for name, kind in kinds.items() if kind != "category"]
-    found, plain = np.empty((len(X), len(names))), plain_numbers(X)
-    at_once = [c for c, name in enumerate(names) if name in plain and kinds[name] == "number"]
-    found[:, at_once] = X.reindex(columns=[names[c] for c in at_once]).to_numpy(dtype=float)
-    for c in sorted(set(range(len(names))) - set(at_once)):
-        column = X[names[c]]
-        if kinds[names[c]] == "date":
-            found[:, c] = days_in(column)
-        elif column.notna().any() and kind_of(column) != "number":
+    found = X.reindex(columns=[name for name, kind in kinds.items() if kind != "category"])
+    plain = plain_numbers(found)
+    for name in [name for name in found if name not in plain]:
+        if kinds[name] == "date":
+            found[name] = days_in(found[name])
+        elif found[name].notna().any() and kind_of(found[name]) != "number":
             raise DataError(
-                f"column {names[c]!r} had numbers in the rows of fit and has other values here"
+                f"column {name!r} had numbers in the rows of fit and has other values here"
             )
-        else:
-            found[:, c] = column.to_numpy(dtype=float, na_value=np.nan)
-    return found
+    return np.ascontiguousarray(found.to_numpy(dtype=float, na_value=np.nan))
 
 
 def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
@@ -84,24 +79,23 @@ def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.ob
     return found
 
 
-def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
+def raw_numbers(X: Features) -> NDArray[np.float64]:
     """Return the columns unscaled, if all hold numbers or dates and none has gaps."""
     kinds = kinds_of([X])
     for name, kind in kinds.items():
         if kind == "category":
             raise DataError(
-                f"{site}: column {name!r} holds categories, which have no raw numbers; "
-                "use scale=True"
+                f"an unscaled density ratio: column {name!r} holds categories, which have no raw "
+                "numbers; use scale=True"
             )
     numbers = number_columns(X, kinds)
-    missing = np.isnan(numbers).sum(axis=0)
-    if missing.any():
-        column = int(np.argmax(missing > 0))
-        where = X.columns[column] if isinstance(X, pd.DataFrame) else column
-        raise DataError(
-            f"{site}: column {where!r} has {missing[column]} missing value(s), which unscaled "
-            "features cannot have; use scale=True, which encodes them"
-        )
+    gaps = np.isnan(numbers).sum(axis=0)
+    for name, missing in zip(kinds or range(X.shape[1]), gaps, strict=True):
+        if missing:
+            raise DataError(
+                f"an unscaled density ratio: column {name!r} has {missing} missing value(s), which "
+                "unscaled features cannot have; use scale=True, which encodes them"
+            )
     return numbers
 
 
