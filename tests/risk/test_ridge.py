@@ -7,14 +7,12 @@ import pytest
 
 from shiftune.risk._ridge import RidgeSystem, directions
 from shiftune.rows import _moments
-from shiftune.rows._encoding import EncodedRows
-from shiftune.rows._moments import Expansion, MomentRows
+from shiftune.rows._moments import MomentRows
 
 
 def as_they_are(Z):
     """Return rows without squares and products, neither centred nor scaled."""
-    c = Z.shape[1]
-    return MomentRows(EncodedRows.of(Z, c), Expansion.unscaled(c, np.empty(0, dtype=np.intp)))
+    return MomentRows.unscaled(Z, np.empty((len(Z), 0), dtype=bool))
 
 
 ALPHA = 3.0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._site import Site, sites_have
@@ -20,9 +21,8 @@ Codes = NDArray[np.intp]
 # 30 % validation; of the rest 30 % for the density ratio and 70 % for training.
 PAPER_SHARES = (0.21, 0.49, 0.30)
 _DENSITY, _TRAIN, _VALIDATION = range(3)
-# More than any deviation from the wanted sizes: of a part that would stay empty, and of one that is
-# not wanted.
-_EMPTY, _UNWANTED = 1e100, 1e200
+# Rows wanted in a part that is not: a group there costs more than any deviation elsewhere.
+_NOTHING = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +62,22 @@ def split_sites(
     if labelled_target is not None and few.any():
         sites.append(labelled_target)
         of_sites.append(few / few.sum())
-    every_class = stratify and wanted[_TRAIN] > 0
     if sources[0].groups is not None:
-        parts = _parts_by_group(sites, of_sites, stratify, random_state)
-        if every_class:
-            _train_every_class_by_group(sites, parts)
+        parts = _parts_by_group(sites, np.array(of_sites), stratify, random_state)
     else:
         pairs = zip(sites, of_sites, strict=True)
         parts = [_parts(site, own, stratify, random_state) for site, own in pairs]
-        if every_class:
+        if stratify and wanted[_TRAIN] > 0:
             _train_every_class(sites, parts)
-
-    def rows_in(which: int) -> tuple[Site, ...]:
-        return tuple(
+    of_parts = (
+        tuple(
             site.take(np.flatnonzero(part == which))
             for site, part in zip(sites, parts, strict=True)
-            if wanted[which] > 0 and np.any(part == which)
+            if np.any(part == which)
         )
-
-    return Split(rows_in(_DENSITY)[: len(sources)], rows_in(_TRAIN), rows_in(_VALIDATION))
+        for which in (_DENSITY, _TRAIN, _VALIDATION)
+    )
+    return Split(*of_parts)
 
 
 def _parts(site: Site, shares: Floats, stratify: bool, random_state: int) -> Codes:
@@ -91,11 +88,8 @@ def _parts(site: Site, shares: Floats, stratify: bool, random_state: int) -> Cod
     Returns the part of every row, shape (n,).
     """
     n = len(site)
-    # The stream depends on the site's name, so neither the order of the sites nor the presence of
-    # another one changes how a site is split.
-    rng = np.random.default_rng([random_state, *site.name.encode()])
     sizes = _sizes(n, shares, site.name)
-    order = rng.permutation(n)
+    order = _stream(site, random_state).permutation(n)
     if stratify:
         _, codes = np.unique(site.labels, return_inverse=True)
         order = order[np.argsort(codes[order], kind="stable")]
@@ -103,6 +97,14 @@ def _parts(site: Site, shares: Floats, stratify: bool, random_state: int) -> Cod
     part = np.empty(n, dtype=np.intp)
     part[order] = np.repeat(np.arange(3), sizes)[np.argsort(ranks, kind="stable")]
     return part
+
+
+def _stream(site: Site, random_state: int) -> np.random.Generator:
+    """Return the random numbers of a site, by its name alone.
+
+    So neither the order of the sites nor the presence of another one changes how a site is split.
+    """
+    return np.random.default_rng([random_state, *site.name.encode()])
 
 
 def _sizes(n: int, shares: Floats, site: str) -> Codes:
@@ -142,7 +144,7 @@ def _train_every_class(sites: Sequence[Site], parts: Sequence[Codes]) -> None:
 
 
 def _parts_by_group(
-    sites: Sequence[Site], shares: Sequence[Floats], stratify: bool, random_state: int
+    sites: Sequence[Site], shares: Floats, stratify: bool, random_state: int
 ) -> list[Codes]:
     r"""Assign every group to one part, at all sites where it occurs.
 
@@ -153,127 +155,84 @@ def _parts_by_group(
 
     lowest, where c are sites (with `stratify`: the classes of every site), :math:`n_c` their rows,
     :math:`n_{cp}` those in part p so far, and :math:`s_p` the wanted share. A site that has no
-    group in common with others is split as if it were alone. Shares are k arrays of shape (3,);
-    the part of every row is returned, k arrays of shape (n_j,).
+    group in common with others is split as if it were alone. Shares have shape (k, 3); the part of
+    every row is returned, k arrays of shape (n_j,).
     """
-    n = [len(site) for site in sites]
-    site = np.repeat(np.arange(len(sites)), n)
-    _, group = np.unique(np.concatenate([_codes(each) for each in sites]), return_inverse=True)
-    cell = site
-    if stratify:
-        classes, label = np.unique(np.concatenate([s.labels for s in sites]), return_inverse=True)
-        cell = np.unique(site * len(classes) + label, return_inverse=True)[1]
-    of_site = np.array(shares)
-    wanted = of_site[site[np.unique(cell, return_index=True)[1]]] * np.bincount(cell)[:, None]
-    sizes = _Sizes(wanted.tolist())
-    at_cells, at_sites = _by_group(group, cell), _by_group(group, site)
-    left = np.bincount([s for own in at_sites for s, _ in own]).tolist()
-    empty = [set(np.flatnonzero(own > 0).tolist()) for own in of_site]
-    part = np.empty(len(at_cells), dtype=np.intp)
-    for g in _order(sites, site, group, random_state):
-        cost = sizes.costs(at_cells[g])
-        for s, _ in at_sites[g]:
-            if left[s] <= len(empty[s]):
-                cost = [each + _EMPTY * (p not in empty[s]) for p, each in enumerate(cost)]
-            left[s] -= 1
-        part[g] = chosen = cost.index(min(cost))
-        sizes.add(at_cells[g], chosen)
-        for s, _ in at_sites[g]:
-            empty[s].discard(chosen)
-    if any(empty):
-        raise DataError(_about_few(sites, [int(own.sum()) for own in of_site > 0], empty))
-    return np.split(part[group], np.cumsum(n)[:-1])
+    ends = np.cumsum([len(site) for site in sites])
+    site = np.repeat(np.arange(len(sites)), np.diff(ends, prepend=0))
+    labels = np.concatenate([each.labels for each in sites])
+    codes = [each.groups for each in sites if each.groups is not None]  # all sites have groups
+    group = np.unique(np.concatenate(codes), return_inverse=True)[1]
+    label = np.unique(labels, return_inverse=True)[1] if stratify else np.zeros_like(site)
+    key = site * (label.max() + 1) + label
+    _, first, cell = np.unique(key, return_index=True, return_inverse=True)
+    rows = sparse.csr_array((np.ones(len(group)), (group, cell)))  # of every group in every cell
+    wanted = np.maximum(shares[site[first]] * np.bincount(cell)[:, None], _NOTHING)
+    have = np.zeros_like(wanted)
+    part_of_group = np.empty(rows.shape[0], dtype=np.intp)
+    for g in _order(sites, np.split(group, ends[:-1]), shares, random_state):
+        own = slice(rows.indptr[g], rows.indptr[g + 1])
+        c, n = rows.indices[own], rows.data[own, None]
+        costs = n * (2 * (have[c] - wanted[c]) + n) / wanted[c]
+        part_of_group[g] = p = costs.sum(axis=0).argmin()
+        have[c, p] += n[:, 0]
+    part = part_of_group[group]
+    filled = np.bincount(3 * site + part, minlength=shares.size).reshape(shares.shape) > 0
+    for s, p in np.argwhere((shares > 0) & ~filled):
+        inside = site == s
+        if np.any(part[inside] == p) or _moved(group, inside, site, part, p, shares):
+            continue
+        raise DataError(
+            f"site {sites[s].name!r} cannot be split: its groups also occur at other sites, and "
+            "need the same part at all of them; if ids are numbered anew at every site, make them "
+            "different: B-1 instead of 1"
+        )
+    if stratify and shares[0, _TRAIN] > 0:
+        for unseen in np.setdiff1d(labels, labels[part == _TRAIN]):
+            _moved(group, labels == unseen, site, part, _TRAIN, shares)
+    return np.split(part, ends[:-1])
 
 
-class _Sizes:
-    """Rows of every cell in the three parts so far. Lists: there may be 100 000 small groups."""
-
-    def __init__(self, wanted: list[list[float]]) -> None:
-        self.wanted = wanted
-        self.have = [[0] * 3 for _ in wanted]
-
-    def costs(self, group: list[tuple[int, int]]) -> list[float]:
-        """Return what each part would add to the deviation from the wanted sizes."""
-        costs = [0.0, 0.0, 0.0]
-        for c, rows in group:
-            have, wanted = self.have[c], self.wanted[c]
-            for p in range(3):
-                w = wanted[p]
-                costs[p] += rows * (2 * (have[p] - w) + rows) / w if w > 0 else _UNWANTED
-        return costs
-
-    def add(self, group: list[tuple[int, int]], part: int) -> None:
-        """Put a group into a part."""
-        for c, rows in group:
-            self.have[c][part] += rows
-
-
-def _codes(site: Site) -> Codes:
-    assert site.groups is not None  # all sites of a problem have groups, or none has
-    return site.groups
-
-
-def _by_group(group: Codes, cell: Codes) -> list[list[tuple[int, int]]]:
-    """Return the cells of every group, with its rows in each."""
-    keys, rows = np.unique(group * (cell.max() + 1) + cell, return_counts=True)
-    of, cells = np.divmod(keys, cell.max() + 1)
-    found: list[list[tuple[int, int]]] = [[] for _ in range(group.max() + 1)]
-    for g, c, m in zip(of.tolist(), cells.tolist(), rows.tolist(), strict=True):
-        found[g].append((c, m))
-    return found
-
-
-def _order(sites: Sequence[Site], site: Codes, group: Codes, random_state: int) -> Codes:
-    """Sort the groups by size, those of equal size at random.
+def _order(
+    sites: Sequence[Site], groups: Sequence[Codes], shares: Floats, random_state: int
+) -> Codes:
+    """Sort the groups by size, those of equal size at random; refuse sites that have too few.
 
     The random numbers of a group are those of its first site by name, whose stream depends on that
     name alone.
     """
-    luck = np.full(group.max() + 1, np.nan)
-    for j in sorted(range(len(sites)), key=lambda j: sites[j].name):
-        own = np.unique(group[site == j])
-        drawn = np.random.default_rng([random_state, *sites[j].name.encode()]).random(len(own))
-        luck[own] = np.where(np.isnan(luck[own]), drawn, luck[own])
-    return np.lexsort([luck, -np.bincount(group)])
-
-
-def _about_few(sites: Sequence[Site], parts: Sequence[int], empty: Sequence[set[int]]) -> str:
-    """Explain why some parts of some sites are empty."""
-    pairs = zip(sites, parts, strict=True)
-    few = {site.name: n for site, n in pairs if len(np.unique(_codes(site))) < n}
+    size = np.bincount(np.concatenate(groups))
+    luck, few = np.empty(len(size)), {}
+    for j in sorted(range(len(sites)), key=lambda j: sites[j].name, reverse=True):
+        own, parts = np.unique(groups[j]), int(np.sum(shares[j] > 0))
+        luck[own] = _stream(sites[j], random_state).random(len(own))
+        if len(own) < parts:
+            few[sites[j].name] = parts
     if few:
         one = len(few) == 1
-        return (
-            f"{sites_have(few)} fewer than {max(few.values())} groups, too few to be split without "
-            f"dividing a group; leave {'it' if one else 'them'} out, join "
+        raise DataError(
+            f"{sites_have(sorted(few))} fewer than {max(few.values())} groups, too few to be split "
+            f"without dividing a group; leave {'it' if one else 'them'} out, join "
             f"{'it' if one else 'each'} with a similar site, or add groups"
         )
-    bound = [site.name for site, parts in zip(sites, empty, strict=True) if parts]
-    return (
-        f"site {bound[0]!r} cannot be split: its groups also occur at other sites, and need the "
-        "same part at all of them; if ids are numbered anew at every site, make them different: "
-        "B-1 instead of 1"
-    )
+    return np.lexsort([luck, -size])
 
 
-def _train_every_class_by_group(sites: Sequence[Site], parts: Sequence[Codes]) -> None:
-    """Move groups to training, if they can be spared, so that it has every class.
+def _moved(
+    group: Codes, some: NDArray[np.bool_], site: Codes, part: Codes, to: int, shares: Floats
+) -> bool:
+    """Move a group that has some of the rows to another part, the first that can be spared.
 
-    A group can be spared where every part of its sites has another one.
+    Groups with few such rows come first. One can be spared where, at all its sites, its part has
+    another group and the new part is wanted. All arrays but the shares have shape (n,).
     """
-    trained = {
-        c for site, own in zip(sites, parts, strict=True) for c in site.labels[own == _TRAIN]
-    }
-    for site in sites:
-        for unseen in sorted(set(site.labels.tolist()) - trained):
-            ids, rows = np.unique(_codes(site)[site.labels == unseen], return_counts=True)
-            for g in ids[np.argsort(rows, kind="stable")]:
-                inside = [_codes(each) == g for each in sites]
-                pairs = [(own, its) for own, its in zip(parts, inside, strict=True) if its.any()]
-                if all((own == _TRAIN).any() for own, _ in pairs) and all(
-                    (own[~its] == own[its][0]).any() for own, its in pairs
-                ):
-                    for own, its in pairs:
-                        own[its] = _TRAIN
-                    trained.add(unseen)
-                    break
+    cell = 3 * site + part
+    rows = np.bincount(cell)
+    ids, n = np.unique(group[some], return_counts=True)
+    for g in ids[np.argsort(n, kind="stable")]:
+        inside = group == g
+        own = np.bincount(cell[inside], minlength=len(rows))
+        if np.all((own == 0) | (own < rows)) and np.all(shares[site[inside], to] > 0):
+            part[inside] = to
+            return True
+    return False

@@ -135,7 +135,7 @@ class EncodedRatio(DensityRatio):
 
     def _learn_encoding(self, tables: list[Features]) -> list[Floats]:
         self._encoder_ = RowEncoder()
-        return self._encoder_.fit_transform(tables)
+        return list(self._encoder_.fit_transform(tables))
 
     def _encoded(self, X: Features) -> Floats:
         return self._encoder_.transform(X)

@@ -117,7 +117,7 @@ class RULSIF(EncodedRatio):
         return super()._learn_encoding(tables) if self.scale else list(map(self._encoded, tables))
 
     def _encoded(self, X: Features) -> Floats:
-        return super()._encoded(X) if self.scale else raw_numbers(X, "an unscaled density ratio")
+        return super()._encoded(X) if self.scale else raw_numbers(X)
 
     # The matrices are small (b = 100): a second BLAS thread only waits for the first, and on a
     # busy machine for long.

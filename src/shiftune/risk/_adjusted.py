@@ -105,7 +105,8 @@ class RegressionAdjusted(RiskEstimator):
         moments = Moments().fit(target, sources)
         own, rows = moments.target, moments.sources
         if sample_weight is not None:
-            own, rows = own.linearised(sample_weight[:1]), rows.linearised(sample_weight[1:])
+            own = replace(own, weights=sample_weight[:1])
+            rows = replace(rows, weights=sample_weight[1:])
             mean = rows.sums(np.ones(len(rows))) / len(rows)  # 0 without weights
             own, rows = own.less(mean), rows.less(mean)
         p, k, starts = rows.width, len(self.n_), np.cumsum(self.n_) - self.n_

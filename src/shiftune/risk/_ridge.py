@@ -78,7 +78,7 @@ def directions(
     p = ridge.rows.width
     if not ridge.dual or len(target) + len(ridge.rows) >= p:
         gram = ridge.rows.gram() if ridge.dual else ridge.gram
-        values, vectors = _largest(target.gram(mean) / len(target) ** 2 + share * gram, most)
+        values, vectors = _largest(target.less(mean).gram() / len(target) ** 2 + share * gram, most)
         return np.asarray(np.sqrt(values.clip(0))[:, None] * vectors.T)
     away = (target.dense() - mean) / len(target)
     rows = np.vstack([away, np.sqrt(share) * ridge.rows.dense()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from shiftune.columns._column import ColumnKind, as_text, days_in, kind_of
 from shiftune.errors import DataError
-from shiftune.problem._reading import column_kinds, plain_numbers
+from shiftune.problem._reading import plain_numbers
 from shiftune.problem._site import Features, rows_of, stacked
 
 Floats = NDArray[np.float64]
@@ -43,30 +42,31 @@ def one_hot() -> OneHotEncoder:
 
 
 def kinds_of(tables: Sequence[Features]) -> dict[Any, ColumnKind]:
-    """Return the kind of every column, from all tables together; empty for arrays."""
-    frames = {f"table {t}": X for t, X in enumerate(tables) if isinstance(X, pd.DataFrame)}
-    return column_kinds(frames) if frames else {}
+    """Return the kind of every column, by the first table that has values; empty for arrays.
+
+    The tables were made alike (`shiftune.problem._reading.align`), so no other one can differ.
+    """
+    frames = [X for X in tables if isinstance(X, pd.DataFrame)]
+    return {
+        name: kind_of(next((X[name] for X in frames if X[name].notna().any()), frames[0][name]))
+        for name in (frames[0] if frames else ())
+    }
 
 
 def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
     """Return the columns of numbers and dates (as days), shape (n, p), in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return X
-    names = [name for name, kind in kinds.items() if kind != "category"]
-    found, plain = np.empty((len(X), len(names))), plain_numbers(X)
-    at_once = [c for c, name in enumerate(names) if name in plain and kinds[name] == "number"]
-    found[:, at_once] = X.reindex(columns=[names[c] for c in at_once]).to_numpy(dtype=float)
-    for c in sorted(set(range(len(names))) - set(at_once)):
-        column = X[names[c]]
-        if kinds[names[c]] == "date":
-            found[:, c] = days_in(column)
-        elif column.notna().any() and kind_of(column) != "number":
+    found = X.reindex(columns=[name for name, kind in kinds.items() if kind != "category"])
+    plain = plain_numbers(found)
+    for name in [name for name in found if name not in plain]:
+        if kinds[name] == "date":
+            found[name] = days_in(found[name])
+        elif found[name].notna().any() and kind_of(found[name]) != "number":
             raise DataError(
-                f"column {names[c]!r} had numbers in the rows of fit and has other values here"
+                f"column {name!r} had numbers in the rows of fit and has other values here"
             )
-        else:
-            found[:, c] = column.to_numpy(dtype=float, na_value=np.nan)
-    return found
+    return np.ascontiguousarray(found.to_numpy(dtype=float, na_value=np.nan))
 
 
 def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
@@ -79,86 +79,24 @@ def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.ob
     return found
 
 
-def raw_numbers(X: Features, site: str) -> NDArray[np.float64]:
+def raw_numbers(X: Features) -> NDArray[np.float64]:
     """Return the columns unscaled, if all hold numbers or dates and none has gaps."""
     kinds = kinds_of([X])
     for name, kind in kinds.items():
         if kind == "category":
             raise DataError(
-                f"{site}: column {name!r} holds categories, which have no raw numbers; "
-                "use scale=True"
+                f"an unscaled density ratio: column {name!r} holds categories, which have no raw "
+                "numbers; use scale=True"
             )
     numbers = number_columns(X, kinds)
-    missing = np.isnan(numbers).sum(axis=0)
-    if missing.any():
-        column = int(np.argmax(missing > 0))
-        where = X.columns[column] if isinstance(X, pd.DataFrame) else column
-        raise DataError(
-            f"{site}: column {where!r} has {missing[column]} missing value(s), which unscaled "
-            "features cannot have; use scale=True, which encodes them"
-        )
+    gaps = np.isnan(numbers).sum(axis=0)
+    for name, missing in zip(kinds or range(X.shape[1]), gaps, strict=True):
+        if missing:
+            raise DataError(
+                f"an unscaled density ratio: column {name!r} has {missing} missing value(s), which "
+                "unscaled features cannot have; use scale=True, which encodes them"
+            )
     return numbers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EncodedRows:
-    """Encoded rows in little memory: columns of two values take a byte, float32 stays float32."""
-
-    numbers: NDArray[np.floating]  # (n, m)
-    flags: NDArray[np.bool_]  # (n, f)
-    low: Floats  # what a flag stands for where it is false, (f,)
-    high: Floats  # and where it is true
-
-    @classmethod
-    def of(cls, Z: Floats, m: int, dtype: np.dtype[Any] | None = None) -> EncodedRows:
-        """Read rows whose first m columns are numbers, all others 0 or 1."""
-        f = Z.shape[1] - m
-        return cls(Z[:, :m].astype(dtype or Z.dtype), Z[:, m:] != 0, np.zeros(f), np.ones(f))
-
-    @classmethod
-    def stacked(cls, parts: Sequence[EncodedRows]) -> EncodedRows:
-        """Return the rows of all parts, which have the same columns."""
-        numbers, flags = ([getattr(part, name) for part in parts] for name in ("numbers", "flags"))
-        return replace(parts[0], numbers=np.concatenate(numbers), flags=np.concatenate(flags))
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return int(self.numbers.shape[1] + self.flags.shape[1])
-
-    def part(self, start: int, stop: int) -> EncodedRows:
-        """Return some of the rows."""
-        return replace(self, numbers=self.numbers[start:stop], flags=self.flags[start:stop])
-
-    def chunks(self, size: int) -> Iterator[tuple[slice, Floats]]:
-        """Yield so many rows at a time as floats, shape (size, m + f); they are not changed."""
-        for start in range(0, len(self), size):
-            rows = slice(start, min(start + size, len(self)))
-            numbers = self.numbers[rows].astype(float, copy=False)
-            if self.flags.shape[1]:
-                numbers = np.hstack([numbers, np.where(self.flags[rows], self.high, self.low)])
-            yield rows, numbers
-
-    def standardised(
-        self, center: Floats, spread: Floats, kept: NDArray[np.bool_], limit: float
-    ) -> EncodedRows:
-        """Return some of the columns, centred, scaled and clipped; arrays of shape (m + f,)."""
-        m = self.numbers.shape[1]
-        numbers = self.numbers[:, kept[:m]]
-        own = center[:m][kept[:m]], spread[:m][kept[:m]]
-        size = max(NUMBERS_AT_ONCE // max(numbers.shape[1], 1), 1)
-        for start in range(0, len(numbers), size):
-            some = (numbers[start : start + size] - own[0]) / own[1]
-            numbers[start : start + size] = np.clip(some, -limit, limit)
-        own = center[m:][kept[m:]], spread[m:][kept[m:]]
-        low, high = (
-            np.clip((ends[kept[m:]] - own[0]) / own[1], -limit, limit)
-            for ends in (self.low, self.high)
-        )
-        return EncodedRows(numbers, self.flags[:, kept[m:]], low, high)
 
 
 class RowEncoder:
@@ -189,49 +127,26 @@ class RowEncoder:
 
     def fit(self, tables: Sequence[Features]) -> RowEncoder:
         """Learn scales and levels from the rows of the target (first) and of all sources."""
-        self._learn(tables)
+        self.fit_transform(tables)
         return self
 
-    def fit_transform(self, tables: Sequence[Features]) -> list[Floats]:
-        """Learn from the tables and return them encoded; their columns are read once."""
-        return [self._encoded(*columns) for columns in self._learn(tables)]
-
-    def fit_transform_compactly(self, tables: Sequence[Features]) -> list[EncodedRows]:
-        """Do the same in little memory: one table at a time exists as floats."""
-        read = self._learn(tables)
-        m = int(self.kept_.sum())
-        single = all(numbers.dtype == np.float32 for numbers, _ in read)
-        dtype = np.dtype(np.float32 if single else np.float64)
-        found = []
-        for t, columns in enumerate(read):
-            found.append(EncodedRows.of(self._encoded(*columns), m, dtype))
-            read[t] = read[t][0][:0], read[t][1][:0]  # free what has been read
-        return found
+    def fit_transform(self, tables: Sequence[Features]) -> Iterator[Floats]:
+        """Learn from the tables, and encode them one at a time; their columns are read once."""
+        self.kinds_ = kinds_of(tables)
+        read: list[tuple[Floats, NDArray[np.object_]]] = []
+        # A thousand small tables take ten times as long one by one.
+        for some in in_batches(tables, ROWS_AT_ONCE):
+            numbers, levels = self._read(some[0] if len(some) == 1 else stacked(some))
+            ends = np.cumsum([len(X) for X in some])[:-1]
+            read += zip(np.split(numbers, ends), np.split(levels, ends), strict=True)
+        self._learn_scales([numbers for numbers, _ in read])
+        texts = [levels for _, levels in read]
+        self.levels_ = one_hot().fit(np.concatenate(texts)) if texts[0].shape[1] else None
+        return (self._encoded(*read.pop(0)) for _ in tables)
 
     def transform(self, X: Features) -> Floats:
         """Return the encoded rows, shape (n, number of encoded columns)."""
         return self._encoded(*self._read(X))
-
-    def _learn(self, tables: Sequence[Features]) -> list[tuple[Floats, NDArray[np.object_]]]:
-        """Learn from the tables, and return the columns that were read."""
-        self.kinds_ = kinds_of(tables)
-        read = self._read_all(tables)
-        numbers, levels = zip(*read, strict=True)
-        self._learn_scales(list(numbers))
-        self.levels_ = one_hot().fit(np.concatenate(levels)) if levels[0].shape[1] else None
-        return read
-
-    def _read_all(self, tables: Sequence[Features]) -> list[tuple[Floats, NDArray[np.object_]]]:
-        """Read tables in batches: a thousand small ones take ten times as long one by one."""
-        found: list[tuple[Floats, NDArray[np.object_]]] = []
-        for some in in_batches(tables, ROWS_AT_ONCE):
-            if len(some) == 1 or not isinstance(some[0], pd.DataFrame):
-                found += [self._read(X) for X in some]
-                continue
-            numbers, levels = self._read(stacked(some))
-            ends = np.cumsum([len(X) for X in some])[:-1]
-            found += zip(np.split(numbers, ends), np.split(levels, ends), strict=True)
-        return found
 
     def _read(self, X: Features) -> tuple[Floats, NDArray[np.object_]]:
         return number_columns(X, self.kinds_), level_columns(X, self.kinds_)

@@ -1,7 +1,7 @@
 """Values, squares and products of columns, whose means compare two groups of rows.
 
-Notation: n rows have c encoded columns X, from which p numbers Z are computed: values, s squares
-and m products, as far as they differ. Z exists in chunks only.
+Notation: n rows have c encoded columns X, m numbers and f flags, from which p numbers Z are
+computed: the c values, squares and products, as far as they differ. Z exists in chunks only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftune.problem._site import Features
-from shiftune.rows._encoding import EncodedRows, RowEncoder
+from shiftune.rows._encoding import RowEncoder
 
 Floats = NDArray[np.float64]
 
@@ -30,163 +30,158 @@ _NO_PAIRS = np.empty((2, 0), dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expansion:
-    """How values become standardised values, squares and products."""
-
-    squares: NDArray[np.intp]  # columns whose squares are no values of their own, (s,)
-    pairs: NDArray[np.intp]  # columns that are multiplied, (2, m)
-    mean: Floats  # of values, squares and products, (p,)
-    scale: Floats
-    kept: NDArray[np.bool_]  # which of them differ, (c + s + m,)
-
-    @classmethod
-    def unscaled(
-        cls, c: int, squares: NDArray[np.intp], pairs: NDArray[np.intp] = _NO_PAIRS
-    ) -> Expansion:
-        """Return an expansion of c columns that standardises nothing."""
-        width = c + len(squares) + pairs.shape[1]
-        return cls(squares, pairs, np.zeros(width), np.ones(width), np.ones(width, dtype=bool))
-
-    def raw(self, X: Floats) -> Floats:
-        """Return values, squares and products before they are standardised, (n, c + s + m)."""
-        first, second = self.pairs
-        return np.hstack([X, X[:, self.squares] ** 2, X[:, first] * X[:, second]])
-
-    def numbers(self, X: Floats) -> Floats:
-        """Return standardised values, squares and products, shape (n, p)."""
-        raw = self.raw(X)
-        found = raw if self.kept.all() else raw[:, self.kept]
-        found -= self.mean
-        found /= self.scale
-        return found
-
-    def times(self, X: Floats, v: Floats) -> Floats:
-        """Multiply the numbers of rows with a vector, without forming them: (p,) -> (n,)."""
-        full = np.zeros(len(self.kept))
-        full[self.kept] = v / self.scale
-        c, s = X.shape[1], len(self.squares)
-        found = X @ full[:c] - float(self.mean @ (v / self.scale))
-        if not self.pairs.size:
-            return np.asarray(found + X[:, self.squares] ** 2 @ full[c:])
-        quadratic = np.zeros((c, c))
-        quadratic[self.squares, self.squares] = full[c : c + s]
-        quadratic[tuple(self.pairs)] = full[c + s :]
-        return np.asarray(found + np.einsum("ij,ij->i", X @ quadratic, X))
-
-    def sums(self, X: Floats, r: Floats) -> Floats:
-        """Add up the numbers of rows with these weights, without forming them: (n,) -> (p,)."""
-        if self.pairs.size:
-            products = X.T @ (r[:, None] * X)
-            more = [products[self.squares, self.squares], products[tuple(self.pairs)]]
-        else:
-            more = [r @ X[:, self.squares] ** 2]
-        raw = np.concatenate([r @ X, *more])
-        return np.asarray((raw[self.kept] - self.mean * r.sum()) / self.scale)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Weighting:
-    """Weights of rows, by which they become rows that count once each (`linearised`)."""
-
-    weights: Floats  # with mean 1 in every site, (n,)
-    site: NDArray[np.intp]  # (n,)
-    centers: Floats  # weighted mean of the rows of every site, (k, p)
-
-    def part(self, rows: slice) -> Weighting:
-        """Return the weights of some rows."""
-        return replace(self, weights=self.weights[rows], site=self.site[rows])
-
-    def numbers(self, Z: Floats) -> Floats:
-        """Linearise rows: (n, p) -> (n, p)."""
-        w = self.weights[:, None]
-        return np.asarray(w * Z + (1 - w) * self.centers[self.site])
-
-    def times(self, product: Floats, v: Floats) -> Floats:
-        """Return what rows times a vector become: (n,) -> (n,)."""
-        means = (self.centers @ v)[self.site]
-        return np.asarray(self.weights * product + (1 - self.weights) * means)
-
-    def sums(self, r: Floats) -> Floats:
-        """Add up the centres of rows with these weights: (n,) -> (p,)."""
-        by_site = np.bincount(self.site, r * (1 - self.weights), minlength=len(self.centers))
-        return np.asarray(by_site @ self.centers)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class MomentRows:
     """Rows as standardised values, squares and products of their columns: a matrix Z, (n, p).
 
-    Only the values are kept, standardised.
+    Only the values are kept, in little memory: float32 stays float32, and flags take a byte. With
+    weights, Z are the rows `linearised` site by site.
     """
 
-    standard: EncodedRows
-    expansion: Expansion
-    weighting: Weighting | None = None
+    numbers: NDArray[np.floating]  # (n, m)
+    flags: NDArray[np.bool_]  # columns of two values, (n, f)
+    ends: Floats  # what a flag stands for where it is false, and where it is true, (2, f)
+    squares: NDArray[np.intp]  # columns whose squares are numbers of Z
+    pairs: NDArray[np.intp]  # columns whose products are, (2, ...)
+    mean: Floats  # of values, squares and products before they are standardised, (p,)
+    scale: Floats
+    weights: Sequence[Floats] | None = None  # of the rows of every site, k arrays (n_j,)
+
+    @classmethod
+    def unscaled(
+        cls,
+        numbers: NDArray[np.floating],
+        flags: NDArray[np.bool_],
+        ends: Floats | None = None,
+        squares: NDArray[np.intp] = _NO_PAIRS[0],
+        pairs: NDArray[np.intp] = _NO_PAIRS,
+    ) -> MomentRows:
+        """Return rows that are not standardised; flags stand for 0 and 1, if for nothing else."""
+        f = flags.shape[1]
+        p = numbers.shape[1] + f + len(squares) + pairs.shape[1]
+        ends = np.array([np.zeros(f), np.ones(f)]) if ends is None else ends
+        return cls(numbers, flags, ends, squares, pairs, np.zeros(p), np.ones(p))
 
     def __len__(self) -> int:
-        return len(self.standard)
+        return len(self.numbers)
 
     @property
     def width(self) -> int:
         """Number p of columns of Z."""
-        return len(self.expansion.mean)
-
-    def linearised(self, weights: Sequence[Floats]) -> MomentRows:
-        """Return rows that count once each instead of by weights; one array for every site."""
-        n = np.array([len(each) for each in weights])
-        starts = np.cumsum(n) - n
-        relative = [each / each.mean() for each in weights]
-        sites = zip(starts, n, relative, strict=True)
-        centers = np.array([self.part(start, start + m).sums(w) / m for start, m, w in sites])
-        site = np.repeat(np.arange(len(n)), n)
-        return replace(self, weighting=Weighting(np.concatenate(relative), site, centers))
+        return len(self.mean)
 
     def less(self, shift: Floats) -> MomentRows:
         """Return the rows of Z less a row, shape (p,)."""
-        expansion = replace(self.expansion, mean=self.expansion.mean + self.expansion.scale * shift)
-        weighting = self.weighting and replace(
-            self.weighting, centers=self.weighting.centers - shift
-        )
-        return replace(self, expansion=expansion, weighting=weighting)
+        return replace(self, mean=self.mean + self.scale * shift)
 
     def chunks(self) -> Iterator[tuple[slice, Floats]]:
         """Yield the rows of Z, a chunk at a time."""
+        first, second = self.pairs
+        if self.weights is not None:
+            w = np.concatenate([own / own.mean() for own in self.weights])[:, None]
+            n = np.array([len(own) for own in self.weights])
+            site, centers = np.repeat(np.arange(len(n)), n), np.empty((len(n), self.width))
+            for j, (end, own) in enumerate(zip(np.cumsum(n), self.weights, strict=True)):
+                rows = slice(end - n[j], end)
+                plain = replace(
+                    self, numbers=self.numbers[rows], flags=self.flags[rows], weights=None
+                )
+                centers[j] = plain.sums(own) / own.sum()
         for rows, X in self._values():
-            Z = self.expansion.numbers(X)
-            yield rows, Z if self.weighting is None else self.weighting.part(rows).numbers(Z)
-
-    def part(self, start: int, stop: int) -> MomentRows:
-        """Return some of the rows."""
-        weighting = self.weighting and self.weighting.part(slice(start, stop))
-        return MomentRows(self.standard.part(start, stop), self.expansion, weighting)
+            Z = np.hstack([X, X[:, self.squares] ** 2, X[:, first] * X[:, second]])
+            Z -= self.mean
+            Z /= self.scale
+            if self.weights is not None:
+                Z = w[rows] * Z + (1 - w[rows]) * centers[site[rows]]
+            yield rows, Z
 
     def dense(self) -> Floats:
         """Return Z."""
-        return np.concatenate([np.empty((0, self.width)), *(Z for _, Z in self.chunks())])
+        return np.concatenate([Z for _, Z in self.chunks()])
 
     def times(self, v: Floats) -> Floats:
-        """Return Z v: (p,) -> (n,)."""
-        found = np.concatenate([self.expansion.times(X, v) for _, X in self._values()])
-        return found if self.weighting is None else self.weighting.times(found, v)
+        """Return Z v, without forming Z: (p,) -> (n,)."""
+        u = v / self.scale
+        c = len(u) - len(self.squares) - self.pairs.shape[1]
+        if self.pairs.size:
+            quadratic = np.zeros((c, c))
+            quadratic[self.squares, self.squares] = u[c : len(u) - self.pairs.shape[1]]
+            quadratic[tuple(self.pairs)] = u[len(u) - self.pairs.shape[1] :]
+            found = [X @ u[:c] + np.einsum("ij,ij->i", X @ quadratic, X) for _, X in self._values()]
+        else:
+            found = [X @ u[:c] + X[:, self.squares] ** 2 @ u[c:] for _, X in self._values()]
+        return self._each_site(linearised, np.concatenate(found) - self.mean @ u)
 
     def sums(self, r: Floats) -> Floats:
-        """Return Z'r: (n,) -> (p,)."""
-        found = np.zeros(self.width)
-        own = r if self.weighting is None else r * self.weighting.weights
+        """Return Z'r, without forming Z: (n,) -> (p,)."""
+        r, raw = self._each_site(coefficients, r), np.zeros(self.width)
         for rows, X in self._values():
-            found += self.expansion.sums(X, own[rows])
-        return found if self.weighting is None else found + self.weighting.sums(r)
+            if self.pairs.size:
+                products = X.T @ (r[rows, None] * X)
+                more = [products[self.squares, self.squares], products[tuple(self.pairs)]]
+            else:
+                more = [r[rows] @ X[:, self.squares] ** 2]
+            raw += np.concatenate([r[rows] @ X, *more])
+        return np.asarray((raw - self.mean * r.sum()) / self.scale)
 
-    def gram(self, center: Floats | None = None) -> Floats:
-        """Return Z'Z, or that of Z less a row, shape (p, p)."""
+    def gram(self) -> Floats:
+        """Return Z'Z, shape (p, p)."""
         found = np.zeros((self.width, self.width))
         for _, Z in self.chunks():
-            centred = Z if center is None else Z - center
-            found += centred.T @ centred
+            found += Z.T @ Z
         return found
 
+    def mean_and_spread(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of every number, each of shape (p,)."""
+        mean = self.sums(np.ones(len(self))) / len(self)
+        variance = np.zeros(self.width)
+        for _, Z in self.less(mean).chunks():
+            variance += (Z**2).sum(axis=0)
+        return mean, np.sqrt(variance / len(self))
+
+    def standardised(self, center: Floats, spread: Floats) -> tuple[MomentRows, float]:
+        """Return the values that differ, centred, scaled and clipped; and the share of rows cut."""
+        differs = spread > _SMALLEST_SPREAD
+        limit = np.where(differs, MOST_SDS_FROM_SOURCES * spread, _SMALLEST_SPREAD)
+        away = (np.any(np.abs(Z) > limit, axis=1) for _, Z in self.less(center).chunks())
+        beyond = sum(int(far.sum()) for far in away) / len(self)
+        m = self.numbers.shape[1]
+        first, second = np.flatnonzero(differs[:m]), np.flatnonzero(differs[m:])
+        numbers, ends = self.numbers[:, first], self.ends[:, second]
+        for values, own in ((numbers, first), (ends, m + second)):
+            values -= center[own]
+            values /= spread[own]
+            np.clip(values, -MOST_SDS_FROM_SOURCES, MOST_SDS_FROM_SOURCES, out=values)
+        return self.unscaled(numbers, self.flags[:, second], ends), beyond
+
+    def expanded(self) -> MomentRows:
+        """Add squares and products to standardised values, and standardise them."""
+        x, c = self.numbers, self.width
+        # The square of a column of two values is that column again.
+        squares = np.flatnonzero(np.any((x != x.min(axis=0)) & (x != x.max(axis=0)), axis=0))
+        pairs = np.array(np.triu_indices(c, k=1)) if c <= MOST_MULTIPLIED else _NO_PAIRS
+        found = self.unscaled(x, self.flags, self.ends, squares, pairs)
+        mean, scale = found.mean_and_spread()
+        kept = scale > _SMALLEST_SPREAD  # all values are, and most of the others
+        _, of_squares, of_pairs = np.split(kept, [c, c + len(squares)])
+        squares, pairs = squares[of_squares], pairs[:, of_pairs]
+        return replace(found, squares=squares, pairs=pairs, mean=mean[kept], scale=scale[kept])
+
+    def _each_site(self, change: Callable[[Floats, Floats], Floats], values: Floats) -> Floats:
+        """Return values of rows, (n,), `linearised`, or their `coefficients`."""
+        if self.weights is None:
+            return values
+        of_sites = np.split(values, np.cumsum([len(w) for w in self.weights])[:-1])
+        return np.concatenate(list(map(change, of_sites, self.weights)))
+
     def _values(self) -> Iterator[tuple[slice, Floats]]:
-        return self.standard.chunks(_rows_at_once(self.width))
+        """Yield the values X, a chunk at a time; they are not changed."""
+        size = max(NUMBERS_AT_ONCE // max(self.width, 1), 1)
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            X = self.numbers[rows].astype(float, copy=False)
+            if self.flags.shape[1]:
+                X = np.hstack([X, np.where(self.flags[rows], self.ends[1], self.ends[0])])
+            yield rows, X
 
 
 class Moments:
@@ -206,62 +201,23 @@ class Moments:
 
     def fit(self, target: Features, sources: Sequence[Features]) -> Moments:
         """Learn encoding and scales from the rows of the target and of the sources."""
-        own, *others = RowEncoder().fit_transform_compactly([target, *sources])
-        rows = EncodedRows.stacked(others)
-        del others  # as large as `rows`
-        center, spread = _mean_and_spread(rows, rows.width, lambda X: X)
-        differs = spread > _SMALLEST_SPREAD
-        limit = np.where(differs, MOST_SDS_FROM_SOURCES * spread, _SMALLEST_SPREAD)
-        far, far_sources = (_share_beyond(each, center, limit) for each in (own, rows))
-        self.beyond = max(0.0, far - far_sources)
-        own, rows = (
-            each.standardised(center, spread, differs, MOST_SDS_FROM_SOURCES)
-            for each in (own, rows)
+        encoder = RowEncoder()
+        encoded = encoder.fit_transform([target, *sources])
+        single = isinstance(target, np.ndarray) and target.dtype == np.float32
+        m, dtype = int(encoder.kept_.sum()), np.float32 if single else np.float64
+        own, *others = (MomentRows.unscaled(Z[:, :m].astype(dtype), Z[:, m:] != 0) for Z in encoded)
+        numbers = np.concatenate([each.numbers for each in others])
+        flags = np.concatenate([each.flags for each in others])
+        del others  # as large as these
+        rows = replace(own, numbers=numbers, flags=flags)
+        center, spread = rows.mean_and_spread()
+        (own, far), (rows, far_sources) = (
+            each.standardised(center, spread) for each in (own, rows)
         )
-        expansion = _expansion(rows)
-        self.target, self.sources = MomentRows(own, expansion), MomentRows(rows, expansion)
+        self.beyond = max(0.0, far - far_sources)
+        self.sources = rows.expanded()
+        self.target = replace(self.sources, numbers=own.numbers, flags=own.flags)
         return self
-
-
-def _expansion(rows: EncodedRows) -> Expansion:
-    """Learn which squares and products differ, and their scales, from standardised rows."""
-    c = rows.width
-    low, high = np.full(c, np.inf), np.full(c, -np.inf)
-    for _, X in rows.chunks(_rows_at_once(c)):
-        low, high = np.minimum(low, X.min(axis=0)), np.maximum(high, X.max(axis=0))
-    squared = np.zeros(c, dtype=bool)
-    for _, X in rows.chunks(_rows_at_once(c)):
-        squared |= np.any((low != X) & (high != X), axis=0)  # the square of a 0/1 column is it
-    pairs = np.array(np.triu_indices(c, k=1)) if c <= MOST_MULTIPLIED else _NO_PAIRS
-    raw = Expansion.unscaled(c, np.flatnonzero(squared), pairs)
-    mean, scale = _mean_and_spread(rows, len(raw.kept), raw.raw)
-    kept = scale > _SMALLEST_SPREAD
-    return replace(raw, mean=mean[kept], scale=scale[kept], kept=kept)
-
-
-def _rows_at_once(width: int) -> int:
-    return max(NUMBERS_AT_ONCE // max(width, 1), 1)
-
-
-def _mean_and_spread(
-    rows: EncodedRows, width: int, numbers: Callable[[Floats], Floats]
-) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of every number of the rows, each of shape (width,)."""
-    mean, variance = np.zeros((2, width))
-    for _, X in rows.chunks(_rows_at_once(width)):
-        mean += numbers(X).sum(axis=0)
-    mean /= len(rows)
-    for _, X in rows.chunks(_rows_at_once(width)):
-        variance += ((numbers(X) - mean) ** 2).sum(axis=0)
-    return mean, np.sqrt(variance / len(rows))
-
-
-def _share_beyond(rows: EncodedRows, center: Floats, limit: Floats) -> float:
-    """Share of the rows that have a value far from all sources."""
-    far = 0
-    for _, encoded in rows.chunks(_rows_at_once(rows.width)):
-        far += int(np.any(np.abs(encoded - center) > limit, axis=1).sum())
-    return far / len(rows)
 
 
 def linearised(values: Floats, weights: Floats | None) -> Floats:

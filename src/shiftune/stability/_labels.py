@@ -185,7 +185,7 @@ def label_stability(
         else site.take(np.sort(rng.choice(len(site), most, replace=False)))
         for site in large
     ]
-    Z = np.vstack(RowEncoder().fit_transform([site.X for site in read]))
+    Z = np.vstack([*RowEncoder().fit_transform([site.X for site in read])])
     if Z.shape[1] == 0:  # every column is constant
         Z = np.zeros((len(Z), 1))
     Y, classes = _columns([site.labels for site in read], task)
