@@ -211,7 +211,7 @@ def test_parts_decide_together(expected, run, results, monkeypatch, ending):
         table.to_json(path, orient="records", lines=True)
     else:
         getattr(table, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
-    monkeypatch.setattr(_files.TableFile.__init__, "__defaults__", (7,))
+    monkeypatch.setattr(_files, "ROWS_AT_ONCE", 7)
     done = run("predict", "cost", path)
     found = pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})
     pd.testing.assert_frame_equal(found, expected)

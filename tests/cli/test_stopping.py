@@ -54,7 +54,7 @@ def interrupted(moment, *arguments, how="once"):
 # Each costs the start of a process; sweep_interrupts.py tries many more.
 MOMENTS = [
     ("typer", 1),
-    ("shiftune.tables._files:read_one", 1),
+    ("shiftune.tables._files:TableFile.read", 1),
     ("shiftune.search._loop:Loop._tell:2", 1),
     pytest.param("shiftune.search._loop:TrialWorkers.result:2", 2, marks=pytest.mark.slow),
     pytest.param("shiftune.report._page:page", 1, marks=pytest.mark.slow),

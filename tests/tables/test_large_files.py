@@ -7,18 +7,23 @@ import pandas as pd
 import pytest
 
 from shiftune.errors import ProblemError
-from shiftune.problem import _large
-from shiftune.problem._large import LabelRules
-from shiftune.tables import SiteFiles, TableFile
+from shiftune.problem._large import read_sampled
+from shiftune.problem._table import TableSettings
+from shiftune.tables import SiteFiles, TableFile, _files
 
 N = 600
-RULES = LabelRules("ill", "7", keep=False, drop=False)
+
+
+def sample(files, most_rows, random_state=0):
+    """Read a table as the command line does."""
+    settings = TableSettings(site=files.site_column, target="7", label="ill")
+    return read_sampled(files, settings, most_rows, random_state)
 
 
 @pytest.fixture
 def wards(monkeypatch) -> pd.DataFrame:
     """Rows of wards 007 to 010, the first without labels, and parts of 70 rows."""
-    monkeypatch.setattr(_large, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(_files, "ROWS_AT_ONCE", 70)
     rng = np.random.default_rng(0)
     df = pd.DataFrame({"ward": rng.choice(["007", "008", "009", "010"], N)})
     df["age"] = rng.normal(50, 8, N).round(3)
@@ -68,11 +73,9 @@ KINDS = [one_csv, semicolons, csv_per_ward, target_apart, parquet, parquet_folde
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatch):
+def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path):
     files = kind(wards, tmp_path)
-    make = TableFile.__init__
-    monkeypatch.setattr(TableFile, "__init__", lambda self, path: make(self, path, 70))
-    drawn = files.sample(200, RULES)
+    drawn = sample(files, 200)
     table, rows = drawn.table, drawn.rows
     assert table[files.site_column].astype(str).value_counts().tolist() == [50] * 4
     assert len(rows) == len(set(rows)) == 200
@@ -80,9 +83,9 @@ def test_a_sample_is_a_part_of_the_whole_table(wards, kind, tmp_path, monkeypatc
     whole = files.read().iloc[rows].reset_index(drop=True)
     pd.testing.assert_frame_equal(table, whole[list(table)], check_dtype=False)
     assert table["case"].tolist() == files.as_written(["case"], rows)["case"].tolist()
-    again = files.sample(200, RULES)
+    again = sample(files, 200)
     assert again.rows.tolist() == rows.tolist()
-    other = files.sample(200, RULES, random_state=1)
+    other = sample(files, 200, random_state=1)
     assert other.rows.tolist() != rows.tolist()
 
 
@@ -90,9 +93,11 @@ def test_a_table_of_the_limit_is_read_whole(wards, tmp_path, monkeypatch):
     files = one_csv(wards, tmp_path)
     lines = TableFile(files.data).row_bound
     assert lines > N  # cells have line breaks
-    assert files.sample(N, RULES) is None
-    monkeypatch.setattr(TableFile, "untyped", None)
-    assert files.sample(int(lines), RULES) is None  # without reading
+    assert sample(files, N).sample is None
+    monkeypatch.setattr(TableFile, "parts", None)
+    whole = sample(files, int(lines))  # without reading it twice
+    pd.testing.assert_frame_equal(whole.table, files.read())
+    assert whole.sample is None
 
 
 def test_an_empty_file_among_others(wards, tmp_path):
@@ -100,7 +105,7 @@ def test_an_empty_file_among_others(wards, tmp_path):
     for name, own in {"a": wards, "b": wards.head(0)}.items():
         own.to_parquet(tmp_path / f"{name}.parquet")
     files = SiteFiles(tmp_path / "*.parquet", None, "ward", "7")
-    assert len(files.sample(200, RULES).table) <= 200
+    assert len(sample(files, 200).table) <= 200
 
 
 def test_a_folder_of_empty_files(wards, tmp_path):
@@ -123,11 +128,11 @@ def test_a_damaged_file_in_a_folder(wards, tmp_path, damage):
         content[200:4000] = bytes(3800)
         path.write_bytes(content)
     with pytest.raises(ProblemError, match="has a Parquet file that cannot be read"):
-        SiteFiles(tmp_path, None, "ward", "7").sample(200, RULES)
+        sample(SiteFiles(tmp_path, None, "ward", "7"), 200)
 
 
 def test_missing_labels_are_seen_in_rows_that_are_not_drawn(wards, tmp_path):
     wards.loc[wards.index[wards["ward"] == "009"][0], "ill"] = None
     files = one_csv(wards, tmp_path)
     with pytest.raises(ProblemError, match="site '009': the label 'ill' is missing in 1 of"):
-        files.sample(100, RULES)
+        sample(files, 100)

@@ -376,7 +376,7 @@ class TableOptions:
         Of more rows than wanted, some are drawn with this seed.
         """
         from shiftune.problem import ShiftProblem
-        from shiftune.problem._large import LabelRules
+        from shiftune.problem._large import read_sampled
         from shiftune.problem._table import TableSettings
 
         files = self.files
@@ -394,14 +394,10 @@ class TableOptions:
             option=shell_option,
             **{name: given[name] for name in _SAME_IN_PYTHON if name in given},
         )
-        rules = None
-        if settings.label is not None:
-            rules = LabelRules(settings.label, settings.target, keep, drop)
-        sampled = files.sample(given["most_rows"], rules, self.group, seed)
-        table = files.read() if sampled is None else sampled.table
-        table = table.rename(columns=str)
+        sampled = read_sampled(files, settings, given["most_rows"], seed)
+        table = sampled.table.rename(columns=str)
         problem = ShiftProblem.of_table(table, settings, files.notes, warn=False)
-        return problem if sampled is None else problem.of_sample(sampled, sampled.rows)
+        return problem.of_sample(sampled, sampled.rows)
 
 
 # Options that `ShiftProblem.from_frame` has, too.

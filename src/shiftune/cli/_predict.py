@@ -79,7 +79,7 @@ def _as_file(table: Path) -> Iterator[Path]:
 
 def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     """Read all parts of a table once, and note how they differ from training."""
-    rows = NewRows(model.columns, source.decimal)
+    rows = NewRows(model.columns, source.form.decimal)
     if unknown := rows.check_names(source.names, model.identifiers):
         verb = "column is" if len(unknown) == 1 else "columns are"
         note(f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}")

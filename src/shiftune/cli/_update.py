@@ -52,7 +52,7 @@ from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._result import site_scores
 from shiftune.search._storage import only_search_of
 from shiftune.search._updating import update as update_predictor
-from shiftune.tables import read_as_written, read_file, separator_of
+from shiftune.tables import read_as_written, read_file
 
 # Rows and columns that an error names.
 MOST_NAMED = 2
@@ -80,7 +80,7 @@ def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) ->
         plan = _plan(job, folder.updates, n, seed)
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
         if ending == ".csv":
-            plan.to_csv(part, index=False, sep=separator_of(job.options.files.of_target))
+            plan.to_csv(part, index=False, sep=job.options.files.separator)
         else:
             WRITERS[ending](iter([plan]), part)
     console = screen()

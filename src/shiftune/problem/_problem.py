@@ -7,9 +7,11 @@ checks the sites, gives them the same columns and decides the task.
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -20,7 +22,7 @@ from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed
 from shiftune.columns import Column, Columns
 from shiftune.errors import DataError, DataWarning, SettingsError
-from shiftune.problem._large import LabelRules, Sample, SampledParts, read_sampled
+from shiftune.problem._large import Sample, Sampled, read_sampled
 from shiftune.problem._reading import (
     GivenSite,
     align,
@@ -42,6 +44,7 @@ from shiftune.problem._site import (
 )
 from shiftune.problem._split import PAPER_SHARES, Split, split_sites
 from shiftune.problem._table import TableSettings, TargetLabels, read_table, with_target
+from shiftune.tables import SiteFiles
 
 if TYPE_CHECKING:
     from shiftune.ratio._base import DensityRatio
@@ -243,9 +246,9 @@ class ShiftProblem:
 
         Parameters
         ----------
-        data : path of a Parquet file or folder, or DataFrame
-            Other tables first become such files: ``dask_frame.to_parquet(folder)``,
-            ``lazy_frame.sink_parquet(path)``.
+        data : path of a file, folder or pattern (``"visits/*.csv"``), or DataFrame
+            CSV, Parquet, Feather and JSON lines are read in parts. Other tables first become such
+            files: ``dask_frame.to_parquet(folder)``, ``lazy_frame.sink_parquet(path)``.
         site, label, target, **options
             See `from_frame`.
         most_rows : int
@@ -256,26 +259,23 @@ class ShiftProblem:
         random_state : int
             Draws the rows.
         """
-        columns = None
-        if (features := options.get("features")) is not None:
-            more = (options.get(role) for role in ("group", "sample_weight"))
-            columns = [site, label, *features, *(name for name in more if name is not None)]
-        keep = options.get("target_labels") == "use"
-        drop = options.get("missing_labels") == "drop"
-        labels = LabelRules(label, None if hasattr(target, "columns") else target, keep, drop)
-        sampled = read_sampled(
-            data,
-            site,
-            most_rows,
-            columns=columns,
-            labels=labels,
-            group=options.get("group"),
-            random_state=random_state,
+        data = as_pandas(data)
+        if isinstance(data, str | os.PathLike):
+            data = SiteFiles(Path(data), site=str(site))
+        elif not isinstance(data, pd.DataFrame):
+            raise SettingsError(f"data must be a path or a DataFrame, got {type(data).__name__}")
+        read = ("group", "sample_weight", "features", "target_labels", "missing_labels")
+        settings = TableSettings(
+            site=site,
+            target=None if hasattr(target, "columns") else target,
+            label=label,
+            **{name: options[name] for name in read if name in options},
         )
+        sampled = read_sampled(data, settings, most_rows, random_state)
         problem = cls.from_frame(sampled.table, site=site, label=label, target=target, **options)
         return problem.of_sample(sampled)
 
-    def of_sample(self, sampled: SampledParts, rows: NDArray[np.intp] | None = None) -> Self:
+    def of_sample(self, sampled: Sampled, rows: NDArray[np.intp] | None = None) -> Self:
         """Return the problem of a table that was drawn, with its notes, and its row numbers."""
         own, few, added = self.target, self.labelled_target, sampled.added
         if added.any():  # rows that are labelled may not be typical of the target
