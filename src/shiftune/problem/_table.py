@@ -155,9 +155,7 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         X, columns = _read_columns(df, pd.Series(sites, df.index), target, known, task, settings)
         if known is not None:
             quiet = _about_labels(known, columns, sites, inside, task, settings)
-    group, weights = (
-        None if name is None else df[name] for name in (settings.group, settings.sample_weight)
-    )
+    group, weights = df.get(settings.group), df.get(settings.sample_weight)
     everyone = GivenSite("", X, labels, rows, group, weights)
     by_site = {each.name: each for each in split_by_site(everyone, sites)}
     own = by_site.pop(target)
@@ -193,10 +191,9 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
 
 def _features(df: pd.DataFrame, settings: TableSettings) -> list[Hashable]:
     """Return the names of the columns that may be features."""
-    taken = set(settings.roles.values())
-    if settings.features is None:
-        return [name for name in df.columns if name not in taken | set(settings.drop)]
-    return list(settings.features)
+    others = {*settings.roles.values(), *settings.drop}
+    possible: list[Hashable] = [name for name in df.columns if name not in others]
+    return possible if settings.features is None else list(settings.features)
 
 
 def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
@@ -218,25 +215,17 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
     for what, names in lists.items():
         if isinstance(names, str):
             raise SettingsError(f"{what} must be a list of columns; did you mean [{names!r}]?")
-    others = [name for names in lists.values() for name in names]
-    roles = settings.roles
-    check_roles(
-        df,
-        roles["site"],
-        roles.get("label"),
-        *others,
-        **{role: name for role, name in roles.items() if role in ("group", "sample_weight")},
-    )
-    for role, taken in roles.items():
-        for what, names in lists.items():
+        for role, taken in settings.roles.items():
             if taken in names:
                 option = settings.option(what, "").rstrip("=[]' ")
                 raise SettingsError(
                     f"column {taken!r} is the {role.replace('_', ' ')}; leave it out of {option}"
                 )
-    if both := sorted(
-        map(str, {*settings.keep, *lists["features"]} & {*settings.drop, *settings.ids})
-    ):
+    others = [name for names in lists.values() for name in names]
+    group, weight = settings.group, settings.sample_weight
+    check_roles(df, settings.site, settings.label, *others, group=group, sample_weight=weight)
+    wanted, unwanted = {*settings.keep, *lists["features"]}, {*settings.drop, *settings.ids}
+    if both := sorted(map(str, wanted & unwanted)):
         raise SettingsError(
             f"column {both[0]!r} is to be kept, and to be left out or an identifier; choose one"
         )
@@ -263,46 +252,46 @@ def _in_one_spelling(
     Of labels, spellings that differ by capitals become one class, and codes such as "?" missing:
     those that are `known` decide, and all others are written like them.
     """
-    codes, values = distinct(column)
+    codes, texts = distinct(column)
+    values = texts.to_list()
     if not any(isinstance(value, str) for value in values):
         return column
     plain = [value.strip() if isinstance(value, str) else value for value in values]
     deciding = codes if known is None else codes[known]
-    rows = np.bincount(deciding[deciding >= 0], minlength=len(values))
-    missing: frozenset[str] = frozenset(("",))
+    rows = Counter(deciding[deciding >= 0].tolist())
+    missing: frozenset[Any] = frozenset(("",))
     usual: dict[str, Any] = {}
     if known is not None:
         counts: Counter[Any] = Counter()
-        for value, n in zip(plain, rows, strict=True):
-            counts[value] += int(n)
-        missing |= _codes_among(+counts)
-        for value, _ in (+counts).most_common():
+        for code, n in rows.items():
+            counts[plain[code]] += n
+        missing |= _missing_codes(counts)
+        for value, _ in counts.most_common():
             usual.setdefault(str(value).casefold(), value)
     written = [
         None if value in missing else usual.get(str(value).casefold(), value) for value in plain
     ]
-    changed = [
-        (old, new, n) for old, new, n in zip(values, written, rows, strict=True) if n and old != new
-    ]
-    if joined := {old: (new, n) for old, new, n in changed if new is not None}:
-        how = "has several spellings"
-        if all(str(old).strip() == new for old, (new, _) in joined.items()):
-            how = f"has spaces in {count(sum(int(n) for _, n in joined.values()), 'row')}"
-        read_as = [f"{old!r} is read as {new!r}" for old, (new, _) in joined.items()]
-        notes.append(f"{what} {how}: {listed(read_as, quoted=False)}")
-    if gone := {old: int(n) for old, new, n in changed if new is None}:
-        in_rows = count(sum(gone.values()), "row")
-        notes.append(f"{what} is {listed(gone)} in {in_rows}, which counts as missing")
-    if written == values.to_list():
+    changed = [code for code in rows if values[code] != written[code]]
+    if joined := [code for code in changed if written[code] is not None]:
+        how = "several spellings"
+        if all(written[code] == plain[code] for code in joined):
+            how = f"spaces in {count(sum(rows[code] for code in joined), 'row')}"
+        read_as = [f"{values[code]!r} is read as {written[code]!r}" for code in joined]
+        notes.append(f"{what} has {how}: {listed(read_as, quoted=False)}")
+    if gone := [code for code in changed if written[code] is None]:
+        shown = listed(values[code] for code in gone)
+        in_rows = count(sum(rows[code] for code in gone), "row")
+        notes.append(f"{what} is {shown} in {in_rows}, which counts as missing")
+    if written == values:
         return column
-    texts = pd.Series([*written, None], dtype=object).to_numpy()
-    return pd.Series(texts[codes], column.index, name=column.name)
+    names = pd.Series([*written, None], dtype=object).to_numpy()
+    return pd.Series(names[codes], column.index, name=column.name)
 
 
-def _codes_among(labels: Collection[Any]) -> frozenset[str]:
+def _missing_codes(labels: Collection[Any]) -> frozenset[str]:
     """Return the codes that stand for missing labels, unless they may be classes (+ and -)."""
-    others = pd.Series([each for each in labels if each not in MISSING_CODES | {""}], dtype=object)
-    numeric = as_numbers(others).notna().all()
+    others = {*labels} - MISSING_CODES - {""}
+    numeric = as_numbers(pd.Series([*others], dtype=object)).notna().all()
     codes = MISSING_CODES if numeric else MISSING_CODES - _MAY_BE_CLASSES
     if len({*labels} - codes - {""}) < 2:
         codes = frozenset()
@@ -336,17 +325,14 @@ def _usable_rows(
     notes: list[str],
 ) -> NDArray[np.intp]:
     """Return the numbers of the rows that have a label, if they need one, and a usable site."""
-    usable = np.ones(len(df), dtype=bool)
+    usable, outside = np.ones(len(df), dtype=bool), sites != target
     if settings.label is not None:
-        outside = sites != target
-        labels = df[settings.label][outside]
-        usable[outside], more = has_label(
-            labels, sites[outside], drop=settings.missing_labels == "drop"
-        )
+        labels, drop = df[settings.label][outside], settings.missing_labels == "drop"
+        usable[outside], more = has_label(labels, sites[outside], drop=drop)
         notes += more
     if settings.as_given:
         return np.flatnonzero(usable)
-    sizes = pd.Series(sites[usable]).value_counts(sort=False).drop(target, errors="ignore")
+    sizes = pd.Series(sites[usable & outside]).value_counts(sort=False)
     tiny = sizes.index[sizes < _FEWEST_ROWS].to_list()
     if tiny and len(tiny) == len(sizes):
         raise DataError(
@@ -356,8 +342,7 @@ def _usable_rows(
     if tiny:
         are = "is" if len(tiny) == 1 else "are"
         notes.append(f"{sites_have(tiny)} fewer than {_FEWEST_ROWS} rows and {are} left out")
-        usable &= ~pd.Series(sites).isin(tiny).to_numpy()
-    return np.flatnonzero(usable)
+    return np.flatnonzero(usable & ~pd.Series(sites).isin(tiny))
 
 
 def _read_labels(
@@ -473,7 +458,8 @@ def _read_columns(
     never |= {settings.sample_weight: f"weight, {REQUESTED}"}
     never |= dict.fromkeys(settings.ids, f"identifier, {REQUESTED}")
     never |= {settings.group: f"group, {REQUESTED}"}
-    wanted = settings.features
+    wanted, dates = settings.features, settings.dates
+    how: dict[str, Any] = {"task": task, "decimal": settings.decimal, "option": settings.option}
     for name in df.columns.drop([settings.site, settings.label], errors="ignore"):
         if name in never:
             column, values = typed(df[name])
@@ -483,21 +469,11 @@ def _read_columns(
             continue
         if wanted is not None and name not in wanted:
             continue
-        dates = settings.dates
-        column, values = learn(
-            df[name],
-            sites,
-            target,
-            labels,
-            keep=name in settings.keep or wanted is not None,
-            task=task,
-            date_format=dates.get(name) if isinstance(dates, Mapping) else dates,
-            decimal=settings.decimal,
-            option=settings.option,
-        )
-        codes = settings.codes.get(name, ())
-        column = replace(column, missing_texts=(*column.missing_texts, *codes))
-        columns.append(column)
+        how["date_format"] = dates.get(name) if isinstance(dates, Mapping) else dates
+        how["keep"] = name in settings.keep or wanted is not None
+        column, values = learn(df[name], sites, target, labels, **how)
+        codes = (*column.missing_texts, *settings.codes.get(name, ()))
+        columns.append(replace(column, missing_texts=codes))
         if column.used:
             parts = column.expand(values)
             if clash := [each for each in parts if each != name and each in df.columns]:
