@@ -413,8 +413,9 @@ def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> p
         and task_of([numbers.dropna().to_numpy()]) == "classification"
     ):
         written, numbers = PLAIN, PLAIN.read(given)
-    strange = given[numbers.isna()]
-    code = None if task == "regression" else first_code(given.unique())
+    strange, code = given[numbers.isna()], None
+    if task != "regression" and written == PLAIN:
+        code = first_code(given.unique())
     if strange.empty and code is None:
         if written != PLAIN:
             example = next(iter(formats.odd.texts))
