@@ -378,9 +378,10 @@ def _read_labels(
     if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(own):
         numbers = read_numbers(own.astype(str))
         own = numbers.astype(object).where(numbers.notna(), own)
+    own = _as_whole(own.infer_objects())
     if settings.target_labels == "oracle":
         labels = labels.astype(object)
-        labels[own.index] = _as_whole(own.infer_objects())
+        labels[own.index] = own
         return labels.infer_objects(), task
     advice = f"to use them: {settings.option('target_labels', 'use')}"
     if task == "classification" and (new := set(own) - set(given)):
