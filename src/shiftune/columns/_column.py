@@ -1,8 +1,7 @@
 """One column of a table: how it is written, what it held, and what was decided about it.
 
-`learn` decides from the rows of all sites what a column holds, and whether a model should see it.
-Columns that only identify rows, cases or sites, and values that
-stand for missing ones, come last.
+`learn` decides from the rows of all sites what a column holds, and whether a model should see it:
+`typed` reads it, `described` says what it holds, and `_judged` may leave it out.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ from pandas.api import types
 from scipy.special import fdtrc, kolmogorov
 
 from shiftune._names import Task
-from shiftune._wording import count, listed, number, percent
+from shiftune._wording import count, listed, number, percent, shortened
 from shiftune.columns._formats import (
     MISSING_CODES,
     MISSING_TEXTS,
@@ -38,6 +37,7 @@ from shiftune.columns._formats import (
     first_code,
     format_in_words,
     number_formats_by_site,
+    on_distinct,
     parse_dates,
     stripped,
 )
@@ -71,14 +71,13 @@ _MANY_CODES = 20
 # An identifier of cases has many values, and not many rows of each.
 _MOST_ROWS_OF_A_CASE = 20
 
-_ROW_NAME = re.compile(r"(^|[^a-z])(id|uuid|guid|pid|mrn)([^a-z]|$)|[a-z](ID|Id)$|^unnamed: ")
+_ROW_NAME = re.compile(r"(^|[^a-z])(id|uuid|guid|pid|mrn)([^a-z]|$)|^unnamed: ")
 # Not index, row or key in front, which also name quantities.
 _CASE_NAME = re.compile(
     r"^(id|uuid|guid)([^a-z]|$)|[^a-z](key|nr|no)$|(^|[^a-z])(id|uuid|guid|pid|mrn)$"
     r"|^(patient|subject|participant|person|customer)$"
 )
-_CASE_NAME_IN_HUMPS = re.compile(r"[a-z](ID|Id|Nr|No)$")
-_NUMBER_NAME = re.compile(r"([^a-zA-Z](key|nr|no)|[a-z](Nr|No))$")
+_NUMBER_NAME = re.compile(r"[^a-z](key|nr|no)$")
 
 # Sevens, eights and nines only: 99, 888, -999, ...; of single digits, those below zero.
 _CODES = frozenset(
@@ -102,8 +101,8 @@ PARTS: dict[str, Callable[[pd.Series], pd.Series]] = {
 TREND = "days"
 REQUESTED = "as requested"
 _MOST_OUTSIDE_TREND = 0.1
-# Numbers of the target outside the sources' range are remarked from this share of its rows on.
-_MOST_OUTSIDE = 0.05
+# Numbers outside the range of the others are reported from this share of the rows on.
+MOST_OUTSIDE = 0.05
 
 
 def python_option(name: str, value: str) -> str:
@@ -254,30 +253,12 @@ def learn(
     decimal: str = ".",
     option: Option = python_option,
 ) -> tuple[Column, pd.Series]:
-    """Decide from all rows what a column holds, and whether a model should see it.
+    """Decide from all rows what a column holds; return it with its values as a model sees them.
 
-    Parameters
-    ----------
-    column, sites : Series of shape (n,)
-        Values, and the site of every row. Sites may write numbers and dates in different ways; new
-        rows will be written as those of the target are.
-    target : str
-    labels : Series of shape (n,), optional
-        Labels, missing where there are none.
-    keep : bool
-        Whether the column is used in any case.
-    task : {"classification", "regression"}, optional
-        What the labels are.
-    date_format : str, optional
-        Format of `pandas.to_datetime` to try first.
-    decimal : "." or ","
-        Decimal sign of the file.
-    option : function
-        Writes an option, with a column name, as the user would.
-
-    Returns
-    -------
-    Column, and its values: numbers, dates, text, or what they were if they need no reading
+    `sites` has the site of every row. Sites may write numbers and dates in different ways; new rows
+    will be written as those of the `target` are. `labels` are missing where there are none. With
+    `keep` the column is used in any case. `date_format` is tried first, `decimal` is the sign of
+    the file, and `option` writes an option, with a column name, as the user would.
     """
     found, values = typed(column, date_format, sites, target, decimal, option)
     inside = (sites == target).to_numpy()
@@ -299,42 +280,36 @@ def described(
     labelled: Mask | None = None,
 ) -> Column:
     """Return a column with what it holds: missing values, range or levels, parts of dates."""
-    missing = values.isna().to_numpy()
-    codes, names = pd.factorize(sites)
-    shares = np.bincount(codes, missing, len(names)) / np.bincount(codes, minlength=len(names))
-    inside = sites == target
+    missing, inside = values.isna(), sites == target
+    at_sites = missing.groupby(sites).mean()
     labelled = ~inside if labelled is None else labelled
-    low, high, levels = np.nan, np.nan, None
-    parts: tuple[str, ...] = ()
-    if column.kind == "category":
-        seen = as_text(pd.Series(values[labelled].dropna().unique()))
-        levels = tuple(sorted(seen)) if len(seen) <= _MOST_LEVELS else None
-    elif not missing.all():
-        numbers = days_in(values) if column.kind == "date" else values
-        low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-        parts = _parts_of(values, np.asarray(numbers), inside) if column.kind == "date" else ()
     found = replace(
         column,
         missing=float(missing.mean()),
-        missing_at_sites=(float(shares.min()), float(shares.max())),
-        low=low,
-        high=high,
-        levels=levels,
-        parts=parts,
+        missing_at_sites=(float(at_sites.min()), float(at_sites.max())),
     )
+    if column.kind == "category":
+        seen = as_text(pd.Series(values[labelled].dropna().unique()))
+        if len(seen) <= _MOST_LEVELS:
+            found = replace(found, levels=tuple(sorted(seen)))
+    elif not missing.all():
+        dates = column.kind == "date"
+        numbers = pd.Series(days_in(values)) if dates else values
+        parts = _parts_of(values, numbers, inside) if dates else ()
+        found = replace(found, low=float(numbers.min()), high=float(numbers.max()), parts=parts)
     unseen, beyond = _beyond(found, values, inside, labelled)
     return replace(found, unseen=unseen, beyond=beyond)
 
 
-def _parts_of(dates: pd.Series, days: NDArray[np.float64], inside: Mask) -> tuple[str, ...]:
+def _parts_of(dates: pd.Series, days: pd.Series, inside: Mask) -> tuple[str, ...]:
     """Return what of a date differs; its days only if the target's lie within the sources'."""
     if dates.dtype.kind == "m":
         return (TREND,)
     parts = [part for part, of in PARTS.items() if len(of(dates).dropna().unique()) > 1]
-    own, others = (each[~np.isnan(each)] for each in (days[inside], days[~inside]))
+    own, others = days[inside].dropna(), days[~inside].dropna()
     if len(own) and len(others):
-        outside = np.mean((own < others.min()) | (own > others.max()))
-        if outside <= _MOST_OUTSIDE_TREND and others.min() < others.max():
+        outside = ~own.between(others.min(), others.max())
+        if outside.mean() <= _MOST_OUTSIDE_TREND and others.min() < others.max():
             parts.append(TREND)
     return tuple(parts)
 
@@ -351,14 +326,16 @@ def _judged(
 
     `helps` tells whether it helps to predict the label; None where there are no labels.
     """
-    name = str(column.name)
     if why := _useless(column, values, (sites == target).to_numpy()):
         return column.left_out(why)
+    uses = f"; {option('keep', str(column.name))} uses it"
     if why := _copies_site(column, values, sites, target):
-        return column.left_out(f"{why}; {option('keep', name)} uses it")
-    if why := _names_rows(column, values, sites, helps):
-        return column.left_out(f"{why}; {option('keep', name)} uses it", identifier=True)
-    if not _may_name_cases(column, values):
+        return column.left_out(why + uses)
+    name = re.sub("([a-z])(ID|Id|Nr|No)$", r"\1_\2", str(column.name)).lower()
+    if why := _names_rows(column, values, sites, name, helps):
+        return column.left_out(why + uses, identifier=True)
+    few = column.distinct <= _MANY_CODES
+    if few or not _CASE_NAME.search(name) or not _may_be_codes(column, values):
         return column
     present = int(values.count())
     remark = f"named like an identifier, {column.distinct} values in {present} rows; "
@@ -367,8 +344,9 @@ def _judged(
     # lymphocytes_no may be a number of them
     unsure = column.kind == "number" and _NUMBER_NAME.search(name) and helps is not None
     if are_cases and not (unsure and helps and helps()):
-        return column.left_out(f"{remark}to use it: {option('keep', name)}", identifier=True)
-    return column.remarked(f"{remark}if it is one: {option('id', name)}")  # it may be a code
+        keep = option("keep", str(column.name))
+        return column.left_out(f"{remark}to use it: {keep}", identifier=True)
+    return column.remarked(f"{remark}if it is one: {option('id', str(column.name))}")
 
 
 def _useless(column: Column, values: pd.Series, inside: Mask) -> str:
@@ -378,8 +356,7 @@ def _useless(column: Column, values: pd.Series, inside: Mask) -> str:
     if column.distinct == 1 and present.all():
         value = values.iloc[0]
         text = repr(value.item() if isinstance(value, np.generic) else value)
-        shown = text if len(text) <= 30 else text[:29] + "…"
-        return f"the same value in every row ({shown})"
+        return f"the same value in every row ({shortened(text, 30)})"
     if not present[inside].any():
         return "empty at the target, so no model can use it there"
     if not present[~inside].any():
@@ -396,9 +373,7 @@ def _copies_site(column: Column, values: pd.Series, sites: pd.Series, target: st
     learned from it. Numbers with decimals may be quantities of sites, such as a mean income, and
     stay.
     """
-    if column.distinct < 2 or column.kind == "date":
-        return ""
-    if column.kind == "number" and not _are_whole(values):
+    if column.distinct < 2 or not _may_be_codes(column, values):
         return ""
     pairs = pd.DataFrame({"site": sites, "value": values}).dropna().drop_duplicates()
     if pairs["site"].duplicated().any():
@@ -429,7 +404,7 @@ def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> 
             (own < others.min(), "below the smallest", others.min()),
             (own > others.max(), "above the largest", others.max()),
         ):
-            if (n := int(outside.sum())) > _MOST_OUTSIDE * rows:
+            if (n := int(outside.sum())) > MOST_OUTSIDE * rows:
                 return 0.0, (
                     f"{count(n, 'row')} of the target ({percent(n / rows)}) "
                     f"{'is' if n == 1 else 'are'} {where} of all sources ({number(float(limit))})"
@@ -437,16 +412,6 @@ def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> 
     if column.kind == "date" and TREND not in column.parts:
         return 0.0, "the target's dates lie outside the sources', so only what recurs is used"
     return 0.0, ""
-
-
-class _Reading(NamedTuple):
-    """Texts read as dates or numbers: missing where they are none, and how they are written."""
-
-    kind: ColumnKind
-    found: pd.Series
-    how: str
-    date_format: str = ""
-    number_format: NumberFormat = PLAIN
 
 
 def typed(
@@ -469,7 +434,8 @@ def typed(
         days = pd.Series(days_in(column), column.index, name=name)
         return Column(name=name, kind="number", distinct=distinct, remark="durations in days"), days
     found = Column(name=name, kind=kind_of(column), distinct=distinct)
-    if not _is_text(column):
+    is_text = types.is_object_dtype(column) or types.is_string_dtype(column)
+    if isinstance(column.dtype, pd.CategoricalDtype) or not is_text:
         return found, column
     given = column.dropna()
     if given.empty or types.infer_dtype(given) != "string":
@@ -477,8 +443,7 @@ def typed(
     text = stripped(given)
     levels = text[~text.isin(MISSING_TEXTS)]
     column = pd.Series(levels.astype(object).reindex(column.index, fill_value=None), name=name)
-    distinct = int(levels.nunique())
-    found = replace(found, distinct=distinct)
+    found = replace(found, distinct=int(levels.nunique()))
     missing = text.isin(MISSING_TEXTS | MISSING_CODES)
     given, codes = text[~missing], text[missing]
     if given.empty:
@@ -486,35 +451,29 @@ def typed(
 
     read = None
     if sites is not None and date_format is None:
-        read = _dates_by_site(given, sites, target)
-    read = read or _dates(given, date_format, option) or _numbers(given, sites, target, decimal)
-    strange = given[read.found[given.index].isna()]
-    if read.kind == "number":
-        if _are_many(strange, given):
-            return replace(found, remark=_about_text(distinct, strange, given)), column
-        if code := first_code(given.unique()):  # 007 is a code, not a number
-            remark = f"codes with leading zeros ({code!r}): read as categories"
-            return replace(found, remark=remark + _about_rare(distinct)), column
-    values = pd.Series(read.found.reindex(column.index), name=name)
-    remarks = [read.how, _about_codes(codes), _about_strange(strange, read.kind)]
+        read = _dates_by_site(found, given, sites, target)
+    read = read or _dates(found, given, date_format, option)
+    converted, values = read or _numbers(found, given, sites, target, decimal)
+    kind, strange = converted.kind, given[values[given.index].isna()]
+    # 007 is a code, not a number
+    if kind == "number" and (_are_many(strange, given) or first_code(given)):
+        return replace(found, remark=_about_categories(found, strange, given)), column
+    remarks = [converted.remark]
+    if len(codes):
+        rows = count(len(codes), "row")
+        remarks.append(f"{listed(map(str, codes.unique()))} in {rows} counts as missing")
+    if len(strange):
+        one, shown = len(strange) == 1, listed(strange.unique(), _MOST_STRANGE_TEXTS)
+        what = f"1 value is not a {kind}" if one else f"{len(strange)} values are not {kind}s"
+        remarks.append(f"{what} ({shown}) and {'counts' if one else 'count'} as missing")
     converted = replace(
-        found,
-        kind=read.kind,
+        converted,
         converted=True,
         distinct=int(values.nunique()),
         remark="; ".join(filter(None, remarks)) or "numbers written as text",
-        date_format=read.date_format,
-        number_format=read.number_format,
         missing_texts=tuple(map(str, strange.unique())),
     )
-    return converted, values
-
-
-def _is_text(column: pd.Series) -> bool:
-    """Whether a column holds text or objects; categories of pandas are neither."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return False
-    return types.is_object_dtype(column) or types.is_string_dtype(column)
+    return converted, pd.Series(values.reindex(column.index), name=name)
 
 
 def distinct_values(column: pd.Series, sites: pd.Series | None = None) -> int:
@@ -562,7 +521,9 @@ def _of_one_type(column: pd.Series) -> pd.Series:
     return column
 
 
-def _dates(given: pd.Series, preferred: str | None, option: Option) -> _Reading | None:
+def _dates(
+    column: Column, given: pd.Series, preferred: str | None, option: Option
+) -> tuple[Column, pd.Series] | None:
     expected = find_format(given, preferred)
     if expected is None:
         return None
@@ -574,10 +535,13 @@ def _dates(given: pd.Series, preferred: str | None, option: Option) -> _Reading 
     also = f", also {listed(others, quoted=False)}" if others else ""
     possible = _also_possible(given, expected, option, asked=expected == preferred)
     how = f"dates ({format_in_words(expected)}{also}{possible})"
-    return _Reading("date", formats.read(given), how, date_format=expected)
+    read = replace(column, kind="date", remark=how, date_format=expected)
+    return read, formats.read(given)
 
 
-def _dates_by_site(given: pd.Series, sites: pd.Series, target: str) -> _Reading | None:
+def _dates_by_site(
+    column: Column, given: pd.Series, sites: pd.Series, target: str
+) -> tuple[Column, pd.Series] | None:
     """Read dates with slashes if some sites write the day first, and others the month."""
     formats = date_formats_by_site(given, sites)
     if not formats:
@@ -588,7 +552,7 @@ def _dates_by_site(given: pd.Series, sites: pd.Series, target: str) -> _Reading 
         return None
     how = _at_sites({site: format_in_words(each) for site, each in formats.items()})
     expected = formats.get(target, of_rows.iloc[0])
-    return _Reading("date", dates, f"dates ({how})", date_format=expected)
+    return replace(column, kind="date", remark=f"dates ({how})", date_format=expected), dates
 
 
 def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bool) -> str:
@@ -601,7 +565,9 @@ def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bo
     return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
 
 
-def _numbers(given: pd.Series, sites: pd.Series | None, target: str, decimal: str) -> _Reading:
+def _numbers(
+    column: Column, given: pd.Series, sites: pd.Series | None, target: str, decimal: str
+) -> tuple[Column, pd.Series]:
     plain = PLAIN.read(given).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
     limit = 10 * plain[plain % 1 > 0].max()
@@ -619,7 +585,7 @@ def _numbers(given: pd.Series, sites: pd.Series | None, target: str, decimal: st
         written = by_site.get(target, PLAIN)
     if how:
         how = f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
-    return _Reading("number", numbers, how, number_format=written)
+    return replace(column, kind="number", remark=how, number_format=written), numbers
 
 
 def _at_sites(words: dict[str, str]) -> str:
@@ -635,63 +601,39 @@ def _are_many(strange: pd.Series, given: pd.Series) -> bool:
     return len(strange) > MOST_STRANGE * len(given) or strange.nunique() > _MOST_STRANGE_TEXTS
 
 
-def _about_codes(codes: pd.Series) -> str:
-    """Name texts such as "." that stand for missing values."""
-    if codes.empty:
-        return ""
-    return f"{listed(map(str, codes.unique()))} in {count(len(codes), 'row')} counts as missing"
-
-
-def _about_text(distinct: int, strange: pd.Series, given: pd.Series) -> str:
-    share = len(strange) / len(given)
+def _about_categories(column: Column, strange: pd.Series, given: pd.Series) -> str:
+    """Say why texts are not read as numbers, and that many categories are told apart in part."""
+    share, texts, many = len(strange) / len(given), strange.unique(), column.distinct
+    rare = "; rare ones share one category" if many > _MANY_CATEGORIES else ""
     if share >= 0.5:
-        many = distinct > _MANY_CATEGORIES
-        return f"{distinct} different texts{_about_rare(distinct)}" if many else ""
-    numeric = f"{int(100 * (1 - share))} % numeric"
-    texts = strange.unique()
+        return f"{many} different texts{rare}" if rare else ""
+    if not _are_many(strange, given):
+        return f"codes with leading zeros ({first_code(given)!r}): read as categories{rare}"
+    rest = f"{len(texts)} different texts ({listed(texts, _MOST_STRANGE_TEXTS)})."
     if len(texts) == 1:
-        return (
-            f"{numeric}; the rest is {texts[0]!r}. Is that a code for missing? Read as categories"
-        )
-    return (
-        f"{numeric}; the rest is {len(texts)} different texts ({_shown(texts)}). Read as categories"
-    )
-
-
-def _about_rare(distinct: int) -> str:
-    return "; rare ones share one category" if distinct > _MANY_CATEGORIES else ""
-
-
-def _about_strange(strange: pd.Series, kind: str) -> str:
-    if strange.empty:
-        return ""
-    shown = _shown(strange.unique())
-    if len(strange) == 1:
-        return f"1 value is not a {kind} ({shown}) and counts as missing"
-    return f"{len(strange)} values are not {kind}s ({shown}) and count as missing"
-
-
-def _shown(texts: NDArray[Any]) -> str:
-    most = _MOST_STRANGE_TEXTS
-    return ", ".join(map(repr, texts[:most])) + (", ..." if len(texts) > most else "")
+        rest = f"{texts[0]!r}. Is that a code for missing?"
+    return f"{int(100 * (1 - share))} % numeric; the rest is {rest} Read as categories"
 
 
 # ------------------------------------------------------------ identifiers and codes
 
 
 def _names_rows(
-    column: Column, values: pd.Series, sites: pd.Series, helps: Callable[[], bool] | None
+    column: Column,
+    values: pd.Series,
+    sites: pd.Series,
+    name: str,
+    helps: Callable[[], bool] | None,
 ) -> str:
     """Say why a column that differs in almost every row is an identifier; empty if it is none.
 
     Text is one. So are whole numbers that are named so, and row numbers: those that grow (or fall)
     from row to row within every site, however many rows are gone, and those that begin anew at
-    every site. Others are identifiers if they
-    are spread evenly, as numbers that were given one after another are and few quantities, and do
-    not help to predict the label.
+    every site. Others are identifiers if they are spread evenly, as numbers that were given one
+    after another are and few quantities, and do not help to predict the label.
     """
     given = values.dropna()
-    if len(given) < _FEWEST_IDENTIFIED_ROWS or not _are_whole_or_text(column, given):
+    if len(given) < _FEWEST_IDENTIFIED_ROWS or not _may_be_codes(column, given):
         return ""
     by_site = given.groupby(sites[given.index].to_numpy(), sort=False)
     if column.kind == "number":
@@ -705,18 +647,20 @@ def _names_rows(
     different = "a different value in almost every row"
     if column.kind == "category":
         return f"{different}, like an identifier"
-    name = str(column.name)
-    if _ROW_NAME.search(name) or _ROW_NAME.search(name.lower()):
+    if _ROW_NAME.search(name):
         return f"{different}, and named like an identifier"
     if (helps is not None and helps()) or not _spread_evenly(by_site):
         return ""
-    return f"{different}, like an identifier" + (
-        ", and no help in predicting the label" if helps else ""
-    )
+    useless = ", and no help in predicting the label" if helps else ""
+    return f"{different}, like an identifier{useless}"
 
 
-def _are_whole_or_text(column: Column, given: pd.Series) -> bool:
-    return column.kind == "category" or (column.kind == "number" and _are_whole(given))
+def _may_be_codes(column: Column, values: pd.Series) -> bool:
+    """Whether values are text or whole numbers, as identifiers are."""
+    if column.kind != "number":
+        return column.kind == "category"
+    numbers = values.dropna().to_numpy(dtype=float)
+    return bool(np.all(numbers == np.round(numbers)))
 
 
 def _spread_evenly(by_site: Any) -> bool:
@@ -757,18 +701,6 @@ def _helps(
     return bool(fdtrc(b - 1, n - k - b + 1, F.to_numpy()).min() * len(F) < _HELPS)
 
 
-def _may_name_cases(column: Column, values: pd.Series) -> bool:
-    """Whether a column may identify cases, such as patients, that have several rows each."""
-    name = str(column.name)
-    named_so = _CASE_NAME.search(name.lower()) or _CASE_NAME_IN_HUMPS.search(name)
-    return column.distinct > _MANY_CODES and bool(named_so) and _are_whole_or_text(column, values)
-
-
-def _are_whole(values: pd.Series) -> bool:
-    numbers = values.dropna().to_numpy(dtype=float)
-    return bool(np.all(numbers == np.round(numbers)))
-
-
 def question_about(values: pd.Series, option: Option = python_option) -> str:
     """Ask about numbers far outside the others that look like codes; empty if there are none.
 
@@ -805,8 +737,10 @@ def is_code(column: pd.Series, value: str) -> pd.Series:
         return in_utc(column) == pd.to_datetime(value, errors="coerce")
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         return (column == number_of).fillna(False).astype(bool)
-    text = column.astype("string").str.strip().fillna("")
-    same = text == value
-    if not pd.isna(number_of):
-        same |= pd.to_numeric(text, errors="coerce") == number_of
-    return same.astype(bool)
+    same = on_distinct(
+        column.astype("string"),
+        lambda texts: (
+            (texts.str.strip() == value) | (pd.to_numeric(texts, errors="coerce") == number_of)
+        ),
+    )
+    return same.eq(True)

@@ -6,11 +6,11 @@ differs from the rows of training; how numbers, dates and categories are read fo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from scipy.special import bdtr, bdtrc
 
 from shiftune._wording import alike, count, listed, number, percent
 from shiftune.columns._column import (
+    MOST_OUTSIDE,
     PARTS,
     REQUESTED,
     TREND,
@@ -41,8 +42,9 @@ from shiftune.columns._formats import (
     NumberFormat,
     NumberFormats,
     Tally,
-    as_numbers,
+    counted,
     format_in_words,
+    stripped,
     without_zeros,
 )
 from shiftune.errors import DataError
@@ -118,11 +120,10 @@ class Columns(Mapping[str, Column]):
     @property
     def uncompared(self) -> list[Any]:
         """Features that differ in any later rows: days and months of dates."""
-        dates = [column for column in self.values() if column.parts]
-        later = (TREND, "month")
-        return [
-            f"{column.name}_{part}" for column in dates for part in column.parts if part in later
+        later = [
+            (c.name, part) for c in self.values() for part in ("month", TREND) if part in c.parts
         ]
+        return [f"{name}_{part}" for name, part in later]
 
     @property
     def decisions(self) -> list[str]:
@@ -172,10 +173,9 @@ class Columns(Mapping[str, Column]):
         return f"Columns({list(self)})"
 
 
-# Shares of missing values and of values out of range are reported from this difference on, if it
+# Shares of missing values are reported from this difference on, if it
 # cannot be chance: a tail of the binomial distribution.
 _MOST_DIFFERENT = 0.1
-_MOST_OUTSIDE = 0.05
 _LEAST_LIKELY = 1e-3
 
 
@@ -196,14 +196,8 @@ class Finding:
 class NewRows:
     """New rows in one or several parts: all parts decide how a column is read.
 
-    Parameters
-    ----------
-    columns : Columns
-    decimal : "." or ","
-        Decimal sign of the file, for 1,234.
+    `decimal` is the decimal sign of the file, for 1,234.
 
-    Examples
-    --------
     >>> columns = Columns({"seen": Column(name="seen", kind="date", date_format="%d.%m.%Y",
     ...                                   parts=("month",), low=18000, high=18500)})
     >>> table = pd.DataFrame({"seen": ["2020-10-31", "soon"]})
@@ -219,39 +213,32 @@ class NewRows:
     def __init__(self, columns: Columns, decimal: str = ".") -> None:
         self.columns = columns
         self.rows = 0
-        kinds: dict[str, type[_Column]]
+        kinds: dict[ColumnKind, type[_Numbers | _Dates | _Categories]]
         kinds = {"number": _Numbers, "date": _Dates, "category": _Categories}
-        self._readers = {
-            name: kinds[column.kind](column, decimal) for name, column in columns.items()
-        }
+        self._readers = [kinds[column.kind](column, decimal) for column in columns.values()]
 
     def check_names(self, names: Iterable[Any], identifiers: Sequence[str] = ()) -> list[str]:
         """Check the column names of new rows; return those that training did not have."""
         names = list(map(str, names))
-        index = pd.Index(names, dtype=object)
-        if lacking := [
-            name
-            for name, column in self.columns.items()
-            if name not in names and not _was_read(column, index)
-        ]:
-            near = [alike(name, set(names) - set(self.columns)) for name in lacking]
+        index, columns = pd.Index(names, dtype=object), self.columns
+        if lacking := [n for n in columns if n not in names and not _was_read(columns[n], index)]:
+            near = [alike(name, set(names) - set(columns)) for name in lacking]
             meant = next((f"; is it {found[0]!r}?" for found in near if found), "")
             raise DataError(
                 f"the new rows lack {count(len(lacking), 'column')} that the model reads: "
                 f"{listed(lacking, 8)}{meant}"
             )
-        if doubled := sorted({n for n in self.columns if names.count(n) > 1}):
+        if doubled := sorted({n for n in columns if names.count(n) > 1}):
             raise DataError(f"the new rows have the column {doubled[0]!r} twice; rename one")
-        columns = self.columns
         known = {*columns, *columns.left_out, *columns.others, *identifiers}
         return [name for name in names if name not in known]
 
     def add(self, table: pd.DataFrame, *, compare: bool = True) -> Self:
         """Count what a part holds; without `compare`, only what decides how it is read."""
         self.rows += len(table)
-        for reader in self._readers.values():
+        for reader in self._readers:
             if not _was_read(reader.column, table.columns):
-                values = table[_name_in(table.columns, reader.column.name)]
+                values = _in_table(table, reader.column)
                 if compare or not reader.is_typed(values):
                     reader.add(values)
         return self
@@ -259,21 +246,20 @@ class NewRows:
     def read(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the features of a part that was added, as in training."""
         found: dict[Any, pd.Series] = {}
-        for reader in self._readers.values():
+        for reader in self._readers:
             column = reader.column
             if _was_read(column, table.columns):
                 found |= {name: table[name] for name in column.features}
             else:
-                values = table[_name_in(table.columns, column.name)]
-                found |= column.expand(reader.read(values))
+                found |= column.expand(reader.read(_in_table(table, column)))
         return pd.DataFrame(found, index=table.index)
 
     def findings(self) -> list[Finding]:
         """Return what is unusual about the rows that were added; the serious ones first."""
-        if not self.rows:
-            return []
-        found = [each for reader in self._readers.values() for each in reader.findings(self.rows)]
-        return sorted(found, key=lambda each: not each.serious)
+        both = ([*each.about(self.rows), *each.about_missing(self.rows)] for each in self._readers)
+        return sorted(
+            chain.from_iterable(both) if self.rows else (), key=lambda each: not each.serious
+        )
 
 
 def _was_read(column: Column, names: pd.Index) -> bool:
@@ -281,34 +267,33 @@ def _was_read(column: Column, names: pd.Index) -> bool:
     return column.name not in names and all(name in names for name in column.features)
 
 
-def _name_in(names: pd.Index, name: Any) -> Any:
-    """Return the name of a column in a table, where numbers may be text."""
-    return name if name in names else str(name)
+def _in_table(table: pd.DataFrame, column: Column) -> pd.Series:
+    """Return the values of a column; names that are numbers may be text in a table."""
+    return table[column.name if column.name in table.columns else str(column.name)]
 
 
-class _Column(ABC):
+class _Reader:
     """One column of new rows: counts of all parts, then how it is read."""
 
     def __init__(self, column: Column, decimal: str) -> None:
         self.column, self.decimal = column, decimal
-        self.missing_texts = {*MISSING_TEXTS, *MISSING_CODES, *column.missing_texts}
         self.empty = 0
 
-    @abstractmethod
     def is_typed(self, values: pd.Series) -> bool:
         """Whether values are read one by one: how they are written need not be known."""
+        if self.column.kind == "number":
+            return values.dtype.kind == "m" or types.is_numeric_dtype(values)
+        return self.column.kind in ("category", kind_of(values))
 
-    @abstractmethod
-    def add(self, values: pd.Series) -> None: ...
+    def given(self, values: pd.Series) -> pd.Series:
+        """Return values, without those that training took for missing; text without spaces."""
+        if not self.is_typed(values):
+            values = stripped(values.astype("string"), MISSING_TEXTS | MISSING_CODES)
+        for code in self.column.missing_texts:
+            values = values.mask(is_code(values, code))
+        return values
 
-    @abstractmethod
-    def read(self, values: pd.Series) -> pd.Series: ...
-
-    @abstractmethod
-    def about(self, rows: int) -> Iterator[Finding]: ...
-
-    def findings(self, rows: int) -> Iterator[Finding]:
-        yield from self.about(rows)
+    def about_missing(self, rows: int) -> Iterator[Finding]:
         share, (low, high) = self.empty / rows, self.column.missing_at_sites
         chance = 1.0
         if share > high + _MOST_DIFFERENT:
@@ -322,102 +307,75 @@ class _Column(ABC):
     def finding(self, text: str, *, serious: bool = True) -> Finding:
         return Finding(str(self.column.name), text, serious)
 
-    def texts(self, column: pd.Series) -> pd.Series:
-        """Return the values as text without spaces around it; missing ones are left out."""
-        text = column.dropna().astype(str).str.strip().astype(object)
-        return text[~text.isin(self.missing_texts)]
-
-    def unreadable(self, strange: Tally, what: str) -> Iterator[Finding]:
+    def unreadable(self, strange: Tally) -> Iterator[Finding]:
         if n := strange.total:
             verbs = ("is", "counts") if n == 1 else ("are", "count")
             yield self.finding(
-                f"{count(n, 'value')} {verbs[0]} no {what} ({strange.shown}) and {verbs[1]} as "
-                "missing"
+                f"{count(n, 'value')} {verbs[0]} no {self.column.kind} ({strange.shown}) and "
+                f"{verbs[1]} as missing"
             )
 
 
-class _Numbers(_Column):
+class _Numbers(_Reader):
     def __init__(self, column: Column, decimal: str) -> None:
         super().__init__(column, decimal)
         self.formats = NumberFormats(column.low, column.high, decimal, column.number_format)
-        texts = pd.Series(column.missing_texts, dtype=object)
-        self.codes = texts[as_numbers(texts).notna()].to_list()
-
-    def is_typed(self, values: pd.Series) -> bool:
-        return values.dtype.kind == "m" or types.is_numeric_dtype(values)
 
     def add(self, values: pd.Series) -> None:
-        given = self.read(values).dropna() if self.is_typed(values) else self.texts(values)
-        self.empty += len(values) - len(given)
         if self.is_typed(values):
+            given = self.read(values).dropna()
             self.formats.add_numbers(given.to_numpy(dtype=float))
         else:
+            given = self.given(values).dropna()
             self.formats.add(given)
+        self.empty += len(values) - len(given)
 
     def read(self, values: pd.Series) -> pd.Series:
         if values.dtype.kind == "m":
             values = pd.Series(days_in(values), values.index)
+        given = self.given(values)
         if not self.is_typed(values):
-            return self.formats.decided().read(self.texts(values)).reindex(values.index)
-        values = self._without_codes(values)
-        return values.astype(float) if types.is_bool_dtype(values) else values
-
-    def texts(self, column: pd.Series) -> pd.Series:
-        return self._without_codes(super().texts(column)).dropna()
-
-    def _without_codes(self, column: pd.Series) -> pd.Series:
-        """Leave out numbers that stood for missing values in training, such as 999."""
-        for code in self.codes:
-            column = column.mask(is_code(column, code))
-        return column
+            return self.formats.decided().read(given)
+        return given.astype(float) if types.is_bool_dtype(given) else given
 
     def about(self, rows: int) -> Iterator[Finding]:
-        yield from self.unreadable(self.formats.strange, "number")
+        yield from self.unreadable(self.formats.strange)
         written = self.formats.decided()
         usual = (PLAIN.words, NumberFormat(self.decimal).words, self.column.number_format.words)
         if written.words not in usual:
             shown = next(iter(self.formats.odd.texts))
             text = f"numbers with {written.words} ({shown!r}), read as such"
             yield self.finding(text, serious=False)
-        below, above = self.formats.outside
-        yield from self._outside(below, "below the smallest", self.column.low, rows)
-        yield from self._outside(above, "above the largest", self.column.high, rows)
-
-    def _outside(self, n: int, where: str, limit: float, rows: int) -> Iterator[Finding]:
-        likely = bdtrc(n - 1, rows, _MOST_OUTSIDE / 10) if n else 1.0
-        if n > _MOST_OUTSIDE * rows and likely < _LEAST_LIKELY:
-            yield self.finding(
-                f"{count(n, 'value')} ({percent(n / rows)}) {'is' if n == 1 else 'are'} {where} "
-                f"in training ({number(limit)})"
-            )
+        places = (("below the smallest", self.column.low), ("above the largest", self.column.high))
+        for n, (where, limit) in zip(self.formats.outside, places, strict=True):
+            many = n > MOST_OUTSIDE * rows
+            if many and bdtrc(n - 1, rows, MOST_OUTSIDE / 10) < _LEAST_LIKELY:
+                yield self.finding(
+                    f"{count(n, 'value')} ({percent(n / rows)}) {'is' if n == 1 else 'are'} "
+                    f"{where} in training ({number(limit)})"
+                )
 
 
-class _Dates(_Column):
+class _Dates(_Reader):
     def __init__(self, column: Column, decimal: str) -> None:
         super().__init__(column, decimal)
         self.formats = DateFormats(column.date_format or "ISO8601")
         self.earlier = self.later = 0
 
-    def is_typed(self, values: pd.Series) -> bool:
-        return kind_of(values) == "date"
-
     def add(self, values: pd.Series) -> None:
         if not self.is_typed(values):
-            self.formats.add(self.texts(values))
+            self.formats.add(self.given(values).dropna())
         days = days_in(self.read(values))
         self.empty += int(np.isnan(days).sum())
         self.earlier += int((days < np.floor(self.column.low)).sum())
         self.later += int((days >= np.floor(self.column.high) + 1).sum())
 
     def read(self, values: pd.Series) -> pd.Series:
-        if self.is_typed(values):
-            for code in self.column.missing_texts:
-                values = values.mask(is_code(values, code))
-            return in_utc(values)
-        return self.formats.read(self.texts(values)).reindex(values.index)
+        given = self.given(values)
+        return in_utc(given) if self.is_typed(values) else self.formats.read(given)
 
     def about(self, rows: int) -> Iterator[Finding]:
-        yield from self.unreadable(self.formats.strange, "date")
+        yield from self.unreadable(self.formats.strange)
         trained = format_in_words(self.formats.expected)
         for date_format, dates in self.formats.others.items():
             verb = "date is" if dates == 1 else "dates are"
@@ -431,7 +389,7 @@ class _Dates(_Column):
             (self.later, "later", "until", self.column.high),
             (self.earlier, "earlier", "from", self.column.low),
         ):
-            if n > _MOST_OUTSIDE * rows:
+            if n > MOST_OUTSIDE * rows:
                 many = "all dates are" if n == present else f"{n:,} of {present:,} dates are"
                 yield self.finding(
                     f"{many} {which} than those in training ({since} "
@@ -440,7 +398,7 @@ class _Dates(_Column):
                 )
 
 
-class _Categories(_Column):
+class _Categories(_Reader):
     def __init__(self, column: Column, decimal: str) -> None:
         super().__init__(column, decimal)
         self.known = frozenset(column.levels or ())
@@ -452,19 +410,16 @@ class _Categories(_Column):
         spellings = Counter(map(_loose, self.known))
         return {_loose(level): level for level in self.known if spellings[_loose(level)] == 1}
 
-    def is_typed(self, values: pd.Series) -> bool:
-        return True  # one value is read without the others
-
     def add(self, values: pd.Series) -> None:
         levels = self._levels(values).dropna()
         self.empty += len(values) - len(levels)
         if self.column.levels is None:
             return
-        for level, n in levels.value_counts().items():
+        for level, n in counted(levels).items():
             if level not in self.known:
                 same = self.same.get(_loose(str(level)))
                 if same is None or without_zeros(same) != level:  # 7 for 007 needs no note
-                    (self.unseen if same is None else self.alike).count(str(level), int(n))
+                    (self.unseen if same is None else self.alike).count({str(level): int(n)})
 
     def read(self, values: pd.Series) -> pd.Series:
         if isinstance(values.dtype, pd.CategoricalDtype):

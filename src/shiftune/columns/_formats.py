@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +40,12 @@ class Tally:
         self.total = 0
         self.texts: Counter[str] = Counter()
 
-    def count(self, text: str, n: int) -> None:
-        """Count a text."""
-        self.total += n
-        if text in self.texts or len(self.texts) < _MOST_TEXTS:
-            self.texts[text] += n
+    def count(self, counts: pd.Series | dict[str, int]) -> None:
+        """Add how often some texts occur."""
+        for text, n in counts.items():
+            self.total += int(n)
+            if text in self.texts or len(self.texts) < _MOST_TEXTS:
+                self.texts[str(text)] += int(n)
 
     @property
     def shown(self) -> str:
@@ -57,15 +58,13 @@ class Tally:
         return both
 
 
-def stripped(text: pd.Series) -> pd.Series:
-    """Return texts without spaces around them, as a categorical column; none may be missing."""
+def stripped(text: pd.Series, missing: Collection[str] = ()) -> pd.Series:
+    """Return texts without spaces around them, as a categorical column without some of them."""
     codes, texts = distinct(text)
-    own, shorter = pd.factorize(texts.str.strip())
-    return pd.Series(
-        pd.Categorical.from_codes(own[codes], pd.Index(shorter, dtype=object)),
-        text.index,
-        name=text.name,
-    )
+    texts = texts.str.strip()
+    own, shorter = pd.factorize(texts.mask(texts.isin(missing)))
+    found = pd.Categorical.from_codes(np.append(own, -1)[codes], pd.Index(shorter, dtype=object))
+    return pd.Series(found, text.index, name=text.name)
 
 
 def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
@@ -91,13 +90,14 @@ def on_distinct(text: pd.Series, compute: Callable[[pd.Series], Any]) -> pd.Seri
 
 # ------------------------------------------------------------ numbers
 
-_SIGN = r"\s*(?P<before>[€$£¥]|EUR|USD|GBP|CHF|JPY)?\s*(?P<number>[+-]?[\d.,' \u00a0\u202f]*\d[.,]?"
-_PARTS = re.compile(
-    _SIGN + r"(?:[eE][+-]?\d+)?)\s*(?P<after>%|‰|[€$£¥°µ]?[A-Za-z]{0,6}(?:/[A-Za-z]{1,6})?)\s*"
+_PARTS = (
+    r"\A\s*(?P<before>[€$£¥]|EUR|USD|GBP|CHF|JPY)?\s*"
+    r"(?P<number>[+-]?[\d.,' \u00a0\u202f]*\d[.,]?(?:[eE][+-]?\d+)?)"
+    r"\s*(?P<after>%|‰|[€$£¥°µ]?[A-Za-z]{0,6}(?:/[A-Za-z]{1,6})?)\s*\Z"
 )
 _GROUPS = {".": r"[,'\s]", ",": r"[.'\s]"}
 _STYLES = {
-    decimal: re.compile(
+    decimal: (
         rf"[+-]?(?:[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?"
     )
     for decimal, group in _GROUPS.items()
@@ -121,11 +121,15 @@ class NumberFormat:
 
     def read(self, text: pd.Series) -> pd.Series:
         """Return floats; what is no number of this format is NaN."""
-        if self == PLAIN:
-            return on_distinct(text, as_numbers)
-        return on_distinct(
-            text, lambda texts: [_value(_parts(str(each)), self) for each in texts]
-        ).astype(float)
+
+        def read(texts: pd.Series) -> pd.Series:
+            digits, affixes = _split(texts)
+            fits = affixes.isin(["", self.affix])
+            if not self.grouped:
+                fits &= ~_has_groups(digits, self.decimal)
+            return _values(digits.where(fits), self.decimal)
+
+        return on_distinct(text, as_numbers if self == PLAIN else read)
 
     @property
     def words(self) -> str:
@@ -168,15 +172,12 @@ class NumberFormats:
         known: NumberFormat = PLAIN,
     ) -> None:
         self.low, self.high, self.decimal, self.known = low, high, decimal, known
+        # By style: numbers that it reads, and those below and above what is expected.
+        self._counts = {style: np.zeros(3, dtype=int) for style in ("plain", *_STYLES)}
+        self._grouped = dict.fromkeys(_STYLES, False)
+        self._affixes: set[str] = set()
+        self.odd, self._no_numbers = Tally(), Tally()
         self._telling, self._unread = 0, Tally()
-        self.read: Counter[str] = Counter()
-        self.below: Counter[str] = Counter()
-        self.above: Counter[str] = Counter()
-        self.grouped: Counter[str] = Counter()
-        self.affixes: Counter[str] = Counter()
-        self.either = 0
-        self.odd = Tally()
-        self._no_numbers = Tally()
 
     def add(self, text: pd.Series) -> None:
         """Count the texts of a part, without missing ones."""
@@ -184,77 +185,55 @@ class NumberFormats:
         texts, n = pd.Series(counts.index, dtype=object), counts.to_numpy()
         numbers = as_numbers(texts).to_numpy()
         plain = ~np.isnan(numbers)
-        fractions = ["." in each or "e" in each or "E" in each for each in texts]
-        whole = plain & ~np.array(fractions, dtype=bool)
-        rows = int(n[plain].sum())
-        self.affixes[""] += rows
-        self.either += rows
-        self._count(("plain", "."), numbers[plain], n[plain])
-        self._count((",",), numbers[whole], n[whole])
-        for each, times in counts[~plain].items():
-            self._add_odd(str(each), int(times))
+        fraction = plain & texts.str.contains("[.eE]").to_numpy(dtype=bool)
+        self.add_numbers(numbers[plain], n[plain], fraction[plain])
+        digits, affixes = _split(texts[~plain])
+        odd = pd.Index([], dtype=int)
+        for style in _STYLES:
+            read = _values(digits, style).dropna()
+            self._count(style, read.to_numpy(), n[read.index])
+            self._grouped[style] |= bool(_has_groups(digits[read.index], style).any())
+            odd = odd.union(read.index)
+        self._affixes |= set(affixes[odd])
+        self.odd.count(counts.iloc[odd])
+        self._no_numbers.count(counts.iloc[digits.index.difference(odd)])
         if self.known != PLAIN:
-            for each, times in counts[plain & ~whole].items():
-                self._compare(str(each), int(times))
+            telling = counts.iloc[odd.union(pd.Index(np.flatnonzero(fraction)))]
+            self._telling += int(telling.sum())
+            self._unread.count(telling[self.known.read(telling.index.to_series()).isna()])
 
-    def add_numbers(self, values: NDArray[np.float64]) -> None:
-        """Count values that are numbers already."""
-        self.either += len(values)
-        self.affixes[""] += len(values)
-        self._count(("plain", ".", ","), values, np.ones(len(values), dtype=np.intp))
+    def add_numbers(self, values: NDArray[np.float64], n: Any = 1, fraction: Any = False) -> None:
+        """Count values that are numbers already, or without a format."""
+        self._affixes |= {""} if len(values) else set()
+        for style in self._counts:
+            self._count(style, values, np.where(fraction & (style == ","), 0, n))
 
-    def _add_odd(self, text: str, n: int) -> None:
-        parts = _parts(text)
-        found = {d: _value(parts, NumberFormat(d, parts[1], True)) for d in _STYLES}
-        values = {d: value for d, value in found.items() if not np.isnan(value)}
-        if not values:
-            self._no_numbers.count(text, n)
-            return
-        self.odd.count(text, n)
-        self._compare(text, n)
-        self.either += n
-        self.affixes[parts[1]] += n
-        for style, value in values.items():
-            self._count((style,), np.array([value]), np.array([n]))
-            self.grouped[style] += bool(re.search(_GROUPS[style], parts[0]))
-
-    def _compare(self, text: str, n: int) -> None:
-        """Count texts that tell formats apart, and those that the known one does not read."""
-        self._telling += n
-        if np.isnan(_value(_parts(text), self.known)):
-            self._unread.count(text, n)
-
-    def _count(
-        self, styles: tuple[str, ...], values: NDArray[np.float64], n: NDArray[np.intp]
-    ) -> None:
-        below, above = int(n[values < self.low].sum()), int(n[values > self.high].sum())
-        for style in styles:
-            self.read[style] += int(n.sum())
-            self.below[style] += below
-            self.above[style] += above
+    def _count(self, style: str, values: NDArray[np.float64], n: Any) -> None:
+        sides = np.ones_like(values), values < self.low, values > self.high
+        self._counts[style] += np.array([np.sum(n * side) for side in sides], dtype=int)
 
     def decided(self) -> NumberFormat:
         """Return the format that reads all that is a number in any; the plain one if none does."""
         few = self._unread.total <= MOST_STRANGE * self._telling
         if self.known != PLAIN and self._telling and few:
             return self.known
-        if not self.odd.total:
-            return PLAIN
-        units = [affix for affix in self.affixes if affix]
+        units = [*self._affixes - {""}]
         unit = units[0] if units else ""
         # Numbers without it are of the same unit if it is a currency or a sign; "kg" may not be.
         may_lack = not unit[:1].isalpha() or unit.isupper()
         other = unit and self.known.affix not in ("", unit)
-        if len(units) > 1 or other or (self.affixes[""] and not may_lack):
+        if len(units) > 1 or other or ("" in self._affixes and not may_lack):
             return PLAIN
-        styles = [style for style in _STYLES if self.read[style] == self.either]
-        if not styles:
-            return PLAIN
-        inside = {
-            style: self.read[style] - self.below[style] - self.above[style] for style in styles
+        numbers = self._counts["plain"][0] + self.odd.total
+        ranked = {
+            style: (read - below - above, style == self.decimal)
+            for style, (read, below, above) in self._counts.items()
+            if read == numbers and style != "plain"
         }
-        best = max(styles, key=lambda style: (inside[style], style == self.decimal))
-        return NumberFormat(best, unit, self.grouped[best] > 0)
+        if not ranked or not self.odd.total:
+            return PLAIN
+        best = max(ranked, key=lambda style: ranked[style])
+        return NumberFormat(best, unit, self._grouped[best])
 
     @property
     def strange(self) -> Tally:
@@ -269,7 +248,8 @@ class NumberFormats:
         """Numbers below and above what is expected, in the format."""
         written = self.decided()
         style = "plain" if written == PLAIN else written.decimal
-        return self.below[style], self.above[style]
+        _, below, above = self._counts[style].tolist()
+        return below, above
 
 
 def read_numbers(text: pd.Series) -> pd.Series:
@@ -292,24 +272,22 @@ def number_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, Numb
     return dict.fromkeys(found, PLAIN) if len(units) > 1 else found
 
 
-def _parts(text: str) -> tuple[str, str]:
-    """Return the digits and the affix of a number; empty digits if there are none."""
-    found = _PARTS.fullmatch(text)
-    if found is None or (found["before"] and found["after"]):
-        return "", ""
-    return found["number"].strip(), found["before"] or found["after"] or ""
+def _split(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return the digits and the affix of numbers; other texts have no digits."""
+    found = texts.astype(object).str.extract(_PARTS)
+    before, after = found["before"].fillna(""), found["after"].fillna("")
+    return found["number"].str.strip().where((before == "") | (after == "")), before + after
 
 
-def _value(parts: tuple[str, str], written: NumberFormat) -> float:
-    digits, affix = parts
-    if not digits or affix not in ("", written.affix):
-        return np.nan
-    if not _STYLES[written.decimal].fullmatch(digits):
-        return np.nan
-    if not written.grouped and re.search(_GROUPS[written.decimal], digits):
-        return np.nan
-    plain = re.sub(_GROUPS[written.decimal], "", digits)
-    return float(plain.replace(written.decimal, "."))
+def _has_groups(digits: pd.Series, decimal: str) -> pd.Series:
+    return digits.str.contains(_GROUPS[decimal]).eq(True)
+
+
+def _values(digits: pd.Series, decimal: str) -> pd.Series:
+    """Return the numbers with a decimal sign, which may have groups of thousands; others NaN."""
+    digits = digits.where(digits.str.fullmatch(_STYLES[decimal]).eq(True))
+    digits = digits.str.replace(_GROUPS[decimal], "", regex=True)
+    return as_numbers(digits.str.replace(decimal, ".", regex=False))
 
 
 # ------------------------------------------------------------ dates
@@ -325,9 +303,7 @@ _DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
 _LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
 
 
-def find_format(
-    given: pd.Series, preferred: str | None = None, among: Sequence[str] = _FORMATS
-) -> str | None:
+def find_format(given: pd.Series, preferred: str | None = None) -> str | None:
     """Return the first format that fits nearly all texts.
 
     If none does, the first that fits most of them, since others may be clear in themselves
@@ -339,51 +315,46 @@ def find_format(
     like_dates = shares[texts.str.match(_LIKE_A_DATE).to_numpy(dtype=bool)].sum()
     if preferred is None and like_dates < 1 - MOST_STRANGE:
         return None
-    unread: dict[str, float] = {}
-    for each in dict.fromkeys([preferred, *among] if preferred else among):
-        unread[each] = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
-        if unread[each] <= MOST_STRANGE:
-            return each
-    best = min(unread, key=lambda each: unread[each])
-    return best if unread[best] < 1 - 1e-9 else None
+    best, fewest = None, 1 - 1e-9
+    for each in dict.fromkeys([preferred, *_FORMATS] if preferred else _FORMATS):
+        unread = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
+        if unread < fewest:
+            best, fewest = each, unread
+        if fewest <= MOST_STRANGE:
+            break
+    return best
 
 
 def date_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
-    Days above 12 decide; a site without any is read like most of the others, unless it writes dates
-    with dots or the year first. Empty if no two sites contradict.
+    It is the one that reads most texts of the site; where several do, since no day is above 12, the
+    order of most other sites decides. Empty if no two sites contradict.
     """
     codes, texts = distinct(given)
-    numbers = texts.str.extract(_DAY_AND_MONTH).astype(float)
-    if not (numbers[0] > 12).any() or not (numbers[1] > 12).any():
+    if not (texts.str.extract(_DAY_AND_MONTH).astype(float) > 12).any().all():
         return {}
-    above = pd.DataFrame({"%d": numbers[0] > 12, "%m": numbers[1] > 12}).iloc[codes]
-    shares = above.groupby(sites[given.index].to_numpy()).mean()
-    first = shares.idxmax(axis=1).where(shares.any(axis=1))
-    counts = first.value_counts()
-    if len(counts) < 2:
+    by_site = pd.Series(codes).groupby(sites[given.index].to_numpy())
+    some = texts[by_site.head(10).unique()]
+    tried = [each for each in _FORMATS if parse_dates(some, each).notna().any()]
+    read = pd.DataFrame({each: parse_dates(texts, each).notna() for each in tried}).iloc[codes]
+    shares = read.groupby(sites[given.index].to_numpy()).mean()
+    fits = shares.eq(shares.max(axis=1), axis=0)
+    clear = fits[fits.sum(axis=1) == 1].idxmax(axis=1)
+    orders = clear.astype(str).str.extract("^(%[dm])[/-]%[dm]", expand=False).value_counts()
+    if len(orders) < 2:
         return {}
-    orders = {
-        order: [each for each in _FORMATS if each.startswith((f"{order}/", f"{order}-"))]
-        for order in counts.index
-    }
-    most = str(counts.index[0])
-    orders["unclear"] = [*orders[most], *_FORMATS]
-    first = first.fillna("unclear")
-    formats = {
-        site: find_format(own, among=orders[str(first[site])])
-        for site, own in given.groupby(sites[given.index])
-    }
-    usual = Counter(each for site, each in formats.items() if first[site] == most and each)
-    # A site that has few dates is read like most; what is none becomes missing there.
-    return {str(site): each or usual.most_common(1)[0][0] for site, each in formats.items()}
+    usual = fits.columns.str.startswith((f"{orders.index[0]}/", f"{orders.index[0]}-"))
+    found = (fits * (1 + usual)).idxmax(axis=1)
+    return {str(site): str(each) for site, each in found.items()}
 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
     """Read text as dates in UTC without time zone; anything else becomes missing."""
 
     def parsed(texts: pd.Series) -> pd.Series:
+        if date_format == "ISO8601":  # which a year alone would fit
+            texts = texts.where(texts.str.match(_LIKE_A_DATE).astype(bool))
         dates = pd.to_datetime(texts, format=date_format, errors="coerce", utc=True)
         return dates.dt.tz_localize(None)
 
@@ -404,35 +375,28 @@ class DateFormats:
 
     def __init__(self, expected: str) -> None:
         self.expected = expected
-        self._chain = list(dict.fromkeys([expected, "ISO8601", "%d.%m.%Y"]))
-        self._read = Counter(dict.fromkeys(self._chain, 0))
-        self._whole = [each for each in _FORMATS if each not in self._chain]
-        self._total = 0
+        self._read = Counter({expected: 0, "ISO8601": 0, "%d.%m.%Y": 0})  # in this order
+        self._whole = [each for each in _FORMATS if each not in self._read]
         self._strange = Tally()
 
     def add(self, text: pd.Series) -> None:
         """Count the texts of a part, without missing ones."""
         counts = counted(text)
         texts = pd.Series(counts.index, dtype=object)
-        self._total += len(text)
-        for start in (slice(0, 10), slice(None)):  # most formats fit none of the first
-            fits = [_parsed(texts[start], each).notna().all() for each in self._whole]
-            self._whole = [each for each, fit in zip(self._whole, fits, strict=True) if fit]
-        for each in self._chain:
-            read = _parsed(texts, each).notna().to_numpy()
+        for start in (texts[:10], texts):  # most formats fit none of the first
+            self._whole = [w for w in self._whole if parse_dates(start, w).notna().all()]
+        for each in self._read:
+            read = parse_dates(texts, each).notna().to_numpy()
             self._read[each] += int(counts[read].sum())
             texts, counts = texts[~read], counts[~read]
-        for left, n in counts.items():
-            self._strange.count(str(left), int(n))
+        self._strange.count(counts)
 
     def read(self, text: pd.Series) -> pd.Series:
         """Return the dates of a part that was added; NaT where there is none."""
-        if self._other is not None:
-            return _parsed(text, self._other)
-        dates = _parsed(text, self._chain[0])
-        for each in self._chain[1:]:
-            if self._read[each]:
-                dates = dates.fillna(_parsed(text, each))
+        first, *others = [self._other] if self._other else [self.expected, *self.others]
+        dates = parse_dates(text, first)
+        for each in others:
+            dates = dates.fillna(parse_dates(text, each))
         return dates
 
     @property
@@ -443,20 +407,14 @@ class DateFormats:
     @property
     def strange(self) -> Tally:
         """Texts that are no dates."""
-        return self._strange if self._other is None else Tally()
+        return Tally() if self._other else self._strange
 
     @property
     def others(self) -> dict[str, int]:
         """Number of dates in other formats than the expected one."""
-        if self._other is not None:
-            return {self._other: self._total}
+        if self._other:
+            return {self._other: self._read.total() + self._strange.total}
         return {each: n for each, n in self._read.items() if n and each != self.expected}
-
-
-def _parsed(text: pd.Series, date_format: str) -> pd.Series:
-    if date_format == "ISO8601":  # which a year alone would fit
-        text = text.where(text.str.match(_LIKE_A_DATE))
-    return parse_dates(text, date_format)
 
 
 def format_in_words(date_format: str) -> str:
@@ -469,9 +427,10 @@ def format_in_words(date_format: str) -> str:
     return date_format
 
 
-def first_code(values: Iterable[object]) -> str | None:
+def first_code(values: pd.Series | NDArray[Any]) -> str | None:
     """Return the first text made of digits with a leading zero; None if there is none."""
-    return next((v for v in values if isinstance(v, str) and re.fullmatch("0[0-9]+", v)), None)
+    texts = (v for v in pd.unique(values) if isinstance(v, str) and v[:1] == "0" and v[1:])
+    return next((text for text in texts if text.isascii() and text.isdigit()), None)
 
 
 def without_zeros(code: str) -> str:
