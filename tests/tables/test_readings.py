@@ -93,6 +93,11 @@ def test_row_numbers_that_begin_anew_at_every_site():
     assert column.identifier
 
 
+def test_years_of_a_panel_are_no_row_numbers():
+    column, _ = learned(np.tile(np.arange(1960, 1960 + N // 4), 4), name="year")
+    assert column.used
+
+
 def test_skewed_numbers_without_any_effect_are_kept():
     """A few hundred rows do not show that a quantity is useless, as in an interaction."""
     rng = np.random.default_rng(4)
@@ -296,3 +301,8 @@ def test_ages_are_no_classes(lowest):
     df = table().assign(y=np.resize(np.arange(lowest, lowest + 50), N))
     with pytest.raises(DataError, match=r"'y' has 50 different numbers.*task='regression'"):
         problem_of(df, task="classification")
+
+
+def test_dates_of_a_column_that_is_not_there():
+    with pytest.raises(DataError, match="there is no column 'sen'; did you mean 'seen'"):
+        problem_of(table(seen="03/12/2020"), dates={"sen": "%d/%m/%Y"})

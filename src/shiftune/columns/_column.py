@@ -629,7 +629,7 @@ def _names_rows(
 
     Text is one. So are whole numbers that are named so, and row numbers: those that grow (or fall)
     from row to row within every site, however many rows are gone, and those that begin anew at
-    every site. Others are identifiers if they are spread evenly, as numbers that were given one
+    every site, with 0 or 1: years of a panel do not. Others are identifiers if they are spread evenly, as numbers that were given one
     after another are and few quantities, and do not help to predict the label.
     """
     given = values.dropna()
@@ -639,8 +639,9 @@ def _names_rows(
     if column.kind == "number":
         steps = by_site.diff().dropna()
         in_order = (steps > 0).all() or (steps < 0).all()
-        alone = column.distinct > _ROW_SHARE * len(given) or (steps == 1).all()
-        if len(steps) >= len(given) / 2 and in_order and alone:
+        anew = (steps == 1).all() and by_site.first().isin((0, 1)).all()
+        alone = column.distinct > _ROW_SHARE * len(given)
+        if len(steps) >= len(given) / 2 and in_order and (alone or anew):
             return "whole numbers in the order of the rows, like row numbers"
     if column.distinct <= _ROW_SHARE * len(given):
         return ""
