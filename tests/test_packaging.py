@@ -34,7 +34,6 @@ def test_the_import_is_light():
     heavy = {
         "optuna",
         "sklearn",
-        "plotly",
         "matplotlib",
         "lightgbm",
         "typer",

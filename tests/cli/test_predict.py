@@ -356,4 +356,4 @@ def test_it_loads_little(results):
     assert len(pd.read_csv("predicted.csv")) == ROWS, done.stderr
     loaded = done.stdout.split()
     assert len([name for name in loaded if name.split(".")[0] == "shiftune"]) <= 60
-    assert not {"optuna", "plotly", "shiftune.search", "shiftune.workers"} & set(loaded)
+    assert not {"optuna", "matplotlib", "shiftune.search", "shiftune.workers"} & set(loaded)

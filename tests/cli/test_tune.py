@@ -294,7 +294,7 @@ def test_one_trial(visits, folder, tune):
     assert "already has 1 trial;" in tune("visits.csv", "--out", "run", trials=1).output
 
 
-HEAVY = {"numpy", "pandas", "scipy", "sklearn", "optuna", "joblib", "lightgbm", "plotly"}
+HEAVY = {"numpy", "pandas", "scipy", "sklearn", "optuna", "joblib", "lightgbm", "matplotlib"}
 
 
 def loaded_by(code, **env):

@@ -156,7 +156,7 @@ def test_names_that_numpy_cuts():
 
 def test_a_report_of_metrics_without_an_estimate(tmp_path):
     """One row judges: no metric of the target can be estimated, and the report says why."""
-    pytest.importorskip("plotly")
+    pytest.importorskip("matplotlib")
     df = sites(4).query("site in ['A', 'B']").assign(y=[0, 1] * 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -168,7 +168,7 @@ def test_a_report_of_metrics_without_an_estimate(tmp_path):
 
 def test_a_report_of_sites_that_have_no_part_in_the_estimate(tmp_path):
     """A site of one class has no AUC."""
-    pytest.importorskip("plotly")
+    pytest.importorskip("matplotlib")
     df = sites().assign(y=lambda df: np.where(df["site"] == "D", 1, df["y"] > 0).astype(int))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -10,7 +10,7 @@ import pytest
 
 from shiftune.report._page import page
 
-pytest.importorskip("plotly")
+pytest.importorskip("matplotlib")
 
 BROWSER = next(
     filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
@@ -60,15 +60,13 @@ def dom(report, tmp_path_factory):
 
 def test_hostile_names_are_text(dom):
     # Attributes hold any sign as it is.
-    elements = re.sub(r' (data-tip|aria-label|title)="[^"]*"', "", dom)
-    outside_scripts = re.sub(r"<script>.*?</script>", "", elements, flags=re.DOTALL)
-    assert elements.count("<script") == 1
-    assert "<script" not in outside_scripts
-    assert "<img src=" not in outside_scripts
-    assert not re.search(r"<[^>]* onerror=", outside_scripts)
-    assert "javascript:" not in "".join(re.findall(r'href="[^"]*"', outside_scripts))
+    elements = re.sub(r' (aria-label|title)="[^"]*"', "", dom)
+    assert "<script" not in elements
+    assert "<img src=" not in elements
+    assert not re.search(r"<[^>]* onerror=", elements)
+    assert "javascript:" not in "".join(re.findall(r'href="[^"]*"', elements))
     # The long name of a site, on an axis: cut in its middle, the signs as they were written.
-    assert re.search(r"<text[^>]*>&lt;/script&gt;&lt;img …", outside_scripts)
+    assert re.search(r"<text[^>]*>&lt;/script&gt;&lt;img…", elements)
 
 
 def test_a_script_that_gets_in_does_not_run(report, tmp_path):

@@ -1,6 +1,10 @@
-"""The figures show the numbers, and names from the user's data are escaped."""
+"""The figures show the numbers."""
 
 from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -11,24 +15,72 @@ from shiftune.errors import ProblemError
 from shiftune.risk import estimate
 from shiftune.search import ShiftSearch
 
-pytest.importorskip("plotly")
+pytest.importorskip("matplotlib")
+from matplotlib.figure import Figure
+
 from shiftune.report import figures
+from shiftune.report._words import outermost
 
 
-def decoded(values) -> list[float]:
-    return np.asarray(values, dtype=float).tolist()
+def ticks(axis) -> list[str]:
+    return [text.get_text() for text in axis.get_ticklabels()]
 
 
-def test_a_logarithmic_axis_has_numbers_in_full():
-    assert figures.log_axis(20, 150)["ticktext"] == ["20", "50", "100"]
-    decades = ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]
-    assert figures.log_axis(1e-3, 1e3)["ticktext"] == decades
+def legend(figure) -> list[str]:
+    return [text.get_text() for each in figure.legends for text in each.get_texts()]
+
+
+def intervals(container) -> np.ndarray:
+    """Return the ends of error bars, one row each."""
+    (bars,) = container.lines[2]
+    across = container.has_xerr
+    return np.array([segment[:, 0 if across else 1] for segment in bars.get_segments()])
+
+
+def test_it_needs_no_pyplot_and_shows_in_a_notebook():
+    figure = figures.importances({"age": 0.6, "sex": 0.4})
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_()[:4] == b"\x89PNG"
+    assert type(pickle.loads(pickle.dumps(figure))) is type(figure)
+    code = "import sys, shiftune.report.figures; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ((0.0005, 400.0), ["0.001", "0.01", "0.1", "1", "10", "100"]),
+        ((1.1, 90.0), ["2", "5", "10", "20", "50"]),
+        ((1.1, 2.9), ["1.5", "2"]),
+    ],
+)
+def test_a_logarithmic_axis_has_numbers_in_full(ends, shown):
+    axes = Figure().subplots()
+    axes.set_xlim(ends)
+    figures._log_scale(axes, "x")
+    assert ticks(axes.xaxis) == shown
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ((0.0, 0.4), ["0", "0.1", "0.2", "0.3", "0.4"]),
+        ((0.0, 4e9), ["0", "1 billion", "2 billion", "3 billion", "4 billion"]),
+        ((10_000.0, 20_000.0), ["10,000", "12,000", "14,000", "16,000", "18,000", "20,000"]),
+    ],
+)
+def test_numbers_of_an_axis_are_those_of_the_page(ends, shown):
+    curve = pd.DataFrame({"net_benefit": ends, "low": ends, "high": ends, "all": ends}, index=ends)
+    (axes,) = figures.decision(curve).axes
+    axes.set_xlim(ends)
+    assert [text for text in ticks(axes.xaxis) if text] == shown
 
 
 def test_the_lowest_and_highest_of_many_rows():
     table = pd.DataFrame({"x": [3, 1, 2, 4]}, index=list("abcd"))
-    assert figures.outermost(table, "x", 2).index.to_list() == ["b", "d"]
-    assert figures.outermost(table, "x", 4) is table
+    assert outermost(table, "x", 2).index.to_list() == ["b", "d"]
+    assert outermost(table, "x", 4) is table
 
 
 def test_distances_fit_into_small_cells():
@@ -42,30 +94,34 @@ class TestForest:
         risk = estimate(losses, [np.ones(300), np.ones(300), wild], names=["B", "C", "wild"])
         table = risk.sources_with_intervals()
         assert table["left_out"].astype(bool).to_list() == [False, False, True]
-        used, out, together = figures.forest(risk).data
-        assert decoded(used.x) == table["estimate"][["C", "B"]].to_list()
-        ends = np.asarray(used.x) + np.asarray(used.error_x.array)
-        np.testing.assert_allclose(ends, table["high"][["C", "B"]])
-        assert list(out.marker.symbol) == ["arrow-right"]
-        assert (min(together.x), max(together.x)) == risk.interval()
+        figure = figures.forest(risk)
+        (axes,) = figure.axes
+        used, _ = axes.containers
+        np.testing.assert_allclose(intervals(used), table.loc[["C", "B"], ["low", "high"]])
+        squares, *_, arrow = (each for each in axes.collections if len(each.get_offsets()))
+        np.testing.assert_allclose(squares.get_offsets()[:, 0], table["estimate"][["C", "B"]])
+        assert arrow.get_offsets()[0, 0] < table["estimate"]["wild"]
+        (diamond,) = axes.patches
+        assert (diamond.xy[:, 0].min(), diamond.xy[:, 0].max()) == risk.interval()
+        assert ticks(axes.yaxis) == ["all sources", "wild", "C", "B"]
+        assert legend(figure) == ["used", "left out"]
 
     def test_sources_that_a_fallback_uses_are_not_grey(self):
         with pytest.warns(UserWarning, match="falls back"):
             risk = estimate([np.arange(40.0)] * 2, [np.full(40, 0.1)] * 2, names=["B", "C"])
         assert all(risk.left_out)
-        assert [trace.name for trace in figures.forest(risk).data] == ["used", "all sources"]
+        assert legend(figures.forest(risk)) == []
 
     def test_every_source_has_its_own_degrees_of_freedom(self, rng):
         losses = [rng.exponential(size=n) for n in (300, 12)]
         risk = estimate(losses, [np.ones(300), rng.exponential(size=12)], names=["B", "few"])
         for level in (0.5, 0.95):
-            (used, _) = figures.forest(risk, level).data
-            ends = np.asarray(used.x) + np.asarray(used.error_x.array)
+            (used, *_) = figures.forest(risk, level).axes[0].containers
             expected = [
                 student(max(row["ess"] - 1, 1), row["estimate"], row["stderr"]).interval(level)[1]
                 for _, row in risk.sources[::-1].iterrows()
             ]
-            np.testing.assert_allclose(ends, expected)
+            np.testing.assert_allclose(intervals(used)[:, 1], expected)
 
     def test_one_effective_row_has_one_degree_of_freedom(self):
         risk = estimate([[1.0, 2.0, 4.0]], [[1.0, 1e-9, 1e-9]], "unbiased", guard=False)
@@ -75,7 +131,7 @@ class TestForest:
 
     def test_no_errors(self):
         figure = figures.forest(estimate([np.zeros(9)], method="naive"))
-        assert figure.layout.xaxis.range == (-0.05, 0.05)
+        assert figure.axes[0].get_xlim() == (-0.05, 0.05)
 
     def test_level(self):
         with pytest.raises(ProblemError, match="level"):
@@ -95,26 +151,35 @@ class TestHistory:
                 "tied_with_best": [False, False, True],
             }
         ).rename_axis("trial")
-        by_name = {trace.name: trace for trace in figures.history(trials, chosen=2).data}
-        assert decoded(by_name["worse"].x) == [0]
-        assert decoded(by_name["tied with the best"].error_y.arrayminus) == pytest.approx([0.3])
-        assert decoded(by_name["best so far"].y) == [2, 1]
-        assert decoded(by_name["chosen"].x) == [2]
-        assert decoded(by_name["failed"].x) == [1]
-        text = by_name["tied with the best"].customdata[0]
-        assert "depth 5" in text
-        assert "mode &lt;img src=x&gt;" in text
+        figure = figures.history(trials, chosen=2)
+        (axes,) = figure.axes
+        worse, tied = axes.containers
+        np.testing.assert_allclose(intervals(worse), [[1.5, 2.5]])
+        np.testing.assert_allclose(intervals(tied), [[0.7, 1.3]])
+        drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+        assert drawn["best so far"] == [[0, 2], [2, 1]]
+        assert drawn["chosen"] == [[2, 1]]
+        assert [x for x, _ in drawn["failed"]] == [1]
+        assert set(legend(figure)) == {
+            "worse",
+            "tied with the best",
+            "best so far",
+            "chosen",
+            "failed",
+        }
         with pytest.raises(ProblemError, match="a completed trial, got 1"):
             figures.history(trials, chosen=1)
 
 
 class TestOfASearch:
     def test_history_and_sources(self, hostile_search):
-        by_name = {trace.name: trace for trace in hostile_search.plot_history().data}
+        (axes,) = hostile_search.plot_history().axes
+        (chosen,) = [line for line in axes.lines if line.get_label() == "chosen"]
         result = hostile_search.result_
-        best = result.risks[result.chosen]
-        assert decoded(by_name["chosen"].y) == [best.value]
-        assert len(hostile_search.plot_sources().data[0].x) == 4
+        assert chosen.get_ydata() == [result.risks[result.chosen].value]
+        (axes,) = hostile_search.plot_sources().axes
+        assert len(ticks(axes.yaxis)) == 1 + 4
+        assert "2024" in ticks(axes.yaxis)
 
     def test_not_fitted(self, hostile_search):
         unfitted = ShiftSearch(hostile_search.estimator, hostile_search.space)
@@ -122,18 +187,24 @@ class TestOfASearch:
             unfitted.plot_history()
 
     def test_weights(self, weighted_search):
-        box, grey, means = weighted_search.plot_weights().data
+        (axes,) = weighted_search.plot_weights().axes
         weights = dict(zip(weighted_search.problem_.names, weighted_search.weights_, strict=True))
-        heard = [w for name, w in reversed(weights.items()) if name != "2024"]
-        np.testing.assert_allclose(box.median, [np.median(w) for w in heard])
-        assert len(grey.median) == 1
-        assert len(means.x) == len(weights)
+        *_, medians = axes.collections
+        found = [segment[0, 0] for segment in medians.get_segments()]
+        np.testing.assert_allclose(
+            found, [max(np.median(w), 1e-3) for w in list(weights.values())[::-1]]
+        )
+        doubtful = np.array(
+            [box.get_edgecolor() != axes.patches[-1].get_edgecolor() for box in axes.patches]
+        )
+        assert np.array(list(weights)[::-1])[doubtful].tolist() == ["2024"]
+        assert "effective" in [text.get_text() for text in axes.texts]
 
     def test_weights_of_a_search_that_used_none(self, hostile_search):
         assert hostile_search.weights_ is None
-        *_, means = hostile_search.plot_weights().data
+        (axes,) = hostile_search.plot_weights().axes
         looked_at = hostile_search.problem_.diagnose()["mean_weight"][::-1]
-        np.testing.assert_allclose(means.x, np.maximum(looked_at, 1e-3))
+        np.testing.assert_allclose(axes.lines[-1].get_xdata(), np.maximum(looked_at, 1e-3))
 
     @pytest.mark.parametrize("sites", [4, 30])
     def test_shifts_of_many_sites_go_down_the_page(self, sites):
@@ -142,30 +213,32 @@ class TestOfASearch:
             index=[f"column {c}" for c in range(12)],
             columns=[f"site {j}" for j in range(sites)],
         )
-        figure = figures.shifts(table)
-        (cells,) = figure.data
+        (axes,) = figures.shifts(table).axes
         down, across = (10, 4) if sites == 4 else (24, 10)
-        assert np.shape(cells.z) == (down, across)
-        assert cells.text[down - 1][0] == "1"  # the top left cell
-        assert figure.layout.yaxis.ticktext[-1] == ("column 0" if sites == 4 else "site 0")
+        assert axes.collections[0].get_array().shape == (down, across)
+        assert len(axes.texts) == down * across
+        assert axes.texts[-across].get_text() == "1"  # the top left cell
+        assert ticks(axes.yaxis)[-1] == ("column 0" if sites == 4 else "site 0")
 
     def test_shifts_of_the_search(self, hostile_search):
-        assert np.shape(hostile_search.plot_shifts().data[0].z) == (3, 4)
+        (axes,) = hostile_search.plot_shifts().axes
+        assert axes.collections[0].get_array().shape == (3, 4)
 
     def test_importances(self, hostile_search):
-        (bars,) = hostile_search.plot_importances().data
-        assert sum(bars.x) == pytest.approx(1)
-        assert len(bars.x) == 2
+        (axes,) = hostile_search.plot_importances().axes
+        assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
+        assert len(axes.patches) == 2
 
     def test_slices(self, hostile_search):
         trials = hostile_search.trials_
-        figure = hostile_search.plot_parameter("ridge__alpha")
-        drawn = np.concatenate([np.asarray(t.x, dtype=float) for t in figure.data[:-1]])
+        (axes,) = hostile_search.plot_parameter("ridge__alpha").axes
+        *points, ring = axes.lines
+        drawn = np.concatenate([line.get_xdata() for line in points])
         done = trials[trials["state"] == "COMPLETE"]
         np.testing.assert_allclose(np.sort(drawn), np.sort(done["param_ridge__alpha"].dropna()))
-        assert decoded(figure.data[-1].x) == [hostile_search.best_params_["ridge__alpha"]]
-        choices = hostile_search.plot_parameter("ridge__solver")
-        assert choices.layout.xaxis.ticktext[:2] == ("svd", "cholesky")
+        assert ring.get_xdata() == [hostile_search.best_params_["ridge__alpha"]]
+        (axes,) = hostile_search.plot_parameter("ridge__solver").axes
+        assert ticks(axes.xaxis)[:2] == ["svd", "cholesky"]
         with pytest.raises(ProblemError, match="no trial has a parameter 'nix'"):
             hostile_search.plot_parameter("nix")
 

@@ -94,12 +94,11 @@ def test_quantities(sites):
 
 
 def test_curves_and_thresholds(search):
-    pytest.importorskip("plotly")
+    pytest.importorskip("matplotlib")
     assert list(search.calibration_curve()) == ["observed", "low", "high"]
     assert search.threshold_for(sensitivity=0.8).threshold < 1
-    figure = search.plot_calibration()
-    assert len(figure.data) == 4 + 3  # the sources, the band, the target, the diagonal
-    assert [each.name for each in search.plot_decision_curve().data][1:] == [
-        "predictions",
-        "act on all",
-    ]
+    (axes,) = search.plot_calibration().axes
+    assert len(axes.lines) == 4 + 2  # the sources, the target, the diagonal
+    (legend,) = search.plot_decision_curve().legends
+    named = [text.get_text() for text in legend.get_texts()]
+    assert named == ["interval for a new site", "predictions", "act on all"]

@@ -67,7 +67,7 @@ def calls(monkeypatch):
 
 @pytest.mark.parametrize("risk", ["adjusted", "variance_reduced"])
 def test_everything_is_computed_once(problem, calls, tmp_path, risk):
-    pytest.importorskip("plotly")
+    pytest.importorskip("matplotlib")
     search = search_for(problem, risk=risk)
     search.checks()
     search.report(tmp_path / "report.html")

@@ -136,7 +136,7 @@ class ResultFolder:
     @staticmethod
     def can_report() -> bool:
         """Whether the packages that a report needs are installed."""
-        return all(find_spec(package) for package in ("jinja2", "plotly"))
+        return all(find_spec(package) for package in ("jinja2", "matplotlib"))
 
     def finished(self) -> int:
         """Return the number of finished trials in the journal."""

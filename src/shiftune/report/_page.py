@@ -5,12 +5,9 @@ The answer and how far to trust it come first, then all that is behind it.
 
 from __future__ import annotations
 
-import base64
 import datetime
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -33,12 +30,10 @@ from shiftune._wording import (
 )
 from shiftune.checks import Check
 from shiftune.checks._checks import NOTHING_TO_DO
-from shiftune.errors import MissingPackageError, SettingsError, StorageError
-from shiftune.metrics._curves import calibration_curve, check_two_classes, decision_curve
+from shiftune.errors import MissingPackageError, StorageError
 from shiftune.ratio._overlap import effective_share
-from shiftune.report import figures as plots
-from shiftune.report._svg import picture
 from shiftune.report._words import (
+    MOST_SITES,
     assumptions,
     brief,
     effect_in_words,
@@ -50,16 +45,14 @@ from shiftune.report._words import (
     lower_by,
     metric_facts,
     model_in_words,
+    outermost,
     parameters,
     update_in_words,
 )
-from shiftune.report.figures import MOST_CURVES, MOST_SITES
 from shiftune.search._result import SearchResult, model_name, tied_rivals
 
 _SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
 _MOST_TIED = 10
-# Widths in pixels: of a page or a sheet of paper, of a phone, of a chart among others.
-_WIDE, _NARROW, _SMALL = 820, 350, 290
 
 
 def save_report(
@@ -97,15 +90,15 @@ def page(
     updates: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the report as text; see `save_report`."""
-    plots.plotly()  # raises an error with the command that installs it
     try:
         import jinja2
         from markupsafe import Markup
+
+        from shiftune.report._charts import charts  # which need Matplotlib
     except ImportError as error:
-        raise MissingPackageError(f"the report needs Jinja2; {how_to_install('report')}") from error
-    charts = _charts(result)
-    program = _resource("report.js")
-    digest = hashlib.sha256(program.encode()).digest()
+        install = how_to_install("report")
+        raise MissingPackageError(f"the report needs Jinja2 and Matplotlib; {install}") from error
+    drawn = charts(result)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("shiftune.report"),
         autoescape=True,
@@ -124,18 +117,15 @@ def page(
             tied_trials=count(len(result.tied), "trial"),
             metrics=_metrics(result),
             updates=[_update(record, result.target) for record in updates],
-            charts={chart.id: chart for chart in charts},
-            slices=[chart for chart in charts if chart.id.startswith("slice-")],
+            charts={chart.id: chart for chart in drawn},
+            slices=[chart for chart in drawn if chart.id.startswith("slice-")],
             most_shifted=list(result.shifts.index[:3]),
             checks=sorted(checks, key=lambda check: _SERIOUS_FIRST.index(check.level)),
             settings=how_to_repeat(result, settings),
             exact_parameters=repr(result.best_params),
             written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
-            style=Markup(_resource("report.css")),
-            program=Markup(program),
-            # The page's security policy allows no other script.
-            hash="sha256-" + base64.b64encode(digest).decode(),
-            drawn=Markup,
+            style=Markup((files("shiftune.report") / "templates/report.css").read_text("utf-8")),
+            svg=Markup,
             nothing_to_do=NOTHING_TO_DO,
         )
     )
@@ -243,7 +233,7 @@ def _sites(result: SearchResult) -> dict[str, Any]:
             if row["out"]:
                 row["verdict"] = f"left out: {own['left_out']}"
         rows.append(row)
-    table = plots.outermost(result.risk.sources_with_intervals(), "estimate", MOST_SITES)
+    table = outermost(result.risk.sources_with_intervals(), "estimate", MOST_SITES)
     by_name = {str(row["site"]): row for row in rows}
     return {
         "sites": rows,
@@ -254,90 +244,6 @@ def _sites(result: SearchResult) -> dict[str, Any]:
         "any_left_out": any(row["out"] for row in rows),
         "diagnosed_only": not result.overlap.used,
     }
-
-
-# ---------------------------------------------------------------- the charts
-
-
-@dataclass(frozen=True, slots=True)
-class _Chart:
-    """A figure, and the text that replaces it for readers who cannot see it."""
-
-    id: str
-    alt: str
-    figure: Any
-
-    @property
-    def wide(self) -> str:
-        """SVG for a page."""
-        return picture(self.figure, _WIDE, self.alt)
-
-    @property
-    def narrow(self) -> str:
-        """SVG for a phone."""
-        return picture(self.figure, _NARROW, self.alt)
-
-    @property
-    def small(self) -> str:
-        """SVG for a place beside others."""
-        return picture(self.figure, _SMALL, self.alt)
-
-
-def _charts(result: SearchResult) -> list[_Chart]:
-    """Return the charts of a result, as far as there is something to show."""
-    found = [
-        _Chart(
-            "forest",
-            f"Forest plot: every source's estimate of the risk at {result.target}.",
-            plots.forest(result.risk),
-        ),
-        _Chart(
-            "weights",
-            "Distribution of the weights of every source.",
-            plots.weights(result.overlap),
-        ),
-        _Chart(
-            "shifts",
-            f"Distance of every column from its distribution at {result.target}, by source.",
-            plots.shifts(result.shifts),
-        ),
-        _Chart(
-            "history",
-            "Estimated risk of every trial, with its interval.",
-            plots.history(result.trials, chosen=result.chosen),
-        ),
-    ]
-    try:
-        new_site = check_two_classes(result.new_site)
-    except SettingsError:
-        pass  # no probabilities of two classes
-    else:
-        sites = new_site.predictions.names[:MOST_CURVES]
-        curves = {name: calibration_curve(new_site, name) for name in sites}
-        found += [
-            _Chart(
-                "calibration",
-                f"Observed shares at {result.target} by predicted probability, with an interval.",
-                plots.calibration(calibration_curve(new_site), curves),
-            ),
-            _Chart(
-                "decision",
-                f"Net benefit at {result.target} by threshold, with an interval.",
-                plots.decision(decision_curve(new_site)),
-            ),
-        ]
-    if result.importances:
-        drawn = plots.importances(result.importances)
-        found.append(_Chart("importances", "Importance of the parameters.", drawn))
-    found += [
-        _Chart(
-            f"slice-{position}",
-            f"Estimated risk against {name}.",
-            plots.parameter_slice(result, name),
-        )
-        for position, name in enumerate(plots.parameter_names(result.trials))
-    ]
-    return found
 
 
 # ---------------------------------------------------------------- the view in a notebook
@@ -399,11 +305,6 @@ def _text(value: Any, most: int = 200) -> str:
 
 
 # ---------------------------------------------------------------- files
-
-
-def _resource(name: str) -> str:
-    """Return a file that lies beside the page's template."""
-    return (files("shiftune.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def save_text(text: str, path: str | os.PathLike[str], what: str) -> Path:

@@ -514,3 +514,18 @@ def _span(values: Sequence[Any]) -> str:
 def _range(low: Any, high: Any) -> str:
     first, last = number(low), number(high)
     return first if first == last else f"{first} to {last}"
+
+
+# ---------------------------------------------------------------- many sites
+
+# Sites of a table or figure; of more, the lowest and highest.
+MOST_SITES = 24
+
+
+def outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
+    """Return all rows or, of more, those with the lowest and highest values of a column."""
+    if len(table) <= most:
+        return table
+    ordered = table[column].sort_values(kind="stable").index
+    kept = [*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]]
+    return table.loc[kept]

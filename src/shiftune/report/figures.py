@@ -1,17 +1,20 @@
-"""Figures of a result, with Plotly (the extra ``report``).
+"""Figures of a result, with Matplotlib (the extra ``report``).
 
-Every name that comes from the user's file is escaped: Plotly reads labels as HTML.
+Names come from the user's file: they are text, and no mathematics where they have two dollars.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from io import BytesIO
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -19,16 +22,24 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from shiftune._wording import how_to_install, number, percent, short_names, shortened, with_interval
+from shiftune._wording import how_to_install, number, percent, short_names, shortened, written_like
 from shiftune.errors import MissingPackageError, SettingsError
 from shiftune.ratio._overlap import is_doubtful
+from shiftune.report._words import MOST_SITES, outermost
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import finished_trials
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+try:
+    from matplotlib import style
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import Formatter, MaxNLocator, NullLocator, PercentFormatter
+except ImportError as error:
+    raise MissingPackageError(f"figures need Matplotlib; {how_to_install('report')}") from error
 
+if TYPE_CHECKING:
     from shiftune.search._result import Overlap
 
 __all__ = [
@@ -43,91 +54,116 @@ __all__ = [
 ]
 
 # Each at least 3 to 1 against white paper and against a dark screen.
-BLUE, _GREY, _RED = "#3b82d0", "#858b93", "#d1493f"
-_BAND = "rgba(59, 130, 208, 0.2)"
-# Users' names go into the data and not into a template, where %{...} has a meaning.
-_HOVER = "%{customdata}<extra></extra>"
-# Opacity of cells whose value is 0, and 1.
-HEAT = (0.05, 0.8)
-_ROW = 26  # height of a site's row in pixels
+_BLUE, _GREY, _RED = "#3b82d0", "#858b93", "#d1493f"
+# What a page in the dark has in other colours: texts, titles, the grid and the ground.
+TEXT, SOFT, LINE, GROUND = "#24292f", "#57606a", "#dde1e6", "#ffffff"
+_STYLE = {
+    "font.sans-serif": ["DejaVu Sans"],  # the one that Matplotlib brings
+    "font.size": 9,
+    "text.parse_math": False,
+    "text.color": TEXT,
+    "xtick.labelcolor": TEXT,
+    "ytick.labelcolor": TEXT,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "axes.labelcolor": SOFT,
+    "axes.labelsize": 9,
+    "axes.titlecolor": SOFT,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9,
+    "xaxis.labellocation": "right",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    **{f"axes.spines.{side}": False for side in ("left", "right", "top", "bottom")},
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.columnspacing": 1.2,
+    "legend.handlelength": 1.4,
+    "legend.handletextpad": 0.5,
+}
+_ROW = 0.26  # height of a site's row in inches
 _SMALLEST_WEIGHT = 1e-3  # on a logarithmic axis
 _MOST_COLUMNS, MOST_CURVES = 10, 40
-MOST_SITES, _MOST_SITES_ACROSS = 24, 10
+_MOST_SITES_ACROSS = 10
+_MOST_LETTERS_ACROSS = 40  # on a phone
 
 # ---------------------------------------------------------------- what all figures use
 
 
-def plotly() -> Any:
-    """Return Plotly's graph objects."""
-    try:
-        import plotly.graph_objects as go
-    except ImportError as error:
-        raise MissingPackageError(f"figures need Plotly; {how_to_install('report')}") from error
-    return go
+class _Figure(Figure):
+    """Figure that a notebook shows even where nothing has imported pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        stream = BytesIO()
+        self.savefig(stream, format="png")
+        return stream.getvalue()
 
 
-def canvas(height: int) -> Any:
-    """Return an empty figure of a height in pixels, as wide as the page lets it be."""
-    return plotly().Figure(
-        layout={
-            "height": height,
-            "margin": {"l": 8, "r": 12, "t": 34, "b": 52},
-            "hoverlabel": {"align": "left"},
-            "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
-            "xaxis": {"zeroline": False, "automargin": True, "title": {"standoff": 8}},
-            "yaxis": {"zeroline": False, "automargin": True, "title": {"standoff": 8}},
-        }
-    )
+class _Numbers(Formatter):
+    """Ticks as the page writes numbers: 0.25, 12,000, 3 billion."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return number(x)
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        top, step = np.abs(values).max(), np.ptp(values) / max(len(values) - 1, 1)
+        # An interval of ten steps has the decimals of a step.
+        return [written_like(x, (top - 10.01 * step, top)) if x else "0" for x in values]
 
 
-def _bars(value: Any, low: Any, high: Any, color: str) -> dict[str, Any]:
-    """Return the error bars of values with intervals."""
-    middle, ends = np.asarray(value), (np.asarray(low), np.asarray(high))
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": np.maximum(ends[1] - middle, 0),
-        "arrayminus": np.maximum(middle - ends[0], 0),
-        "color": color,
-        "thickness": 1.2,
-        "width": 0,
-    }
+def settings(more: Mapping[str, Any] = MappingProxyType({})) -> AbstractContextManager[None]:
+    """Set what figures are drawn with; the user's settings have no influence, and come back."""
+    return style.context(["default", {**_STYLE, **more}])
 
 
-def name_rows(figure: Any, names: Sequence[str], first: int = 0) -> None:
+@contextmanager
+def _canvas(height: float, width: float = 8.2) -> Iterator[tuple[Figure, Axes]]:
+    """Give an empty figure of a size in inches, and its axes, to draw with our settings."""
+    with settings():
+        figure = _Figure((width, height), layout="constrained")
+        axes = figure.subplots()
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+            axis.set_major_formatter(_Numbers())
+        yield figure, axes
+
+
+def _name_rows(axes: Axes, names: Sequence[str], first: int = 0) -> None:
     """Write names at the rows `first`, `first` + 1, ... from the bottom up."""
-    # Positions and texts, not Plotly's categories: a site called "2024" would become a number.
-    figure.update_yaxes(
-        tickvals=list(range(first, first + len(names))),
-        ticktext=[_label(name) for name in names],
-        range=[first - 0.8, first + len(names) - 0.2],
-        showgrid=False,
-    )
+    places = np.arange(first, first + len(names))
+    axes.set_yticks(places, [_label(name) for name in names])
+    axes.set_ylim(first - 0.8, first + len(names) - 0.2)
+    axes.yaxis.grid(False)
 
 
-def outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
-    """Return all rows or, of more, those with the lowest and highest values of a column."""
-    if len(table) <= most:
-        return table
-    ordered = table[column].sort_values(kind="stable").index
-    kept = [*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]]
-    return table.loc[kept]
-
-
-def log_axis(low: float, high: float, most_decades: int = 6) -> dict[str, Any]:
-    """Return a logarithmic axis with numbers written in full: 20, 50, 100 and not 2, 5, 100."""
+def _log_scale(axes: Axes, which: str, most_decades: int = 6) -> None:
+    """Make an axis logarithmic, with numbers in full: 20, 50, 100 and not 2, 5, 100."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = getattr(axes, f"{which}axis")
+    low, high = getattr(axes, f"get_{which}lim")()
     first, last = np.floor(np.log10(low)), np.ceil(np.log10(high))
-    steps = (1, 2, 5) if last - first <= 2 or high / low <= 100 else (1,)
-    apart = 1 if last - first <= most_decades else 2
-    powers = np.arange(first, last + 1, apart)
+    steps: Sequence[float] = (1,) if high / low > 100 else (1, 2, 5)
+    if high / low < 5:
+        steps = (1, 1.5, 2, 3, 4, 5, 6, 8)
+    powers = np.arange(first, last + 1, 1 if np.log10(high / low) <= most_decades else 2)
     ticks = [float(f"{step}e{power:.0f}") for power in powers for step in steps]
-    shown = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
-    return {"type": "log", "tickvals": shown, "ticktext": [number(tick) for tick in shown]}
+    shown = [tick for tick in ticks if low <= tick <= high]
+    axis.set_ticks(shown, [number(tick) for tick in shown])
+    axis.set_minor_locator(NullLocator())
 
 
-def _label(name: str, most: int = 24) -> str:
-    """Return a name so that it fits on an axis and Plotly shows it as it is written."""
-    return escape(shortened(str(name), most))
+def _errors(value: ArrayLike, low: ArrayLike, high: ArrayLike) -> list[NDArray[np.float64]]:
+    """Return how far intervals reach below and above their values."""
+    middle = np.asarray(value, dtype=float)
+    return [np.maximum(middle - low, 0), np.maximum(high - middle, 0)]
+
+
+def _label(name: object, most: int = 22) -> str:
+    """Return a name in one line, so that it fits on an axis."""
+    text = "".join(each if each.isprintable() else " " for each in str(name))
+    wide = sum(east_asian_width(each) in "WF" for each in text)
+    return shortened(text, most // 2 if 2 * wide > len(text) else most)
 
 
 # ---------------------------------------------------------------- probabilities
@@ -143,24 +179,15 @@ def calibration(curve: pd.DataFrame, sites: Mapping[str, pd.DataFrame] | None = 
     sites : mapping from names to such tables, optional
         Curves of the sources, as thin lines; of the first 40.
     """
-    figure = canvas(height=380)
-    for name, own in list((sites or {}).items())[:MOST_CURVES]:
-        figure.add_scatter(
-            x=own.index,
-            y=own["observed"],
-            mode="lines",
-            line={"color": _GREY, "width": 0.8},
-            customdata=[_label(name)] * len(own),
-            hovertemplate=_HOVER,
-            showlegend=False,
-        )
-    _with_band(figure, curve, "observed", "target")
-    ends = [0, max(1e-3, float(curve.index.max()), float(curve["observed"].max()))]
-    figure.add_scatter(
-        x=ends, y=ends, mode="lines", line={"color": _RED, "width": 1, "dash": "dot"}, name="ideal"
-    )
-    figure.update_xaxes(title="predicted probability")
-    figure.update_yaxes(title="observed share", rangemode="tozero")
+    with _canvas(height=3.8) as (figure, axes):
+        for own in list((sites or {}).values())[:MOST_CURVES]:
+            axes.plot(own.index, own["observed"], color=_GREY, linewidth=0.6)
+        _with_band(axes, curve, "observed", "target")
+        end = max(1e-3, float(curve.index.max()), float(curve["observed"].max()))
+        axes.plot([0, end], [0, end], ":", color=_RED, linewidth=1, label="ideal")
+        axes.set_ylim(bottom=0)
+        axes.set(xlabel="predicted probability", title="observed share")
+        figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 
@@ -172,50 +199,30 @@ def decision(curve: pd.DataFrame) -> Figure:
     curve : DataFrame
         Of `ShiftSearch.decision_curve`.
     """
-    figure = canvas(height=340)
-    _with_band(figure, curve, "net_benefit", "predictions")
-    figure.add_scatter(
-        x=curve.index,
-        y=curve["all"],
-        mode="lines",
-        line={"color": _GREY, "width": 1.2},
-        name="act on all",
-    )
-    figure.add_hline(y=0, line={"color": _RED, "width": 1, "dash": "dot"})
-    top = float(curve[["high", "all"]].max().max())
-    figure.update_xaxes(title="threshold: risk at which one would just act")
-    figure.update_yaxes(title="net benefit per row")
-    if top > 0:  # not where it is unknown, or acting always harms
-        figure.update_yaxes(range=[-0.25 * top, 1.05 * top])
+    with _canvas(height=3.4) as (figure, axes):
+        _with_band(axes, curve, "net_benefit", "predictions")
+        axes.plot(curve.index, curve["all"], color=_GREY, linewidth=1, label="act on all")
+        axes.axhline(0, linestyle=":", color=_RED, linewidth=1)
+        top = float(curve[["high", "all"]].max().max())
+        if top > 0:  # not where it is unknown, or acting always harms
+            axes.set_ylim(-0.25 * top, 1.05 * top)
+        axes.set(xlabel="threshold: risk at which one would just act", title="net benefit per row")
+        figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
-def _with_band(figure: Any, curve: pd.DataFrame, column: str, name: str) -> None:
+def _with_band(axes: Axes, curve: pd.DataFrame, column: str, name: str) -> None:
     """Draw a curve and its interval."""
-    around = [*curve.index, *curve.index[::-1]]
-    figure.add_scatter(
-        x=around,
-        y=[*curve["high"], *curve["low"][::-1]],
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=_BAND,
-        hoverinfo="skip",
-        name="interval for a new site",
+    axes.fill_between(
+        curve.index,
+        curve["low"],
+        curve["high"],
+        color=_BLUE,
+        alpha=0.2,
+        linewidth=0,
+        label="interval for a new site",
     )
-    rows = zip(curve.index, curve[column], curve["low"], curve["high"], strict=True)
-    figure.add_scatter(
-        x=curve.index,
-        y=curve[column],
-        mode="lines",
-        line={"color": BLUE, "width": 2.5},
-        customdata=[
-            f"at {number(float(x), 2)}: {with_interval(value, (low, high))}"
-            for x, value, low, high in rows
-        ],
-        hovertemplate=_HOVER,
-        name=name,
-    )
+    axes.plot(curve.index, curve[column], color=_BLUE, linewidth=1.8, label=name)
 
 
 # ---------------------------------------------------------------- sites
@@ -226,14 +233,16 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
 
     Of more than `most` sources, the lowest and highest estimates are shown.
 
-    The area of a square is the source's share. Sources that were left out are grey, with arrows
-    where they lie off the scale. The interval of a source is from Student's t with one degree of
-    freedom less than it has effective rows (at least 1).
+    Squares are larger where the source's share is. Sources that were left out are grey, with
+    arrows where they lie off the scale. The interval of a source is from Student's t with one
+    degree of freedom less than it has effective rows (at least 1).
 
+    Examples
+    --------
     >>> from shiftune.risk import estimate
-    >>> risk = estimate([[1.0, 2.0, 3.0], [2.0, 2.5]], method="naive", names=["B", "<b>"])
-    >>> forest(risk).layout.yaxis.ticktext
-    ('all sources', '&lt;b&gt;', 'B')
+    >>> risk = estimate([[1.0, 2.0, 3.0], [2.0, 2.5]], method="naive", names=["B", "C"])
+    >>> [text.get_text() for text in forest(risk).axes[0].get_yticklabels()]
+    ['all sources', 'C', 'B']
     """
     interval = risk.interval(level)
     table = outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
@@ -243,53 +252,32 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     out = ((table["left_out"] != "") & (table["share"] == 0)).to_numpy()
     value, low, high = (table[c].to_numpy(dtype=float) for c in ("estimate", "low", "high"))
     seen = np.clip(value, left - margin / 2, right + margin / 2)
-    inside = seen == value
+    area = 15 + 150 * table["share"].to_numpy(dtype=float)
     place = np.arange(1, len(table) + 1)
-    texts = [
-        _about_source(site, row)
-        for site, row in zip(table.index, table.to_dict("records"), strict=True)
-    ]
-    figure = canvas(height=80 + _ROW * (len(table) + 1))
-    for name, part, color in (("used", ~out, BLUE), ("left out", out, _GREY)):
-        if not part.any():
-            continue
-        symbols = np.where(inside, "square", np.where(value < left, "arrow-left", "arrow-right"))
-        sizes = np.where(inside, 5 + 17 * np.sqrt(table["share"].to_numpy(dtype=float)), 9)
-        figure.add_scatter(
-            x=seen[part],
-            y=place[part],
-            error_x=_bars(seen[part], low[part], high[part], color),
-            mode="markers",
-            marker={
-                "symbol": symbols[part],
-                "size": sizes[part],
-                "color": color,
-                "opacity": 1,
-                "line": {"width": 0},
-            },
-            customdata=[text for text, wanted in zip(texts, part, strict=True) if wanted],
-            hovertemplate=_HOVER,
-            name=name,
-        )
-    figure.add_scatter(
-        x=[interval[0], risk.value, interval[1], risk.value, interval[0]],
-        y=[0, 0.32, 0, -0.32, 0],
-        mode="lines",
-        line={"color": _RED, "width": 1},
-        fill="toself",
-        fillcolor=_RED,
-        customdata=[f"all sources: {with_interval(risk.value, interval)}"] * 5,
-        hovertemplate=_HOVER,
-        name="all sources",
-        showlegend=False,
-    )
-    figure.add_vline(x=risk.value, line={"color": _RED, "width": 1, "dash": "dot"})
-    figure.update_xaxes(
-        range=[left - margin, right + margin],
-        title=f"estimated target risk ({percent(level)} interval)",
-    )
-    name_rows(figure, ["all sources", *table.index])
-    figure.update_layout(showlegend=bool(out.any()) and not out.all())
+    with _canvas(height=0.8 + _ROW * (len(table) + 1)) as (figure, axes):
+        axes.axvline(risk.value, linestyle=":", color=_RED, linewidth=1)
+        for name, part, color in (("used", ~out, _BLUE), ("left out", out, _GREY)):
+            axes.errorbar(
+                seen[part],
+                place[part],
+                xerr=_errors(seen[part], low[part], high[part]),
+                fmt="none",
+                ecolor=color,
+                elinewidth=1,
+                label=name,
+            )
+            for marker, some in (("s", seen == value), ("<", value < seen), (">", value > seen)):
+                rows = part & some
+                axes.scatter(
+                    seen[rows], place[rows], s=area[rows], marker=marker, color=color, linewidth=0
+                )
+        diamond = [interval[0], risk.value, interval[1], risk.value], [0, 0.32, 0, -0.32]
+        axes.fill(*diamond, color=_RED)
+        axes.set_xlim(left - margin, right + margin)
+        axes.set_xlabel(f"estimated target risk ({percent(level)} interval)")
+        _name_rows(axes, ["all sources", *table.index])
+        if out.any() and not out.all():
+            figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
@@ -310,62 +298,23 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
     names = list(outermost(overlap.table, "ess_share", most).index)[::-1]
     spread = _weight_quantiles({name: overlap.weights[name] for name in names})
     table = overlap.table.loc[names]
-    out = is_doubtful(table)
+    color = [_GREY if doubtful else _BLUE for doubtful in is_doubtful(table)]
     place = np.arange(1, len(names) + 1)
-    figure = canvas(height=80 + _ROW * len(names))
-    for part, color in ((~out, BLUE), (out, _GREY)):
-        rows = spread[part]
-        if len(rows):
-            figure.add_box(
-                y=place[part],
-                q1=rows["q25"],
-                median=rows["q50"],
-                q3=rows["q75"],
-                lowerfence=rows["q05"],
-                upperfence=rows["q95"],
-                orientation="h",
-                width=0.5,
-                line={"color": color, "width": 1.5},
-                hoverinfo="skip",
-                showlegend=False,
-            )
-    ess, n = table["ess"].to_numpy(dtype=float), table["n"].to_numpy()
-    figure.add_scatter(
-        x=spread["mean"],
-        y=place,
-        mode="markers",
-        marker={"symbol": "diamond", "size": 9, "color": _RED},
-        customdata=[
-            f"<b>{escape(name)}</b><br>mean weight {number(float(mean))}<br>"
-            f"{number(float(e))} effective rows of {rows}<br>{escape(verdict)}"
-            for name, mean, e, rows, verdict in zip(
-                names, table["mean_weight"], ess, n, table["verdict"], strict=True
-            )
-        ],
-        hovertemplate=_HOVER,
-        name="mean weight",
-        showlegend=False,
-    )
-    for y, share in zip(place, ess / n, strict=True):
-        figure.add_annotation(
-            x=1, xref="paper", xanchor="left", xshift=6, y=y, text=percent(share), showarrow=False
-        )
-    figure.add_annotation(
-        x=1,
-        xref="paper",
-        xanchor="left",
-        xshift=6,
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        text="effective",
-        showarrow=False,
-    )
-    figure.add_vline(x=1, line={"color": _GREY, "width": 1, "dash": "dot"})
-    ends = spread[["q05", "q95", "mean"]].to_numpy()
-    figure.update_xaxes(title="weight of a row (logarithmic)", **log_axis(ends.min(), ends.max()))
-    name_rows(figure, names, first=1)
-    figure.update_layout(margin={"r": 64})
+    with _canvas(height=0.8 + _ROW * len(names)) as (figure, axes):
+        axes.axvline(1, linestyle=":", color=_GREY, linewidth=1)
+        axes.hlines(place, spread["q05"], spread["q25"], colors=color, linewidth=1)
+        axes.hlines(place, spread["q75"], spread["q95"], colors=color, linewidth=1)
+        middle = spread["q75"] - spread["q25"]
+        axes.barh(place, middle, 0.5, left=spread["q25"], fill=False, edgecolor=color)
+        axes.vlines(spread["q50"], place - 0.25, place + 0.25, colors=color, linewidth=1)
+        axes.plot(spread["mean"], place, "D", color=_RED, markersize=4.5)
+        axes.set_xlabel("weight of a row (logarithmic)")
+        _log_scale(axes, "x")
+        _name_rows(axes, names, first=1)
+        beside = axes.get_yaxis_transform()
+        for y, share in enumerate(table["ess"] / table["n"], start=1):
+            axes.text(1.01, y, percent(share), transform=beside, verticalalignment="center")
+        axes.text(1.01, 1, "effective", transform=axes.transAxes, verticalalignment="bottom")
     return figure
 
 
@@ -384,36 +333,36 @@ def shifts(table: pd.DataFrame, most: int = _MOST_COLUMNS, most_sites: int = MOS
     farthest = table.mean().nlargest(most_sites).index
     shown = table.loc[:, table.columns.isin(farthest)].iloc[:most]
     # The longer list goes down the page; a phone has no room for 30 sites side by side.
-    few = shown.shape[1] <= _MOST_SITES_ACROSS
-    grid = (shown if few else shown.T)[::-1]
-    texts = [
-        [_about_shift(*((down, across) if few else (across, down)), z) for across, z in row.items()]
-        for down, row in grid.iterrows()
-    ]
-    figure = canvas(height=130 + _ROW * len(grid))
-    figure.add_heatmap(
-        z=grid.to_numpy(),
-        zmin=0,
-        zmax=1,
-        colorscale=[[end, f"rgba(59,130,208,{opacity})"] for end, opacity in enumerate(HEAT)],
-        xgap=2,
-        ygap=2,
-        showscale=False,
-        text=[[_two_digits(z) for z in row] for row in grid.to_numpy()],
-        texttemplate="%{text}",
-        customdata=texts,
-        hovertemplate=_HOVER,
-    )
-    name_rows(figure, list(grid.index))
+    grid = (shown if shown.shape[1] <= _MOST_SITES_ACROSS else shown.T)[::-1]
     across = [_label(name, 16) for name in grid.columns]
-    figure.update_xaxes(
-        tickvals=list(range(len(across))),
-        ticktext=across,
-        tickangle=-60 if max(map(len, across)) > 3 else 0,
-        range=[-0.5, len(across) - 0.5],
-        showgrid=False,
-    )
-    figure.update_yaxes(range=[-0.5, len(grid) - 0.5])
+    with _canvas(height=1.3 + _ROW * len(grid)) as (figure, axes):
+        blues = [to_rgba(_BLUE, opacity) for opacity in (0.05, 0.8)]
+        axes.pcolormesh(
+            np.arange(grid.shape[1] + 1) - 0.5,
+            np.arange(grid.shape[0] + 1) - 0.5,
+            grid.to_numpy(),
+            cmap=LinearSegmentedColormap.from_list("distance", blues),
+            vmin=0,
+            vmax=1,
+            edgecolors=GROUND,
+            linewidth=2,
+        )
+        for (row, column), distance in np.ndenumerate(grid.to_numpy()):
+            axes.text(
+                column,
+                row,
+                _two_digits(distance),
+                horizontalalignment="center",
+                verticalalignment="center",
+                in_layout=False,
+            )
+        _name_rows(axes, list(grid.index))
+        axes.set_ylim(-0.5, len(grid) - 0.5)
+        axes.set_xticks(range(len(across)), across)
+        if sum(map(len, across)) > _MOST_LETTERS_ACROSS:
+            for text in axes.get_xticklabels():
+                text.set(rotation=60, ha="right", va="center", rotation_mode="anchor")
+        axes.xaxis.grid(False)
     return figure
 
 
@@ -440,17 +389,6 @@ def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFram
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _about_source(site: str, row: Mapping[Any, Any]) -> str:
-    text = f"<b>{escape(site)}</b><br>" + with_interval(row["estimate"], (row["low"], row["high"]))
-    text += f"<br>share {percent(row['share'])}, {row['n']} rows, {number(row['ess'])} effective"
-    return text + (f"<br>left out: {escape(row['left_out'])}" if row["left_out"] else "")
-
-
-def _about_shift(column: object, site: object, distance: float) -> str:
-    where = f"<b>{escape(str(column))}</b> at {escape(str(site))}"
-    return f"{where}<br>distance to the target {distance:.2f}"
-
-
 def _two_digits(distance: float) -> str:
     """Write a distance so that it fits into a small cell: .04, 1."""
     return f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1"
@@ -473,53 +411,41 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
         Number of the trial that won, `ShiftSearch.best_index_`.
     """
     good = _completed(trials, chosen)
-    figure = canvas(height=380)
-    for tied, name, color in ((False, "worse", _GREY), (True, "tied with the best", BLUE)):
-        rows = good[good["tied_with_best"] == tied]
-        if len(rows):
-            figure.add_scatter(
-                x=rows.index,
-                y=rows["risk"],
-                error_y=_bars(rows["risk"], rows["low"], rows["high"], color),
-                mode="markers",
-                marker={"color": color, "size": 7},
-                customdata=_about_trials(rows),
-                hovertemplate=_HOVER,
-                name=name,
+    with _canvas(height=3.8) as (figure, axes):
+        for tied, name, color in ((False, "worse", _GREY), (True, "tied with the best", _BLUE)):
+            rows = good[good["tied_with_best"] == tied]
+            if len(rows):
+                axes.errorbar(
+                    rows.index,
+                    rows["risk"],
+                    yerr=_errors(rows["risk"], rows["low"], rows["high"]),
+                    fmt="o",
+                    color=color,
+                    markersize=5,
+                    elinewidth=1,
+                    label=name,
+                )
+        best = good["risk"].cummin()
+        axes.step(good.index, best, where="post", color=_RED, linewidth=1.2, label="best so far")
+        if chosen is not None:
+            _ring(axes, [chosen], [good["risk"].to_dict()[chosen]])
+        failed = trials.index[trials["state"] == "FAIL"]
+        if len(failed):
+            # At the bottom, whatever the scale of the risk.
+            axes.plot(
+                failed,
+                np.full(len(failed), 0.02),
+                "x",
+                color=_RED,
+                markersize=5,
+                transform=axes.get_xaxis_transform(),
+                label="failed",
             )
-    figure.add_scatter(
-        x=good.index,
-        y=good["risk"].cummin(),
-        mode="lines",
-        line={"color": _RED, "width": 1.5, "shape": "hv"},
-        hoverinfo="skip",
-        name="best so far",
-    )
-    if chosen is not None:
-        figure.add_scatter(
-            x=[chosen],
-            y=[good["risk"].to_dict()[chosen]],
-            mode="markers",
-            marker={"symbol": "circle-open", "size": 16, "color": _RED, "line": {"width": 2}},
-            hoverinfo="skip",
-            name="chosen",
-        )
-    failed = trials.index[trials["state"] == "FAIL"]
-    if len(failed):
-        figure.add_scatter(
-            x=failed,
-            y=np.zeros(len(failed)),
-            yaxis="y2",
-            mode="markers",
-            marker={"symbol": "x", "color": _RED, "size": 7},
-            customdata=[f"trial {n} failed" for n in failed],
-            hovertemplate=_HOVER,
-            name="failed",
-        )
-        # An axis of their own, so that they lie at the bottom whatever the scale of the risk.
-        figure.update_layout(yaxis2={"overlaying": "y", "range": [-0.03, 1], "visible": False})
-    figure.update_xaxes(title="trial")
-    figure.layout.yaxis.update(title="estimated target risk", type=_scale(good["risk"]))
+        if _is_wide(good["risk"]):
+            _log_scale(axes, "y")
+        axes.locator_params("x", integer=True)
+        axes.set(xlabel="trial", title="estimated target risk")
+        figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 
@@ -531,65 +457,42 @@ def importances(shares: Mapping[str, float]) -> Figure:
             "all of them have"
         )
     names = list(shares)[::-1]
-    figure = canvas(height=70 + _ROW * len(names))
-    figure.add_bar(
-        x=[shares[name] for name in names],
-        y=list(range(len(names))),
-        orientation="h",
-        marker={"color": BLUE},
-        customdata=[f"{escape(name)}: {percent(shares[name])}" for name in names],
-        hovertemplate=_HOVER,
-    )
-    name_rows(figure, list(short_names(names).values()))
-    figure.update_xaxes(title="share of the differences", tickformat=".0%")
-    figure.update_layout(showlegend=False)
+    with _canvas(height=0.7 + _ROW * len(names)) as (figure, axes):
+        axes.barh(range(len(names)), [shares[name] for name in names], 0.7, color=_BLUE)
+        _name_rows(axes, list(short_names(names).values()))
+        axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+        axes.set_xlabel("share of the differences")
     return figure
 
 
 def parameter_slice(result: SearchResult, name: str) -> Figure:
     """Plot the risk of every trial against one of the parameters."""
     good = _completed(result.trials, result.chosen)
-    column = f"param_{name}"
     if name not in result.distributions:
         names = parameter_names(good)
         raise SettingsError(f"no trial has a parameter {name!r}; there are {names}")
     distribution = result.distributions[name]
     tried = {t.number for t in finished_trials(result.study) if name in t.params}
     have = good[good.index.isin(tried)]
-    place = _places(have[column], distribution)
-    figure = canvas(height=250)
-    for tied, color in ((False, _GREY), (True, BLUE)):
-        part = (have["tied_with_best"] == tied).to_numpy(bool)
-        rows = have[part]
-        if len(rows):
-            figure.add_scatter(
-                x=place[part],
-                y=rows["risk"],
-                mode="markers",
-                marker={"color": color, "size": 7},
-                customdata=_about_trials(rows),
-                hovertemplate=_HOVER,
-            )
-    chosen = (have.index == result.chosen).nonzero()[0]
-    figure.add_scatter(
-        x=place[chosen],
-        y=have["risk"].to_numpy()[chosen],
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 14, "color": _RED, "line": {"width": 2}},
-        hoverinfo="skip",
-    )
-    if isinstance(distribution, CategoricalDistribution):
-        choices = [str(choice) for choice in distribution.choices]
-        figure.update_xaxes(
-            tickvals=list(range(len(choices))),
-            ticktext=[_label(choice, 14) for choice in choices],
-            range=[-0.6, len(choices) - 0.4],
-        )
-    elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
-        figure.update_xaxes(**log_axis(distribution.low, distribution.high, most_decades=4))
-    figure.update_xaxes(title=_label(short_names(parameter_names(good))[name], 36))
-    figure.update_yaxes(title="estimated risk", type=_scale(have["risk"]))
-    figure.update_layout(showlegend=False)
+    place = _places(have[f"param_{name}"], distribution)
+    with _canvas(height=2.5, width=2.9) as (figure, axes):
+        for tied, color in ((False, _GREY), (True, _BLUE)):
+            part = (have["tied_with_best"] == tied).to_numpy(bool)
+            axes.plot(place[part], have["risk"][part], "o", color=color, markersize=5)
+        chosen = have.index == result.chosen
+        _ring(axes, place[chosen], have["risk"][chosen])
+        if isinstance(distribution, CategoricalDistribution):
+            choices = [_label(choice, 14) for choice in distribution.choices]
+            axes.set_xticks(range(len(choices)), choices)
+            axes.set_xlim(-0.6, len(choices) - 0.4)
+        elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
+            _log_scale(axes, "x", most_decades=4)
+        elif isinstance(distribution, IntDistribution):
+            axes.locator_params("x", integer=True)
+        if _is_wide(have["risk"]):
+            _log_scale(axes, "y")
+        label = _label(short_names(parameter_names(good))[name], 36)
+        axes.set(xlabel=label, title="estimated risk")
     return figure
 
 
@@ -609,9 +512,23 @@ def _completed(trials: pd.DataFrame, chosen: int | None) -> pd.DataFrame:
     return good
 
 
-def _scale(risks: pd.Series) -> str:
+def _ring(axes: Axes, x: ArrayLike, y: ArrayLike) -> None:
+    """Mark the chosen trial."""
+    axes.plot(
+        x,
+        y,
+        "o",
+        color=_RED,
+        markersize=11,
+        markerfacecolor="none",
+        markeredgewidth=1.5,
+        label="chosen",
+    )
+
+
+def _is_wide(risks: pd.Series) -> bool:
     # A few very bad trials would hide the differences between the others.
-    return "log" if risks.min() > 0 and risks.max() > 10 * risks.min() else "linear"
+    return bool(risks.min() > 0 and risks.max() > 10 * risks.min())
 
 
 def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.float64]:
@@ -620,18 +537,3 @@ def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.flo
         position = {repr(choice): place for place, choice in enumerate(distribution.choices)}
         return np.array([position.get(repr(v), np.nan) for v in values.tolist()])
     return values.to_numpy(dtype=float)
-
-
-def _about_trials(rows: pd.DataFrame) -> list[str]:
-    short = short_names(parameter_names(rows))
-    texts = []
-    for trial, row in zip(rows.index, rows.to_dict("records"), strict=True):
-        lines = [f"<b>trial {trial}</b>: {with_interval(row['risk'], (row['low'], row['high']))}"]
-        lines += [
-            f"{escape(shortened(shown, 40))} {escape(shortened(number(value), 40))}"
-            for name, shown in short.items()
-            # A parameter that this trial lacks is NaN.
-            if (value := row[f"param_{name}"]) is not None and value == value
-        ]
-        texts.append("<br>".join(lines))
-    return texts

@@ -66,6 +66,8 @@ from shiftune.search._updating import Updated, label_worth, update
 from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from shiftune.checks import Checks, Judgement
 
 # Parameters that the report lists.
@@ -768,22 +770,22 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---------------------------------------------------------------- pictures
     # Reports and figures belong to lower layers, so they are imported when they are called. The
-    # figures need Plotly (the extra `report`).
+    # figures need Matplotlib (the extra `report`).
 
-    def plot_history(self) -> Any:
+    def plot_history(self) -> Figure:
         """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
         from shiftune.report.figures import history
 
         result = self._result()
         return history(result.trials, chosen=result.chosen)
 
-    def plot_sources(self, level: float = 0.95) -> Any:
+    def plot_sources(self, level: float = 0.95) -> Figure:
         """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
         from shiftune.report.figures import forest
 
         return forest(self._result().risk, level)
 
-    def plot_calibration(self) -> Any:
+    def plot_calibration(self) -> Figure:
         """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
         from shiftune.report.figures import calibration
 
@@ -792,31 +794,31 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.calibration_curve(), {site: self.calibration_curve(site) for site in sites}
         )
 
-    def plot_decision_curve(self) -> Any:
+    def plot_decision_curve(self) -> Figure:
         """Plot net benefit by threshold; see `shiftune.report.figures.decision`."""
         from shiftune.report.figures import decision
 
         return decision(self.decision_curve())
 
-    def plot_weights(self) -> Any:
+    def plot_weights(self) -> Figure:
         """Plot the density ratios of every source; see `shiftune.report.figures.weights`."""
         from shiftune.report.figures import weights
 
         return weights(self._result().overlap)
 
-    def plot_shifts(self) -> Any:
+    def plot_shifts(self) -> Figure:
         """Plot the columns that differ at the target; see `shiftune.report.figures.shifts`."""
         from shiftune.report.figures import shifts
 
         return shifts(self._result().shifts)
 
-    def plot_importances(self) -> Any:
+    def plot_importances(self) -> Figure:
         """Plot importances of the parameters; see `shiftune.report.figures.importances`."""
         from shiftune.report.figures import importances
 
         return importances(self._result().importances)
 
-    def plot_parameter(self, name: str) -> Any:
+    def plot_parameter(self, name: str) -> Figure:
         """Plot risk against one parameter; see `shiftune.report.figures.parameter_slice`."""
         from shiftune.report.figures import parameter_slice
 

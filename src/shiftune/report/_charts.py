@@ -1,0 +1,150 @@
+"""Charts of the page: the figures of a result as SVG, which needs no library to be shown."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import Any
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from shiftune.errors import SettingsError
+from shiftune.metrics._curves import calibration_curve, check_two_classes, decision_curve
+from shiftune.report import figures
+from shiftune.search._result import SearchResult
+
+# Widths in pixels: of a page or a sheet of paper, of a phone, of a chart among others.
+_WIDE, _NARROW, _SMALL = 820, 350, 290
+_DPI = 100  # pixels of an inch of a figure
+# What the page does without; its style sheet has the font.
+_LEFT_OUT = re.compile(
+    r"""<!--.*?--> | <metadata>.*?</metadata> | <defs>\s*<style.*?</style>\s*</defs>
+    | (?<=<g)\ id="[^"]*" | (?<=\n)\s+""",
+    re.DOTALL | re.VERBOSE,
+)
+_LEFT_OUT_OF_TAGS = re.compile(
+    r'font(-size|-family)?: [^;"]*(; |(?="))|(?<=\.\d\d)\d+| transform="rotate\(-0 [^"]*"'
+)
+_COLORS = {
+    figures.TEXT: "var(--text)",
+    figures.SOFT: "var(--soft)",
+    figures.LINE: "var(--line)",
+    figures.GROUND: "var(--ground)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure, and the text that replaces it for readers who cannot see it."""
+
+    id: str
+    alt: str
+    figure: Figure
+
+    @property
+    def wide(self) -> str:
+        """SVG for a page."""
+        return self._svg(_WIDE)
+
+    @property
+    def narrow(self) -> str:
+        """SVG for a phone."""
+        return self._svg(_NARROW)
+
+    @property
+    def small(self) -> str:
+        """SVG for a place beside others."""
+        return self._svg(_SMALL)
+
+    def _svg(self, width: int) -> str:
+        """Draw the figure as one element, as wide as it is read (in pixels).
+
+        Its texts and its grid have the colours of the page; the same figure gives the same text.
+        """
+        height = round(self.figure.get_figheight() * _DPI)
+        self.figure.set_size_inches(width / _DPI, height / _DPI)
+        # Names of marks and clipping paths depend on the salt: they differ between charts.
+        more = {"svg.fonttype": "none", "svg.hashsalt": f"{self.id} {width}"}
+        for part in (self.figure, *self.figure.axes):
+            part.patch.set_visible(False)
+        canvas: Any = FigureCanvasSVG(self.figure)
+        stream = StringIO()
+        with figures.settings(more), warnings.catch_warnings():
+            # A browser has the glyphs that Matplotlib's font lacks.
+            warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
+            canvas.print_svg(stream, metadata={"Date": None})
+        drawn = stream.getvalue()
+        drawn = _LEFT_OUT.sub("", drawn[drawn.index("<svg") :])
+        drawn = re.sub(r"<[^>]*>", lambda tag: _as_on_the_page(tag[0]), drawn)
+        box = re.search(r'viewBox="[^"]*"', drawn)[0]  # type: ignore[index]
+        head = f'width="{width}" height="{height}" role="img" aria-label="{escape(self.alt)}"'
+        return f"<svg {box} {head}>{drawn.partition('>')[2]}"
+
+
+def _as_on_the_page(tag: str) -> str:
+    """Return a tag with the page's font and colours, and coordinates of two decimals."""
+    tag = _LEFT_OUT_OF_TAGS.sub("", tag)
+    for color, variable in _COLORS.items():
+        tag = tag.replace(color, variable)
+    return tag
+
+
+def charts(result: SearchResult) -> list[Chart]:
+    """Return the charts of a result, as far as there is something to show."""
+    found = [
+        Chart(
+            "forest",
+            f"Forest plot: every source's estimate of the risk at {result.target}.",
+            figures.forest(result.risk),
+        ),
+        Chart(
+            "weights",
+            "Distribution of the weights of every source.",
+            figures.weights(result.overlap),
+        ),
+        Chart(
+            "shifts",
+            f"Distance of every column from its distribution at {result.target}, by source.",
+            figures.shifts(result.shifts),
+        ),
+        Chart(
+            "history",
+            "Estimated risk of every trial, with its interval.",
+            figures.history(result.trials, chosen=result.chosen),
+        ),
+    ]
+    try:
+        new_site = check_two_classes(result.new_site)
+    except SettingsError:
+        pass  # no probabilities of two classes
+    else:
+        sites = new_site.predictions.names[: figures.MOST_CURVES]
+        curves = {name: calibration_curve(new_site, name) for name in sites}
+        found += [
+            Chart(
+                "calibration",
+                f"Observed shares at {result.target} by predicted probability, with an interval.",
+                figures.calibration(calibration_curve(new_site), curves),
+            ),
+            Chart(
+                "decision",
+                f"Net benefit at {result.target} by threshold, with an interval.",
+                figures.decision(decision_curve(new_site)),
+            ),
+        ]
+    if result.importances:
+        drawn = figures.importances(result.importances)
+        found.append(Chart("importances", "Importance of the parameters.", drawn))
+    found += [
+        Chart(
+            f"slice-{position}",
+            f"Estimated risk against {name}.",
+            figures.parameter_slice(result, name),
+        )
+        for position, name in enumerate(figures.parameter_names(result.trials))
+    ]
+    return found
