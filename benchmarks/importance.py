@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from shiftune.risk import RegressionAdjusted
 from shiftune.search._importance import _adjustment
 
 Floats = NDArray[np.float64]
-Model = Callable[[Floats], Floats]
+Model = Callable[[Floats], Any]
 
 MODELS: dict[str, Model] = {
     "3 x0 + x1": lambda X: 3 * X[:, 0] + X[:, 1],

@@ -110,7 +110,8 @@ class _Sample:
         weights = self.data.sample_weight and [self.target_weights, *self.data.sample_weight]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
-            return clone(like).fit(target, sources, weights)
+            fitted: RegressionAdjusted = clone(like).fit(target, sources, weights)
+        return fitted
 
     def increases(self, features: Sequence[Any]) -> Losses:
         """Increase of the losses by values of the target in these features."""
