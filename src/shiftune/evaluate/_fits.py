@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
@@ -208,21 +209,30 @@ def fit_predict(
     prepared: PreparedRows | None = None,
     transformers: Hashable = None,
 ) -> Predicted:
-    """Fit a model without a fold, and predict the fold by the method that the loss needs.
+    """Fit a model without a fold, and predict the fold by the method that the loss needs."""
+    fitted, X, rows = fit_without(model, data, fold, prepared, transformers)
+    values = np.asarray(getattr(fitted, needs)(X))
+    return Predicted(values, getattr(fitted, "classes_", None), rows)
 
-    With `prepared` rows only the last step of a pipeline is fitted; `transformers` stands for the
-    other steps, which all pipelines with this value have in common.
+
+def fit_without(
+    model: Any,
+    data: StudyData,
+    fold: int,
+    prepared: PreparedRows | None = None,
+    transformers: Hashable = None,
+) -> tuple[Any, Features, int]:
+    """Fit a model without a fold; return it, the rows of the fold, and the number it trained on.
+
+    With `prepared` rows only the last step of a pipeline is fitted, which predicts the prepared
+    rows; `transformers` stands for the other steps, which all pipelines with this value have in
+    common.
     """
     kept, judged = data.trains(fold), data.folds == fold
     y, weights = data.y_train[kept], data.training_weights
     if weights is not None and not kept.all():
         # Density ratios are relative; weights that rows were given are numbers of rows.
         weights = relative(weights[kept]) if data.sample_weight is None else weights[kept]
-    if len(y) and (y == y[0]).all() and not kept.all():
-        # The other sites show one label only, which is all that a model of them can know.
-        n = int(judged.sum())
-        one = np.ones((n, 1)) if needs == "predict_proba" else np.repeat(y[:1], n)
-        return Predicted(one, y[:1], len(y))
 
     def rows() -> tuple[Features, Features]:
         return (
@@ -230,6 +240,9 @@ def fit_predict(
             data.X_validation if judged.all() else rows_of(data.X_validation, judged),
         )
 
+    if len(y) and (y == y[0]).all() and not kept.all():
+        # The other sites show one label only, which is all that a model of them can know.
+        return DummyClassifier(strategy="most_frequent").fit(y[:1], y[:1]), rows()[1], len(y)
     # Not where transformers may read the weights.
     if prepared is not None and (weights is None or not _requests_weights(model)):
         steps, model = model[:-1], model[-1]
@@ -241,9 +254,7 @@ def fit_predict(
         X_train, X = prepared.get((transformers, fold), prepare)
     else:
         X_train, X = rows()
-    fitted = fit(model, X_train, y, weights)
-    values = np.asarray(getattr(fitted, needs)(X))
-    return Predicted(values, getattr(fitted, "classes_", None), len(y))
+    return fit(model, X_train, y, weights), X, len(y)
 
 
 class TrialLosses(NamedTuple):

@@ -50,6 +50,7 @@ from shiftune.risk import RiskEstimator
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search._families import check_given, given_models, is_model
+from shiftune.search._importance import importance
 from shiftune.search._loop import Loop, trial_answers
 from shiftune.search._result import SearchResult, cv_results, nothing_to_choose
 from shiftune.search._settings import Callback, Settings, check_final, check_settings
@@ -750,6 +751,45 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
         """
         return label_worth(self._result(), counts, level=level)
+
+    def importance(self, *, timeout: float | None = None, level: float = 0.95) -> pd.DataFrame:
+        r"""Estimate which columns matter at the target: permutation feature importance.
+
+        How much the loss rises where column c has the values :math:`x'_c` of other rows,
+
+        .. math:: \mathrm{E}\, \ell(h(x_{-c}, x'_c), y) - \mathrm{E}\, \ell(h(x), y),
+
+        with h the final model, fitted without each fold of sites as in the trials, and
+        :math:`x'_c` drawn from the target's rows. It is estimated as `risk_` is: adjusted to these
+        rows, with an interval for a site that no model has seen. (Linear model, independent
+        columns, squared error: :math:`2 b_c^2 \mathrm{Var}(x_c)`.) Updates by labels do not count.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds after which no further column is begun; those that shift most come first.
+        level : float
+            Of the intervals, which need two sources.
+
+        Returns
+        -------
+        DataFrame of shape (d, 8)
+            Indexed by column, the most important first: ``importance``, ``low`` to ``high``;
+            ``shift``, the mean distance from the sources (`shiftune.ratio.column_shifts`);
+            ``adjustment``, how much the expected loss rises when the sources are adjusted to the
+            target in this column alone, ``adjustment_low`` to ``adjustment_high``; ``note``.
+
+        Examples
+        --------
+        >>> from sklearn.linear_model import Ridge
+        >>> X = np.random.default_rng(0).normal(size=(4, 200, 2))  # the target and three sources
+        >>> sites = [(rows, 3 * rows[:, 0] + rows[:, 1]) for rows in X[1:]]
+        >>> search = ShiftSearch(Ridge(), {"alpha": [0.01, 0.1]}, n_trials=2)
+        >>> table = search.fit(ShiftProblem.from_sites(sites, X[0])).importance()
+        >>> table["importance"].round().to_dict()
+        {0: 17.0, 1: 2.0}
+        """
+        return importance(self._result(), timeout, level)
 
     def checks(self) -> Checks:
         """Check what can make the result worthless; see `shiftune.checks.run_checks`.
