@@ -16,6 +16,7 @@ from shiftune.risk import estimate
 from shiftune.search import ShiftSearch
 
 pytest.importorskip("matplotlib")
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from shiftune.report import figures
@@ -98,7 +99,8 @@ class TestForest:
         (axes,) = figure.axes
         used, _ = axes.containers
         np.testing.assert_allclose(intervals(used), table.loc[["C", "B"], ["low", "high"]])
-        squares, *_, arrow = (each for each in axes.collections if len(each.get_offsets()))
+        points = [each for each in axes.collections if isinstance(each, PathCollection)]
+        squares, *_, arrow = (each for each in points if len(each.get_offsets()))
         np.testing.assert_allclose(squares.get_offsets()[:, 0], table["estimate"][["C", "B"]])
         assert arrow.get_offsets()[0, 0] < table["estimate"]["wild"]
         (diamond,) = axes.patches

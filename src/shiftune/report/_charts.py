@@ -69,8 +69,9 @@ class Chart:
         self.figure.set_size_inches(width / _DPI, height / _DPI)
         # Names of marks and clipping paths depend on the salt: they differ between charts.
         more = {"svg.fonttype": "none", "svg.hashsalt": f"{self.id} {width}"}
-        for part in (self.figure, *self.figure.axes):
-            part.patch.set_visible(False)
+        self.figure.patch.set_visible(False)
+        for axes in self.figure.axes:
+            axes.patch.set_visible(False)
         canvas: Any = FigureCanvasSVG(self.figure)
         stream = StringIO()
         with figures.settings(more), warnings.catch_warnings():
