@@ -449,10 +449,7 @@ def typed(
     if given.empty:
         return found, column
 
-    read = None
-    if sites is not None and date_format is None:
-        read = _dates_by_site(found, given, sites, target)
-    read = read or _dates(found, given, date_format, option)
+    read = _dates(found, given, sites, target, date_format, option)
     converted, values = read or _numbers(found, given, sites, target, decimal)
     kind, strange = converted.kind, given[values[given.index].isna()]
     # 007 is a code, not a number
@@ -522,10 +519,24 @@ def _of_one_type(column: pd.Series) -> pd.Series:
 
 
 def _dates(
-    column: Column, given: pd.Series, preferred: str | None, option: Option
+    column: Column,
+    given: pd.Series,
+    sites: pd.Series | None,
+    target: str,
+    preferred: str | None,
+    option: Option,
 ) -> tuple[Column, pd.Series] | None:
-    expected = find_format(given, preferred)
-    if expected is None:
+    """Read dates; with slashes, some sites may write the day first, and others the month."""
+    if sites is not None and preferred is None and (own := date_formats_by_site(given, sites)):
+        of_rows = sites[given.index].map(own)
+        dates = pd.concat([parse_dates(part, each) for each, part in given.groupby(of_rows)])
+        if dates.isna().mean() <= MOST_STRANGE:
+            how = _at_sites({site: format_in_words(each) for site, each in own.items()})
+            expected = own.get(target, of_rows.iloc[0])
+            return replace(
+                column, kind="date", remark=f"dates ({how})", date_format=expected
+            ), dates
+    if (expected := find_format(given, preferred)) is None:
         return None
     formats = DateFormats(expected)
     formats.add(given)
@@ -535,30 +546,12 @@ def _dates(
     also = f", also {listed(others, quoted=False)}" if others else ""
     possible = _also_possible(given, expected, option, asked=expected == preferred)
     how = f"dates ({format_in_words(expected)}{also}{possible})"
-    read = replace(column, kind="date", remark=how, date_format=expected)
-    return read, formats.read(given)
-
-
-def _dates_by_site(
-    column: Column, given: pd.Series, sites: pd.Series, target: str
-) -> tuple[Column, pd.Series] | None:
-    """Read dates with slashes if some sites write the day first, and others the month."""
-    formats = date_formats_by_site(given, sites)
-    if not formats:
-        return None
-    of_rows = sites[given.index].map(formats)
-    dates = pd.concat([parse_dates(part, each) for each, part in given.groupby(of_rows)])
-    if dates.isna().mean() > MOST_STRANGE:
-        return None
-    how = _at_sites({site: format_in_words(each) for site, each in formats.items()})
-    expected = formats.get(target, of_rows.iloc[0])
-    return replace(column, kind="date", remark=f"dates ({how})", date_format=expected), dates
+    return replace(column, kind="date", remark=how, date_format=expected), formats.read(given)
 
 
 def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bool) -> str:
     """Point out that day and month may be the other way round."""
-    swapped = {"%m": "%d", "%d": "%m"}
-    other = "".join(swapped.get(part, part) for part in re.split("(%[dm])", expected))
+    other = re.sub("%[dm]", lambda part: "%m" if part[0] == "%d" else "%d", expected)
     clear = "." in expected or other == expected
     if asked or clear or parse_dates(given, other).isna().any():
         return ""
@@ -570,8 +563,7 @@ def _numbers(
 ) -> tuple[Column, pd.Series]:
     plain = PLAIN.read(given).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
-    limit = 10 * plain[plain % 1 > 0].max()
-    limit = np.inf if np.isnan(limit) else float(limit)
+    limit = 10 * float(plain[plain % 1 > 0].max()) if (plain % 1 > 0).any() else np.inf
     formats = NumberFormats(-limit, limit, decimal)
     formats.add(given)
     written = formats.decided()
