@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,9 +40,9 @@ def intervals(container) -> np.ndarray:
 
 
 def test_it_needs_no_pyplot_and_shows_in_a_notebook():
-    figure = figures.importances({"age": 0.6, "sex": 0.4})
-    assert isinstance(figure, Figure)
+    figure: Any = figures.importances({"age": 0.6, "sex": 0.4})
     assert figure._repr_png_()[:4] == b"\x89PNG"
+    assert isinstance(figure, Figure)
     assert type(pickle.loads(pickle.dumps(figure))) is type(figure)
     code = "import sys, shiftune.report.figures; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -104,7 +105,8 @@ class TestForest:
         np.testing.assert_allclose(squares.get_offsets()[:, 0], table["estimate"][["C", "B"]])
         assert arrow.get_offsets()[0, 0] < table["estimate"]["wild"]
         (diamond,) = axes.patches
-        assert (diamond.xy[:, 0].min(), diamond.xy[:, 0].max()) == risk.interval()
+        across = diamond.get_path().vertices[:, 0]
+        assert (across.min(), across.max()) == risk.interval()
         assert ticks(axes.yaxis) == ["all sources", "wild", "C", "B"]
         assert legend(figure) == ["used", "left out"]
 

@@ -75,6 +75,7 @@ _STYLE = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": LINE,
+    "grid.linewidth": 0.6,
     **{f"axes.spines.{side}": False for side in ("left", "right", "top", "bottom")},
     "legend.frameon": False,
     "legend.borderpad": 0,
