@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from shiftune._files import atomic_write
-from shiftune._provenance import check_format
+from shiftune._provenance import RESULT_FORMAT, check_format
 from shiftune.cli._console import note
 from shiftune.cli._options import TuneOptions
 from shiftune.errors import ProblemError, StorageError
@@ -33,13 +33,11 @@ BEST, TRIALS, PREDICTIONS = "best.json", "trials.csv", "predictions.csv"
 REPORT, CARD, MODEL = "report.html", "model-card.md", "model"
 UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
 
-# Number of the form of settings.json, best.json and update.json.
-FORMAT = 7
 CHECKSUM = "checksum"
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file; its content has the number `FORMAT`."""
+    """Write a file; its content has the number `RESULT_FORMAT`."""
     sealed = {**content, CHECKSUM: _checksum(content)}
     with atomic_write(path) as part:
         part.write_text(json.dumps(sealed, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -55,7 +53,7 @@ def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]
         raise StorageError(f"{path} cannot be read ({error}); {advice}") from error
     if not isinstance(found, dict):
         raise StorageError(f"{path} is damaged; {advice}")
-    check_format(found.get("format"), FORMAT, str(path))
+    check_format(found.get("format"), RESULT_FORMAT, str(path))
     if found.pop(CHECKSUM, None) != _checksum(found):
         raise StorageError(f"{path} is damaged or was edited; {advice}")
     return found
@@ -259,7 +257,7 @@ class Updates:
                 with atomic_write(state / name) as part:
                     table.to_csv(part, index=False)
             content = {
-                "format": FORMAT,
+                "format": RESULT_FORMAT,
                 "number": number,
                 **record,
                 "of_result": self.fingerprint,
