@@ -97,9 +97,12 @@ def estimate_in_words(record: Mapping[str, Any]) -> str:
     """Write an estimate of a document, or that there is none: 0.25 (0.21 to 0.29)."""
     if not record.get("estimable", True):
         return NOT_ESTIMABLE
-    value, ends = record["value"], (record.get("low"), record.get("high"))
-    if value is None or None in ends:
-        return "?" if value is None else f"{number(value, 4)} (? to ?)"
+    value = record["value"]
+    if value is None or "low" not in record:
+        return "?" if value is None else number(value)
+    ends = record["low"], record["high"]
+    if None in ends:
+        return f"{number(value, 4)} (? to ?)"
     return with_interval(value, ends)
 
 
@@ -131,6 +134,12 @@ def lower_by(gain: Mapping[str, Any]) -> str:
     return f"higher by {estimate_in_words({'value': -gain['value'], **negated})}"
 
 
+def updated_model(record: Mapping[str, Any]) -> str:
+    """Describe which model an update is of: the present one, or one of fewer trials."""
+    which = "present" if record["current"] else f"earlier, {count(record['of_trials'], 'trial')}"
+    return which if record["used"] else f"{which}, labels not used"
+
+
 def params_in_words(params: Mapping[str, Any]) -> str:
     """Return parameters in one line, by short names."""
     short = short_names(params)
@@ -151,8 +160,10 @@ def metric_in_words(name: str) -> str:
     return known.get(name, name.replace("_", " ").replace("@", " at "))
 
 
-def percent(share: float) -> str:
-    """Write a share: 22 %, less than 1 %."""
+def percent(share: float | None) -> str:
+    """Write a share: 22 %, less than 1 %, or "?" where it is unknown."""
+    if share is None or math.isnan(share):
+        return "?"
     return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 

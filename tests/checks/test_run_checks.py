@@ -47,7 +47,11 @@ def test_a_search_that_is_in_order():
         "enough trials",
         "same labels",
     ]
-    assert [check.level for check in checks] == ["ok"] * 7 + ["caution", "ok", "ok"]  # three sources
+    assert [check.level for check in checks] == ["ok"] * 7 + [
+        "caution",
+        "ok",
+        "ok",
+    ]  # three sources
     text = str(checks)
     assert text.count("Nothing to do.") >= 3
     assert max(map(len, text.splitlines())) <= 96

@@ -196,9 +196,9 @@ _WIDTH = "error can be estimated"
 # Metrics beside the loss, by how much they say to most readers.
 _TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
 _MOST_METRICS = 2
-# An interval says nothing if it contains errors of so many times a constant's: a model that may be
-# three times as bad as no model at all is not known. Below that, wide intervals of few sites still
-# rule something out. Of squares it is nine times, so that RMSE, squared error and R2 agree.
+# An interval says nothing if it contains good models and errors of so many times a constant's: what
+# may be three times as bad as no model at all is not known. Below that, wide intervals of few sites
+# still rule something out. Of squares it is nine times, so that RMSE, squared error and R2 agree.
 _TIMES = 3.0
 # Of a share such as the AUC: half of all possible values is what separates chance from perfect.
 _HALF = 0.5
@@ -228,12 +228,14 @@ def says_something(
     if scale == "logit":
         return high - low <= _HALF
     if scale == "log_of_rest":  # 1 less the share of a constant's squared error, as R2 is
-        return low >= 1 - times
+        return low >= 1 - times or high <= 0
     if scale == "log" and better == 1.0:  # O:E, which may be three times too low and too high
         return low > 1 / times or high < times
     if better == 1.0:  # calibration slope: from predictions without any order to far too cautious
         return low > 0 or high < 2
-    return constant is None or better != "lower" or high <= times * constant
+    if constant is None or better != "lower":
+        return True
+    return high <= times * constant or low >= constant
 
 
 def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
@@ -264,23 +266,22 @@ def loss_says_something(result: SearchResult, risk: Any, constant: float | None)
 def width_check(result: SearchResult, skill: Check) -> Check:
     """Check whether the intervals of the figures that readers see first say anything.
 
-    A problem: that of the tuned loss does not, and the model is not surely better than a constant.
-    A caution: any does not, or that of the loss has no width.
+    A problem: one of them does not, and the model is not surely better than a constant, so that
+    nothing is known about it. A caution: one does not, or that of the loss has no width.
     """
     risk, name = result.risk, loss_in_words(result.loss.name)
     constant = skill.figures.get("constant")
     low, high = risk.interval()
     nothing = metrics_that_say_nothing(result, constant)
-    table = result.metrics.table
+    rows: dict[Any, Any] = result.metrics.table.to_dict("index")
     wide = {
-        metric_in_words(each): (table.loc[each, "low"], table.loc[each, "high"])
+        metric_in_words(each): (rows[each]["low"], rows[each]["high"])
         for each in telling_metrics(result)
         if each in nothing
     }
-    level = Level.CAUTION
     if not loss_says_something(result, risk, constant):
         wide[name] = low, high
-        level = Level.CAUTION if skill.level is Level.OK else Level.PROBLEM
+    level = Level.CAUTION if skill.level is Level.OK or not wide else Level.PROBLEM
     advice = (
         "Add sites: the width is mostly that of the differences between few sites. Or label some "
         "target rows, which show the site itself."
@@ -292,7 +293,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     if not wide:
         finding = f"The interval of the {name} has no width, although it is not known exactly."
         return Check(_WIDTH, level, finding, advice, numbers, "the interval has no width")
-    intervals = (f"{each} {interval_in_words(*map(float, ends))}" for each, ends in wide.items())
+    intervals = (f"{each} {interval_in_words(*ends)}" for each, ends in wide.items())
     finding = (
         f"95 % intervals that say nothing: {listed(intervals, quoted=False)}. They contain good "
         "models and such as are far worse than a constant or chance."

@@ -117,7 +117,7 @@ class ResultFolder:
         others belong to it.
         """
         best = self.best()
-        if best is None or best["trials"] < trials:
+        if best is None or best["trials"]["finished"] < trials:
             return None
         if any(best.get(name) != value for name, value in asked.items()):
             return None
@@ -145,11 +145,12 @@ class ResultFolder:
     def lost(self) -> str:
         """Return which trials of the result are not in the journal any more; "" if all are."""
         best, left = self.best(), self.finished()
-        if best is None or best["trials"] <= left:
+        had = 0 if best is None else best["trials"]["finished"]
+        if had <= left:
             return ""
         return (
-            f"{self.journal} holds {left} of the {best['trials']} trials of this result, because "
-            "it was deleted, cut or damaged"
+            f"{self.journal} holds {left} of the {had} trials of this result, because it was "
+            "deleted, cut or damaged"
         )
 
     def discard(self) -> None:
@@ -200,13 +201,15 @@ class Updates:
     """States of a folder: `updates/1`, `updates/2`, ..., each made of all labels so far.
 
     The file `UPDATE` is written last: a state without it was not finished, and its number is used
-    again. Other files of the folder are never changed. `best` is the content of best.json, which
-    changes with the model; None where there is none.
+    again. Other files of the folder are never changed. `best` is the content of best.json, whose
+    model they update; None where there is none.
     """
 
     def __init__(self, folder: Path, best: Mapping[str, Any] | None) -> None:
         self.path = folder / UPDATES
-        self.fingerprint = _checksum(best)
+        # Another version's words and versions make no other model.
+        kept = best and {name: best[name] for name in ("members", "params", "risk", "model_file")}
+        self.fingerprint = _checksum(kept)
 
     @property
     def numbers(self) -> list[int]:
