@@ -42,13 +42,14 @@ BESIDE = {
     "testing": [*ORDER, "datasets"],
     "cli": [*ORDER, "datasets"],
 }
-# problem.diagnose(), search.plot_*(), search.checks(), search.report() and notebooks look down the
+# problem.diagnose(), search.plot_*(), checks, summary, report and notebooks look down the
 # picture, when the user calls them.
 EXCEPTIONS = {
     ("problem/_problem.py", "ratio"),
     ("search/_search.py", "report"),
     ("search/_search.py", "checks"),
     ("search/_result.py", "checks"),
+    ("search/_result.py", "report"),
 }
 
 

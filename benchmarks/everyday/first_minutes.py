@@ -83,8 +83,8 @@ def main() -> None:
         "| --- | ---: | ---: | ---: |",
         *(f"| {name} | {usage} |" for name, usage in found.items()),
         "",
-        f"{whole / 60:.1f} minutes in all. The search finished {best['trials']} trials; expected "
-        f"{best['loss']} {best['risk']['value']:.3f}.",
+        f"{whole / 60:.1f} minutes in all. The search finished {best['trials']['finished']} "
+        f"trials; expected {best['loss']} {best['risk']['value']:.3f}.",
     ]
     if options.out is not None:
         options.out.write_text("\n".join(lines) + "\n")

@@ -12,6 +12,9 @@ from typing import Any
 from shiftune._wording import listed
 from shiftune.errors import StorageError
 
+# Number of the form of a result's document, best.json, settings.json and update.json.
+RESULT_FORMAT = 8
+
 _PACKAGES = (
     "shiftune",
     "numpy",

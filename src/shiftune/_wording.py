@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from shiftune import _names
@@ -14,6 +14,10 @@ from shiftune._names import SITE_LOSSES, LossName
 from shiftune.errors import ProblemError, SettingsError
 
 _Choice = TypeVar("_Choice")
+
+# Longer lists are cut off, on every page and screen.
+MOST_SITES, MOST_COLUMNS, MOST_STEPS, MOST_CLASSES, MOST_TRIALS = 24, 20, 3, 4, 10
+NOT_ESTIMABLE = "cannot be estimated from these sites"
 
 # Control characters but tabs and ends of lines, and those that change the direction of writing.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -80,6 +84,69 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
     return f"{middle} ({low.partition(' ')[0]} to {high.partition(' ')[0]})"
 
 
+def interval_in_words(low: float | None, high: float | None) -> str:
+    """Write the ends of an interval, with their unit once: 0.7 to 3.8 billion."""
+    if low is None or high is None or not math.isfinite(high - low):
+        return "unknown"
+    first, last = figures(low, high)
+    bare, _, unit = first.partition(" ")
+    return f"{bare if last.endswith(f' {unit}') else first} to {last}"
+
+
+def estimate_in_words(record: Mapping[str, Any]) -> str:
+    """Write an estimate of a document, or that there is none: 0.25 (0.21 to 0.29)."""
+    if not record.get("estimable", True):
+        return NOT_ESTIMABLE
+    value = record["value"]
+    if value is None or "low" not in record:
+        return "?" if value is None else number(value)
+    ends = record["low"], record["high"]
+    if None in ends:
+        return f"{number(value, 4)} (? to ?)"
+    return with_interval(value, ends)
+
+
+def figure_in_words(figure: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Write a figure of a document: its value, its interval, and what stands beside it."""
+    low, high = ends = figure["low"], figure["high"]
+    if figure["value"] is None:
+        return "?", "", figure["note"]
+    known = None not in ends
+    value, constant, lowest, highest = (
+        "" if each is None else written_like(each, ends) if known else number(each)
+        for each in (figure[name] for name in ("value", "constant", "lowest", "highest"))
+    )
+    beside = [f"{figure['constant_is']} {constant}"] if constant else []
+    if lowest:
+        sites = figure["lowest_site"], figure["highest_site"]
+        beside.append(f"sites {lowest} ({sites[0]}) to {highest} ({sites[1]})")
+    if not figure["estimable"]:
+        return "?", NOT_ESTIMABLE, "; ".join(beside)
+    return value, interval_in_words(low, high), "; ".join(beside)
+
+
+def lower_by(gain: Mapping[str, Any]) -> str:
+    """Write how far a loss is lower, or higher where the gain is below 0."""
+    if gain["value"] >= 0:
+        return f"lower by {estimate_in_words(gain)}"
+    ends = {"low": gain["high"], "high": gain["low"]}
+    negated = {name: None if end is None else -end for name, end in ends.items()}
+    return f"higher by {estimate_in_words({'value': -gain['value'], **negated})}"
+
+
+def updated_model(record: Mapping[str, Any]) -> str:
+    """Describe which model an update is of: the present one, or one of fewer trials."""
+    which = "present" if record["current"] else f"earlier, {count(record['of_trials'], 'trial')}"
+    return which if record["used"] else f"{which}, labels not used"
+
+
+def params_in_words(params: Mapping[str, Any]) -> str:
+    """Return parameters in one line, by short names."""
+    short = short_names(params)
+    words = [f"{short[name]} {number(value)}" for name, value in params.items()]
+    return ", ".join(words) or "default parameters"
+
+
 def loss_in_words(name: str) -> str:
     """Name a loss in a sentence: squared error, log loss, 1 - AUC."""
     known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
@@ -93,8 +160,10 @@ def metric_in_words(name: str) -> str:
     return known.get(name, name.replace("_", " ").replace("@", " at "))
 
 
-def percent(share: float) -> str:
-    """Write a share: 22 %, less than 1 %."""
+def percent(share: float | None) -> str:
+    """Write a share: 22 %, less than 1 %, or "?" where it is unknown."""
+    if share is None or math.isnan(share):
+        return "?"
     return "less than 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 

@@ -37,15 +37,21 @@ def test_a_search_that_is_in_order():
     checks = fitted(np.random.default_rng(1)).checks()
     assert [check.name for check in checks] == [
         "better than a constant",
+        "error can be estimated",
         "no column gives the label away",
         "overlap",
         "within reach",
         "risks agree",
         "no source decides alone",
         "enough sites and rows",
+        "enough trials",
         "same labels",
     ]
-    assert [check.level for check in checks] == ["ok"] * 6 + ["caution", "ok"]  # three sources
+    assert [check.level for check in checks] == ["ok"] * 7 + [
+        "caution",
+        "ok",
+        "ok",
+    ]  # three sources
     text = str(checks)
     assert text.count("Nothing to do.") >= 3
     assert max(map(len, text.splitlines())) <= 96

@@ -238,7 +238,7 @@ def test_heavy_tails_are_mentioned():
 
 def test_verdict_of_a_sound_search(sound):
     assert str(sound.verdict_) == "trust"
-    assert [check.level for check in sound.checks()] == ["ok"] * 9
+    assert [check.level for check in sound.checks()] == ["ok"] * 11
 
 
 def poisson(y, p):

@@ -92,7 +92,7 @@ def test_the_slurm_script_of_the_docs(visits, tmp_path, monkeypatch):
     for code, output in run_together([command] * 3, tmp_path):
         assert code == 0, output
         assert "In run: " in output
-    assert json.loads((tmp_path / "run" / "best.json").read_text())["trials"] == 6
+    assert json.loads((tmp_path / "run" / "best.json").read_text())["trials"]["finished"] == 6
     assert len(trials_in(tmp_path / "run" / "study.journal")) == 6
     assert len(json.loads((tmp_path / "run" / "settings.json").read_text())["runs"]) == 3
 

@@ -214,7 +214,7 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
         "trials.csv",
     }
     tune("visits.csv", "--out", "run")
-    assert json.loads((table / "run" / "best.json").read_text())["trials"] == 2
+    assert json.loads((table / "run" / "best.json").read_text())["trials"]["finished"] == 2
 
 
 def test_a_first_run_that_failed_is_discarded(table):

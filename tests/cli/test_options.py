@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from shiftune.cli._folder import FORMAT
+from shiftune._provenance import RESULT_FORMAT
 from shiftune.cli._options import Role, TuneOptions, named, taking
 from shiftune.errors import StorageError
 
@@ -92,7 +92,10 @@ def test_settings_that_are_not_ours(change):
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (FORMAT + 1, "was written by a newer shiftune (format 8; this version reads 7): upgrade"),
+        (
+            RESULT_FORMAT + 1,
+            "was written by a newer shiftune (format 9; this version reads 8): upgrade",
+        ),
         (0, "is damaged or was written by an older shiftune"),
         (None, "is damaged or was written by an older shiftune"),
     ],
@@ -116,9 +119,9 @@ def test_a_time_limit(visits, tune, folder):
     printed = tune("visits.csv", "--out", "run", "--timeout", 1e-9).output
     assert "--timeout: 1 of 2 trials; the same command continues" in printed
     best = json.loads((folder / "run" / "best.json").read_text())
-    assert best["trials"] == 1
+    assert best["trials"]["finished"] == 1
     tune("visits.csv", "--out", "run")
-    assert json.loads((folder / "run" / "best.json").read_text())["trials"] == 2
+    assert json.loads((folder / "run" / "best.json").read_text())["trials"]["finished"] == 2
 
 
 def test_a_date_format(visits, tune, folder, run):

@@ -244,7 +244,7 @@ def test_the_last_update_predicts(results, run, predicted, finished):
     assert (found["high"] - found["low"]).max() < 3 * before
     np.testing.assert_allclose(found["prediction"], updated["prediction"])
     best = results / "cost" / "best.json"
-    write_json(best, read_json(best) | {"seen": "again"})
+    write_json(best, read_json(best) | {"params": {"alpha": 3.0}})
     found, notes = predicted(new_rows())
     before = pd.read_csv("cost/predictions.csv")
     np.testing.assert_allclose(found["prediction"], before["prediction"])

@@ -12,61 +12,56 @@ from shiftune.cli._screen import _predicts, show_answer
 
 @pytest.fixture
 def best():
-    def figure(name, value, interval, beside=""):
-        return {"name": name, "value": value, "interval": interval, "meaning": "", "beside": beside}
+    def figure(title, value, low, high, **other):
+        known = {"title": title, "value": value, "low": low, "high": high, "note": ""}
+        sites = dict.fromkeys(("constant", "lowest", "highest"))
+        return known | sites | {"constant_is": "constant", "estimable": True} | other
 
-    brief = {
+    return {
         "title": "ill at A",
-        "trust": "do not use",
-        "reason": "No better than a constant.",
+        "target": "A",
+        "verdict": {"trust": "do not use", "level": "problem", "reason": "No better."},
         "figures": [
-            figure("log loss", "0.62", "0.54 to 0.70", "constant learned at the sources 0.67"),
-            figure("AUC", "0.69", "unknown"),
-            figure("F1", "?", "", "1 site with a value, and 2 are needed"),
+            figure("AUC", 0.69, 0.0, 1.0, estimable=False, constant=0.5, constant_is="chance"),
+            figure("F1", None, None, None, note="1 site with a value, and 2 are needed"),
+            figure("log loss", 0.62, 0.54, 0.70, constant=0.67),
         ],
         "next_steps": [
-            ["skill", "Add columns."],
-            ["overlap", "Add sites."],
-            ["few", "Not shown."],
-            ["labels", "Label 30."],
+            {"about": "skill", "advice": "Add columns."},
+            {"about": "overlap", "advice": "Add sites."},
+            {"about": "labels", "advice": "Label 30."},
         ],
-    }
-    return {
-        "brief": brief,
-        "target": "A",
-        "trials": 2,
-        "best_trial": 1,
+        "trials": {"finished": 2, "best": 1, "failed": 0},
         "model": "linear",
         "params": {"alpha": 0.5},
         "members": [{"model": "linear"}, {"model": "linear"}],
         "risk": {"fallback": ""},
-        "label_worth": [{}],
-        "update_obstacle": "",
-        "update": None,
+        "labels": {"updated": None, "worth": [{}], "obstacle": ""},
         "model_file": "model.skops",
     }
 
 
-def test_ten_lines(best):
+def test_twelve_lines(best):
     console = Console(width=100, record=True, quiet=False)
     show_answer(console, best, Path("nowhere"))
     lines = [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
     assert lines[0] == "ill at A"
-    assert " ".join(lines[1].split()) == "Verdict do not use: No better than a constant."
-    figures = "log loss 0.62 0.54 to 0.70 constant learned at the sources 0.67"
-    assert " ".join(lines[3].split()) == figures
-    assert lines[5].split()[:4] == ["F1", "?", "1", "site"]
+    assert " ".join(lines[1].split()) == "Verdict do not use: No better."
+    assert " ".join(lines[3].split()) == "AUC ? cannot be estimated from these sites chance 0.5"
+    assert lines[4].split()[:4] == ["F1", "?", "1", "site"]
+    figures = "log loss 0.62 0.54 to 0.70 constant 0.67"
+    assert " ".join(lines[5].split()) == figures
     text = " ".join(" ".join(lines).split())
     assert "weighted mean of 2 trials of linear; best of 2 trials, number 1: linear, alpha" in text
-    assert "Add sites. (overlap)" in text
-    assert "Not shown" not in text
-    assert "Label 30. Shiftune label-plan" not in text
+    assert "Add sites (overlap)" in text
     assert "Label 30. Draw such rows with: shiftune label-plan nowhere --n 30" in text
     assert len(lines) <= 12
 
 
-def test_failed_trials_are_counted():
-    best = {"params": {}, "model": "ridge", "trials": 40, "best_trial": 3, "members": [{}]}
+def test_failed_trials_are_counted(best):
+    best |= {"params": {}, "model": "ridge", "members": [{}]}
+    best["trials"] = {"finished": 40, "best": 3, "failed": 0}
     assert _predicts(best) == "best of 40 trials, number 3: ridge, default parameters"
-    words = _predicts(best | {"failed_trials": 4})
+    best["trials"]["failed"] = 4
+    words = _predicts(best)
     assert words == "best of 40 trials (4 failed), number 3: ridge, default parameters"

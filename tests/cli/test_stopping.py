@@ -172,7 +172,7 @@ def test_files_of_fewer_trials_are_never_mixed_with_those_of_more(tuned, tune, m
         tune("visits.csv", "--out", "run", trials=4, code=130)
     assert not (tuned / "run" / "best.json").exists()
     tune("visits.csv", "--out", "run", trials=2)
-    assert json.loads((tuned / "run" / "best.json").read_text())["trials"] == 4
+    assert json.loads((tuned / "run" / "best.json").read_text())["trials"]["finished"] == 4
     assert len(pd.read_csv("run/trials.csv")) == 4
 
 
@@ -189,7 +189,7 @@ def test_a_result_of_the_trials_so_far(table, run):
         "run",
     )
     assert "report.html" in run("report", "run").output
-    assert json.loads((table / "run" / "best.json").read_text())["trials"] == 3
+    assert json.loads((table / "run" / "best.json").read_text())["trials"]["finished"] == 3
     assert (table / "run" / "report.html").exists()
 
 

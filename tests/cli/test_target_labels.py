@@ -34,8 +34,8 @@ def test_the_same_search_in_python(few, folder, tune):
     search = ShiftSearch({"ridge": model}, n_trials=2)
     search.fit(problem)
     assert found["risk"]["value"] == pytest.approx(search.risk_.value)
-    own = found["sources"][-1]
-    assert (own["site"], own["n"]) == ("A", 20)
+    (own,) = (site for site in found["sites"] if site["name"] == "A")
+    assert own["judged"] == own["rows"] == 20
     assert own["share"] > 0
     predictions = pd.read_csv("run/predictions.csv")
     assert predictions["prediction"].to_numpy() == pytest.approx(search.predict(problem.target.X))
@@ -53,7 +53,7 @@ def test_it_is_told_wherever_a_reader_looks(few, folder, tune, run):
         "train the final model" in output
     )
     assert json.loads((out / "settings.json").read_text())["options"]["use_target_labels"] is True
-    assert json.loads((out / "best.json").read_text())["target_labels_used"] == 20
+    assert json.loads((out / "best.json").read_text())["labels"]["used"] == 20
     predictions = pd.read_csv(out / "predictions.csv")
     assert predictions["row"][predictions["label_used"]].to_list() == list(range(20))
     assert len(predictions) == 80
@@ -142,8 +142,9 @@ def test_what_would_fail_is_not_advised(visits, tune, label, model):
 def test_with_other_estimators(few, tune, risk, judging):
     """The rest of the 20 rows trains the trials' models."""
     found = json.loads(tune("few.csv", USE, "--out", "run", "--json", "--risk", risk).stdout)
-    assert [source["site"] for source in found["sources"]] == ["B", "C", "A"]
-    assert found["sources"][-1]["n"] == judging
+    by_name = {site["name"]: site for site in found["sites"]}
+    assert set(by_name) == {"A", "B", "C"}
+    assert by_name["A"]["judged"] == judging
 
 
 @pytest.mark.slow
@@ -160,5 +161,5 @@ def test_what_labels_would_buy(visits, folder, tune):
     assert "shiftune label-plan three --n 30" in output
     visits.assign(ward=table["ward"]).drop(columns="ill").to_csv("aside.csv", index=False)
     assert "Labels of 30 random rows of A" in " ".join(tune("aside.csv").output.split())
-    worth = json.loads((folder / "three" / "best.json").read_text())["label_worth"]
+    worth = json.loads((folder / "three" / "best.json").read_text())["labels"]["worth"]
     assert [row["labels"] for row in worth] == [0, 10, 30]

@@ -45,11 +45,11 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert best["risk"]["method"] == "adjusted"
     assert "one model per trial" not in output
     trials = pd.read_csv(out / "trials.csv")
-    assert len(trials) == best["trials"] == 3
+    assert len(trials) == best["trials"]["finished"] == 3
     assert trials["param_alpha"][0] == 1.0  # the default
-    alpha = trials["param_alpha"][best["best_trial"]]
+    alpha = trials["param_alpha"][best["trials"]["best"]]
     assert best["params"] == ({} if np.isnan(alpha) else pytest.approx({"alpha": alpha}))
-    assert trials["criterion"].idxmin() == best["best_trial"]
+    assert trials["criterion"].idxmin() == best["trials"]["best"]
     assert "cost at A" in output
     assert "promise" not in output
     named = " ".join(output.split()).rpartition("In run: ")[2].split(", ")
@@ -94,7 +94,7 @@ def test_several_models(visits, folder, tune, run):
     assert {"param_linear.alpha", "param_linear.degree"} <= set(trials)
     assert "3 of them done" in run(*usual, *both[2:], *both[:2], "--trials", 4).output
     run("report", out)
-    assert read(out / "best.json")["trials"] == 4
+    assert read(out / "best.json")["trials"]["finished"] == 4
     output = run(*usual, "--model", "ridge", "--out", out, code=2).output
     assert "model: 'linear' and 'ridge', now 'ridge'" in output
     (folder / "space.toml").write_text("alpha = [1.0]")
@@ -134,8 +134,14 @@ def test_labels_of_the_target_are_never_used(visits, tuned, tune):
     visits.loc[visits["ward"] == "A", "cost"] = np.nan
     visits.drop(columns="ill").to_csv("without.csv", index=False)
     assert "set aside" not in tune("without.csv", "--out", "without").output
-    for name in ("best.json", "predictions.csv"):
-        assert (tuned / "run" / name).read_text() == (tuned / "without" / name).read_text()
+    results = [tuned / "run", tuned / "without"]
+    one, other = ((path / "predictions.csv").read_text() for path in results)
+    assert one == other
+    one, other = ({**read(path / "best.json"), "checksum": ""} for path in results)
+    first, *notes = one.pop("notes")
+    assert first.startswith("80 labels of the target set aside")
+    assert notes == other.pop("notes")
+    assert one == other
 
 
 def test_a_run_goes_on(tuned, tune):
@@ -147,7 +153,7 @@ def test_a_run_goes_on(tuned, tune):
     more = pd.read_csv("run/trials.csv")
     assert len(more) == 4
     pd.testing.assert_series_equal(more["param_alpha"][:2], first["param_alpha"])
-    assert read(tuned / "run" / "best.json")["trials"] == 4
+    assert read(tuned / "run" / "best.json")["trials"]["finished"] == 4
     assert len(read(tuned / "run" / "settings.json")["runs"]) == 2
     tune("visits.csv", "--out", "once", trials=4)
     once = pd.read_csv("once/trials.csv")
@@ -266,7 +272,7 @@ def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
         assert "run the same command again" in tune("visits.csv", "--out", "run", code=130).output
     assert not (folder / "run" / "best.json").exists()
     tune("visits.csv", "--out", "run")
-    assert read(folder / "run" / "best.json")["trials"] == 2
+    assert read(folder / "run" / "best.json")["trials"]["finished"] == 2
 
 
 def test_help_is_complete(run):
@@ -404,8 +410,8 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     assert "coverage at 0.3" in shown
     best = read(out / "best.json")
     assert (best["final"], len(best["members"])) == ("best", 1)
-    assert [row["metric"] for row in best["metrics"]] == ["coverage@0.3", "mae"]
-    assert {row["site"] for row in best["site_metrics"]} == {row["site"] for row in best["sources"]}
+    assert [row["name"] for row in best["metrics"]] == ["coverage@0.3", "mae"]
+    assert {row["site"] for row in best["site_metrics"]} == {row["name"] for row in best["sites"]}
     assert type(load_model(out / "model.skops").predictor).__name__ == "Pipeline"
     output = tune("visits.csv", "--out", "run", *asked, **options).output
     assert "already has 6" in output

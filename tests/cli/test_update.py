@@ -695,7 +695,7 @@ def test_rows_that_tune_had_are_not_drawn(wards_run, run):
     output = flat(tune("cost", "ridge", "--use-target-labels", table="few.csv", out="few"))
     assert "Gain from 10 labels" in output
     assert "Effect of C predictions of C are raised by" in output
-    update = json.loads((wards_run / "few" / "best.json").read_text())["update"]
+    update = json.loads((wards_run / "few" / "best.json").read_text())["labels"]["updated"]
     assert update["labels"] == 10
     assert update["gain"]["value"] > 0
     assert update["shift"][0]["mean"] == pytest.approx(30, abs=6)

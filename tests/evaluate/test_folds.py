@@ -17,7 +17,6 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataError, SettingsError
 from shiftune.evaluate import loss_named
 from shiftune.evaluate._fits import FOLDS, assign_folds, row_folds
-from shiftune.report._words import how_estimated
 from shiftune.risk import RegressionAdjusted
 from shiftune.search._settings import check_settings
 
@@ -172,7 +171,7 @@ class TestStudyOfASearch:
         assert data.folds.tolist() == data.train_folds.tolist()
         assert not data.out_of_site
         search = ShiftSearch(Ridge(), ALPHA, n_trials=2, progress=False).fit(problem)
-        assert "There is one source, so its rows are predicted" in how_estimated(search.result_)
+        assert "There is one source, so its rows are predicted" in search.summary()["how_estimated"]
         assert search.risk_.names == ("h0",)
 
     @pytest.mark.filterwarnings("ignore:there is only one source")

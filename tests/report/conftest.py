@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from shiftune import ShiftProblem, ShiftSearch
+from shiftune._names import Level
+from shiftune.checks import Check
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "</script><img src=x onerror=alert(1)>"
@@ -54,8 +54,8 @@ def weighted_search() -> ShiftSearch:
 
 
 @pytest.fixture
-def checks() -> list[SimpleNamespace]:
+def checks() -> list[Check]:
     return [
-        SimpleNamespace(name="Overlap", level="ok", finding="All is well.", advice="", figures={}),
-        SimpleNamespace(name=IMAGE, level="problem", finding=SCRIPT, advice=IMAGE, figures={}),
+        Check("Overlap", Level.OK, "All is well.", "", {}),
+        Check(IMAGE, Level.PROBLEM, SCRIPT, IMAGE, {}),
     ]

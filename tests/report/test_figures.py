@@ -21,7 +21,6 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from shiftune.report import figures
-from shiftune.report._words import outermost
 
 
 def ticks(axis) -> list[str]:
@@ -81,8 +80,8 @@ def test_numbers_of_an_axis_are_those_of_the_page(ends, shown):
 
 def test_the_lowest_and_highest_of_many_rows():
     table = pd.DataFrame({"x": [3, 1, 2, 4]}, index=list("abcd"))
-    assert outermost(table, "x", 2).index.to_list() == ["b", "d"]
-    assert outermost(table, "x", 4) is table
+    assert figures._outermost(table, "x", 2).index.to_list() == ["b", "d"]
+    assert figures._outermost(table, "x", 4) is table
 
 
 def test_distances_fit_into_small_cells():

@@ -10,7 +10,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks._of_result import skill_check
-from shiftune.report._words import brief
 
 SITES, ROWS = 6, 60
 SAME = 1e-9  # another order of the same sums
@@ -67,8 +66,10 @@ def test_risk_skill_and_label_worth_are_one_figure(kind, groups, final):
     assert search.risk_.value == pytest.approx(of_predictions.value, rel=SAME)
     worth = search.label_worth(5).loc[0]
     assert worth["risk"] == pytest.approx(search.risk_.value, rel=SAME)
-    first = brief(result, result.checks)
-    assert first.compared[0].expected.startswith(first.figures[0].value)
+    document = search.summary()
+    assert document["comparisons"][0]["value"] == document["risk"]["value"] == search.risk_.value
+    (loss,) = (each for each in document["figures"] if each["name"] == search.loss_.name)
+    assert loss["value"] == search.risk_.value
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "brier"])

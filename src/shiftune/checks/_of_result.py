@@ -1,7 +1,7 @@
 """All checks of a result, and those of the model and its estimated risk.
 
-Skill, agreement of the sources, influence of one source, enough sites and rows; the checks of the
-data are in `_of_data.py`.
+Skill, intervals that say something, agreement of the sources, influence of one source, enough
+sites, rows and trials; the checks of the data are in `_of_data.py`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from optuna.samplers import BruteForceSampler, GridSampler
 from scipy.special import stdtr
 
-from shiftune._names import Level
-from shiftune._wording import count, figures, listed, loss_in_words, number, percent
+from shiftune._names import SITE_LOSSES, Level
+from shiftune._wording import (
+    NOT_ESTIMABLE,
+    count,
+    figures,
+    interval_in_words,
+    listed,
+    loss_in_words,
+    metric_in_words,
+    number,
+    percent,
+)
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
 from shiftune.checks._of_data import (
     labels_check,
@@ -37,8 +49,9 @@ from shiftune.risk._heterogeneity import (
     without_source,
 )
 from shiftune.risk._result import RiskEstimate
+from shiftune.search._families import notes_on_unused
 from shiftune.search._result import SearchResult
-from shiftune.search._trial import paired_difference
+from shiftune.search._trial import finished_trials, paired_difference
 from shiftune.stability import label_shift, label_stability
 
 
@@ -46,6 +59,7 @@ def run_checks(result: SearchResult) -> Checks:
     """Check what can make a result worthless; the checks print as text.
 
     - "better than a constant": has the final model any skill at sites it has not seen?
+    - "error can be estimated": do the intervals say anything?
     - "no column gives the label away": is one column alone nearly as good as the model?
     - "overlap": do the sources cover the target?
     - "within reach": does the estimate depend on how it is continued beyond the sources?
@@ -56,6 +70,7 @@ def run_checks(result: SearchResult) -> Checks:
     - "no source decides alone": estimate and choice without each source
       (`shiftune.risk.without_source`);
     - "enough sites and rows": few sites, rare classes, one giant site, heavy tails;
+    - "enough trials": did the search end early, or did trials of a model fail?
     - "same labels": is p(y|x) the same at all labelled sites?
       (`shiftune.stability.label_stability`; takes seconds).
 
@@ -88,9 +103,11 @@ def quick_checks(result: SearchResult) -> Checks:
         # There may be too few sources or classes.
         with suppress(ProblemError):
             frequencies = [prevalence_check(label_shift(problem.sources, problem.target.X))]
+    skill = skill_check(result)
     return Checks(
         [
-            skill_check(result),
+            skill,
+            width_check(result, skill),
             leakage_check(result),
             overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
             reach_check(result),
@@ -102,6 +119,7 @@ def quick_checks(result: SearchResult) -> Checks:
                 result.choice.risk,
             ),
             enough_check(result),
+            trials_check(result),
         ]
     )
 
@@ -170,6 +188,118 @@ def skill_check(result: SearchResult) -> Check:
         headline = "it is not certain that the model is better than a constant"
         return Check(SKILL, Level.CAUTION, finding, advice, numbers, headline)
     return Check(SKILL, Level.OK, finding, NOTHING_TO_DO, numbers)
+
+
+# ---------------------------------------------------------------- intervals that say nothing
+
+_WIDTH = "error can be estimated"
+# Metrics beside the loss, by how much they say to most readers.
+_TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
+_MOST_METRICS = 2
+# An interval says nothing if it contains good models and errors of so many times a constant's: what
+# may be three times as bad as no model at all is not known. Below that, wide intervals of few sites
+# still rule something out. Of squares it is nine times, so that RMSE, squared error and R2 agree.
+_TIMES = 3.0
+# Of a share such as the AUC: half of all possible values is what separates chance from perfect.
+_HALF = 0.5
+
+
+def telling_metrics(result: SearchResult) -> list[str]:
+    """Return the metrics that stand beside the loss: those asked for, or those that say most."""
+    table, own = result.metrics.table, result.loss.name
+    names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
+    if result.settings.metrics is None:
+        known = table.index[table["estimate"].notna()]
+        names = [name for name in _TELLING if name in known]
+    return names[:_MOST_METRICS]
+
+
+def says_something(
+    scale: str, better: Any, ends: tuple[float, float], constant: float | None, *, squared: bool
+) -> bool:
+    """Whether an interval says something about a figure of a `Metric`'s scale and direction.
+
+    `constant` is the figure of a constant, None where it is unknown.
+    """
+    low, high = ends
+    times = _TIMES**2 if squared else _TIMES
+    if not np.isfinite(high - low):
+        return False
+    if scale == "logit":
+        return high - low <= _HALF
+    if scale == "log_of_rest":  # 1 less the share of a constant's squared error, as R2 is
+        return low >= 1 - times or high <= 0
+    if scale == "log" and better == 1.0:  # O:E, which may be three times too low and too high
+        return low > 1 / times or high < times
+    if better == 1.0:  # calibration slope: from predictions without any order to far too cautious
+        return low > 0 or high < 2
+    if constant is None or better != "lower":
+        return True
+    return high <= times * constant or low >= constant
+
+
+def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
+    """Return the metrics whose intervals say nothing."""
+    of_rmse = constant**0.5 if constant is not None and result.loss.name == "squared" else None
+    rows = result.metrics.table[["low", "high"]].to_dict("index")
+    return {
+        metric.name
+        for metric in result.asked_metrics
+        if not np.isnan(low := rows[metric.name]["low"])
+        and not says_something(
+            metric.scale,
+            metric.better,
+            (low, rows[metric.name]["high"]),
+            of_rmse if metric.name == "rmse" else None,
+            squared=metric.name == "r2",
+        )
+    }
+
+
+def loss_says_something(result: SearchResult, risk: Any, constant: float | None) -> bool:
+    """Whether the interval of an estimate of the tuned loss says something."""
+    name = result.loss.name
+    scale = "logit" if name == "zero_one" or name in SITE_LOSSES else "log"
+    return says_something(scale, "lower", risk.interval(), constant, squared=name == "squared")
+
+
+def width_check(result: SearchResult, skill: Check) -> Check:
+    """Check whether the intervals of the figures that readers see first say anything.
+
+    A problem: one of them does not, and the model is not surely better than a constant, so that
+    nothing is known about it. A caution: one does not, or that of the loss has no width.
+    """
+    risk, name = result.risk, loss_in_words(result.loss.name)
+    constant = skill.figures.get("constant")
+    low, high = risk.interval()
+    nothing = metrics_that_say_nothing(result, constant)
+    rows: dict[Any, Any] = result.metrics.table.to_dict("index")
+    wide = {
+        metric_in_words(each): (rows[each]["low"], rows[each]["high"])
+        for each in telling_metrics(result)
+        if each in nothing
+    }
+    if not loss_says_something(result, risk, constant):
+        wide[name] = low, high
+    level = Level.CAUTION if skill.level is Level.OK or not wide else Level.PROBLEM
+    advice = (
+        "Add sites: the width is mostly that of the differences between few sites. Or label some "
+        "target rows, which show the site itself."
+    )
+    numbers = {"low": low, "high": high, "intervals": float(len(wide))}
+    if not wide and high > low:
+        finding = "The intervals rule out much of what a constant or chance would give."
+        return Check(_WIDTH, Level.OK, finding, NOTHING_TO_DO, numbers)
+    if not wide:
+        finding = f"The interval of the {name} has no width, although it is not known exactly."
+        return Check(_WIDTH, level, finding, advice, numbers, "the interval has no width")
+    intervals = (f"{each} {interval_in_words(*ends)}" for each, ends in wide.items())
+    finding = (
+        f"95 % intervals that say nothing: {listed(intervals, quoted=False)}. They contain good "
+        "models and such as are far worse than a constant or chance."
+    )
+    headline = f"{listed(wide, quoted=False)} {NOT_ESTIMABLE}"
+    return Check(_WIDTH, level, finding, advice, numbers, headline)
 
 
 # ---------------------------------------------------------------- agreement
@@ -481,6 +611,33 @@ def enough_check(result: SearchResult) -> Check:
     return Check(
         _ENOUGH, Level.CAUTION, f"There are {'; '.join(found)}.", advice, numbers, found[0]
     )
+
+
+_TRIALS = "enough trials"
+# Share of the trials that were asked for, below which a search has ended early.
+_FINISHED = 0.5
+
+
+def trials_check(result: SearchResult) -> Check:
+    """Check whether the search was one: a caution if it ended early, or if trials failed.
+
+    Early: less than half of the trials asked for, and the sampler has not tried everything.
+    """
+    trials, asked = finished_trials(result.study), result.settings.n_trials
+    numbers = {"asked": float(asked), "finished": float(len(trials))}
+    numbers["evaluated"] = float(len(result.risks))
+    found = list(notes_on_unused(result.families, trials))
+    headline = "models or trials were not used" if found else ""
+    whole = isinstance(result.settings.sampler, GridSampler | BruteForceSampler)
+    if len(trials) < _FINISHED * asked and not whole:
+        headline = f"only {len(trials)} of {count(asked, 'trial')} finished"
+        found.insert(0, headline)
+    if not found:
+        finding = f"{count(len(result.risks), 'trial')} evaluated, of {asked} asked for."
+        return Check(_TRIALS, Level.OK, finding, NOTHING_TO_DO, numbers)
+    text = "; ".join(found)
+    advice = "Run more trials: better parameters, or a better model, may not have been tried."
+    return Check(_TRIALS, Level.CAUTION, f"{text[0].upper()}{text[1:]}.", advice, numbers, headline)
 
 
 def tail_share(losses: list[NDArray[np.float64]]) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from shiftune._files import atomic_write
-from shiftune._provenance import check_format
+from shiftune._provenance import RESULT_FORMAT, check_format
 from shiftune.cli._console import note
 from shiftune.cli._options import TuneOptions
 from shiftune.errors import ProblemError, StorageError
@@ -33,13 +33,11 @@ BEST, TRIALS, PREDICTIONS = "best.json", "trials.csv", "predictions.csv"
 REPORT, CARD, MODEL = "report.html", "model-card.md", "model"
 UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
 
-# Number of the form of settings.json, best.json and update.json.
-FORMAT = 7
 CHECKSUM = "checksum"
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file; its content has the number `FORMAT`."""
+    """Write a file; its content has the number `RESULT_FORMAT`."""
     sealed = {**content, CHECKSUM: _checksum(content)}
     with atomic_write(path) as part:
         part.write_text(json.dumps(sealed, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -55,7 +53,7 @@ def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]
         raise StorageError(f"{path} cannot be read ({error}); {advice}") from error
     if not isinstance(found, dict):
         raise StorageError(f"{path} is damaged; {advice}")
-    check_format(found.get("format"), FORMAT, str(path))
+    check_format(found.get("format"), RESULT_FORMAT, str(path))
     if found.pop(CHECKSUM, None) != _checksum(found):
         raise StorageError(f"{path} is damaged or was edited; {advice}")
     return found
@@ -119,7 +117,7 @@ class ResultFolder:
         others belong to it.
         """
         best = self.best()
-        if best is None or best["trials"] < trials:
+        if best is None or best["trials"]["finished"] < trials:
             return None
         if any(best.get(name) != value for name, value in asked.items()):
             return None
@@ -147,11 +145,12 @@ class ResultFolder:
     def lost(self) -> str:
         """Return which trials of the result are not in the journal any more; "" if all are."""
         best, left = self.best(), self.finished()
-        if best is None or best["trials"] <= left:
+        had = 0 if best is None else best["trials"]["finished"]
+        if had <= left:
             return ""
         return (
-            f"{self.journal} holds {left} of the {best['trials']} trials of this result, because "
-            "it was deleted, cut or damaged"
+            f"{self.journal} holds {left} of the {had} trials of this result, because it was "
+            "deleted, cut or damaged"
         )
 
     def discard(self) -> None:
@@ -202,13 +201,15 @@ class Updates:
     """States of a folder: `updates/1`, `updates/2`, ..., each made of all labels so far.
 
     The file `UPDATE` is written last: a state without it was not finished, and its number is used
-    again. Other files of the folder are never changed. `best` is the content of best.json, which
-    changes with the model; None where there is none.
+    again. Other files of the folder are never changed. `best` is the content of best.json, whose
+    model they update; None where there is none.
     """
 
     def __init__(self, folder: Path, best: Mapping[str, Any] | None) -> None:
         self.path = folder / UPDATES
-        self.fingerprint = _checksum(best)
+        # Another version's words and versions make no other model.
+        kept = best and {name: best[name] for name in ("members", "params", "risk", "model_file")}
+        self.fingerprint = _checksum(kept)
 
     @property
     def numbers(self) -> list[int]:
@@ -259,7 +260,7 @@ class Updates:
                 with atomic_write(state / name) as part:
                     table.to_csv(part, index=False)
             content = {
-                "format": FORMAT,
+                "format": RESULT_FORMAT,
                 "number": number,
                 **record,
                 "of_result": self.fingerprint,

@@ -14,30 +14,28 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftune._names import Level
-from shiftune._wording import count, listed, loss_in_words, number, percent, shortened
-from shiftune.checks import Trust
+from shiftune._wording import (
+    MOST_COLUMNS,
+    MOST_SITES,
+    count,
+    estimate_in_words,
+    figure_in_words,
+    listed,
+    loss_in_words,
+    number,
+    percent,
+    shortened,
+    updated_model,
+)
 from shiftune.cli._console import facts_grid, grid_of, screen, show_note
 from shiftune.models import MODELS, spaces
 from shiftune.models._space import format_range, space_as_toml, space_entries
 from shiftune.problem import ShiftProblem
-from shiftune.ratio._overlap import (
-    effective_share,
-    overlapping,
-    overlapping_in_part,
-    sorted_by_verdict,
-)
-from shiftune.report._words import (
-    effect_in_words,
-    estimate_in_words,
-    first_in_words,
-    metric_facts,
-    model_in_words,
-    update_facts,
-)
+from shiftune.ratio._overlap import overlapping, overlapping_in_part, sorted_by_verdict
 from shiftune.tables import SiteFiles
 
-# Longer lists are cut off.
-MOST_COLUMNS, MOST_SITES, MOST_NAMES = 12, 40, 8
+# Sources whose rows are counted one by one.
+MOST_NAMES = 8
 COLOURS = {Level.OK: "green", Level.CAUTION: "yellow", Level.PROBLEM: "red"}
 
 
@@ -97,8 +95,8 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
             shortened(str(name), longest),
             str(row["n"]),
             f"{weight:.2f}" if weight >= 0.01 else f"{weight:.0e}",
-            effective_share(row.to_dict()).replace("less than", "<"),
-            percent(uncovered).replace("less than", "<") if uncovered == uncovered else "?",
+            percent(row["ess_share"]).replace("less than", "<"),
+            percent(uncovered).replace("less than", "<"),
             Text(row["verdict"], style=COLOURS[row["level"]]),
         )
     console.print()
@@ -157,35 +155,41 @@ def show_models(name: str | None, as_json: bool) -> None:
     )
 
 
-LEVELS = {Trust.TRUST: Level.OK, Trust.WITH_CARE: Level.CAUTION, Trust.DO_NOT_USE: Level.PROBLEM}
 FILES = ("report.html", "model-card.md", "best.json", "predictions.csv", "trials.csv")
 OTHERS = ("settings.json", "settings.toml", "study.journal", "study.journal.answers")
-# The report has the others.
-MOST_STEPS = 2
 
 
-def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
-    """Show the answer in brief: verdict, figures, what predicts, what to do next, the files."""
-    brief = best["brief"]
+def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None:
+    """Show the answer: verdict, figures, what predicts, what to do next, the files."""
+    verdict, target, labels = best["verdict"], best["target"], best["labels"]
     console.print()
-    console.print(Text(brief["title"], style="bold"))
-    console.print(facts_grid(("Verdict", _verdict(brief))))
+    console.print(Text(best["title"], style="bold"))
+    trust = Text(verdict["trust"], style=f"bold {COLOURS[verdict['level']]}")
+    console.print(
+        facts_grid(("Verdict", trust.append(f": {verdict['reason']}", style="not bold default")))
+    )
     console.print()
-    grid = grid_of(f"expected at {best['target']}", ">")
-    grid.add_column("95 % interval", no_wrap=True)
+    grid = grid_of(f"expected at {target}", ">", "95 % interval")
     grid.add_column("beside", style="dim", ratio=1)
-    for figure in brief["figures"]:
-        value = Text(figure["value"], style="bold")
-        grid.add_row(figure["name"], value, figure["interval"], figure["beside"])
+    for figure in best["figures"]:
+        value, interval, beside = figure_in_words(figure)
+        grid.add_row(figure["title"], Text(value, style="bold"), interval, beside)
     console.print(grid)
     console.print()
-    console.print(
-        facts_grid(
-            ("Predicts", _predicts(best)),
-            *update_facts(best["update"], best["target"]),
-            *_next(best, folder),
-        )
-    )
+    facts = [("Predicts", _predicts(best))]
+    if updated := labels["updated"]:
+        gain = f"Gain from {count(updated['labels'], 'label')}"
+        facts.append((gain, estimate_in_words(updated["gain"])))
+        facts.append((f"Effect of {target}", updated["says"]["effect"]))
+    for step in best["next_steps"]:
+        about = "" if step["about"] == "labels" else f" ({step['about']})"
+        facts.append(("Next", f"{step['advice'].rstrip('.')}{about or '.'}"))
+    if labels["worth"]:
+        how = f"Draw such rows with: shiftune label-plan {folder} --n 30"
+        if labels["obstacle"]:
+            how = "With labels in the table: --use-target-labels"
+        facts[-1] = ("Next", f"{facts[-1][1]} {how}")
+    console.print(facts_grid(*facts))
     if best["risk"]["fallback"]:
         show_note(console, best["risk"]["fallback"])
     there = [name for name in (*FILES, best["model_file"], *OTHERS) if (folder / name).exists()]
@@ -194,42 +198,18 @@ def show_answer(console: Console, best: dict[str, Any], folder: Path) -> None:
         show_note(console, "loading the model executes code; load it only if you trust its origin")
 
 
-def _verdict(brief: dict[str, Any]) -> Text:
-    trust = Trust(brief["trust"])
-    words = Text(str(trust), style=f"bold {COLOURS[LEVELS[trust]]}")
-    why = f": {brief['reason']}" if brief["reason"] else " (no check found anything)"
-    return words.append(why, style="not bold default")
-
-
-def _predicts(best: dict[str, Any]) -> str:
+def _predicts(best: Mapping[str, Any]) -> str:
     params = ", ".join(f"{name} = {number(value, 4)}" for name, value in best["params"].items())
-    alone = f"{best['model']}, {params or 'default parameters'}"
-    failed = f" ({best['failed_trials']} failed)" if best.get("failed_trials") else ""
-    tried = f"best of {count(best['trials'], 'trial')}{failed}"
-    trial = f"{tried}, number {best['best_trial']}: {alone}"
-    members = best["members"]
+    trials, members = best["trials"], best["members"]
+    failed = f" ({trials['failed']} failed)" if trials["failed"] else ""
+    trial = (
+        f"best of {count(trials['finished'], 'trial')}{failed}, number {trials['best']}: "
+        f"{best['model']}, {params or 'default parameters'}"
+    )
     if len(members) == 1:
         return trial
     models = listed(dict.fromkeys(each["model"] for each in members), quoted=False)
     return f"weighted mean of {len(members)} trials of {models}; {trial}"
-
-
-def _next(best: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
-    """Return what to do next; the last step is about labels, where there are figures."""
-    steps = best["brief"]["next_steps"]
-    shown = [*steps[:-1][:MOST_STEPS], *steps[-1:]]
-    found = []
-    for about, step in shown:
-        first, stop, _ = step.partition(". ")
-        found.append(("Next", step if about == "labels" else f"{first}{stop.rstrip()} ({about})"))
-    if best["label_worth"]:
-        how = (
-            "With labels in the table: --use-target-labels"
-            if best["update_obstacle"]
-            else f"Draw such rows with: shiftune label-plan {folder} --n 30"
-        )
-        found[-1] = ("Next", f"{found[-1][1]} {how}")
-    return found
 
 
 def show_update(console: Console, record: Mapping[str, Any], state: Path) -> None:
@@ -238,14 +218,15 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
     labels = [f"{record['new_labels']} of them new"] if record["number"] > 1 else []
     if record["labels_of_tune"]:
         labels.append(f"{record['labels_of_tune']} of them used in tune")
+    after = Text(estimate_in_words(record["after"]), style="bold")
     facts: list[tuple[str, str | Text]] = [
         (f"Labels of {target}", ", ".join([str(record["labels"]), *labels])),
         (f"Expected {loss} without labels", estimate_in_words(record["before"])),
-        (f"Expected {loss} with labels", Text(estimate_in_words(record["after"]), style="bold")),
+        (f"Expected {loss} with labels", after),
         ("Gain", estimate_in_words(record["gain"])),
-        *((f"{name} with labels", value) for name, value in metric_facts(record)),
-        (f"Effect of {target}", effect_in_words(record, target)),
-        ("First estimate", first_in_words(record)),
+        *((f"{each['title']} with labels", estimate_in_words(each)) for each in record["figures"]),
+        (f"Effect of {target}", record["says"]["effect"]),
+        ("First estimate", record["first_estimate"]["says"]),
     ]
     console.print(facts_grid(*facts))
     files = ("update.json", "predictions.csv", record["model_file"], "labels.csv")
@@ -272,7 +253,7 @@ def show_updates(
                 number(state["before"]["value"], 4),
                 number(state["after"]["value"], 4),
                 estimate_in_words(state["gain"]),
-                Text(model_in_words(state), style="" if state["current"] else "dim"),
+                Text(updated_model(state), style="" if state["current"] else "dim"),
             )
         console.print(grid)
         if not states[-1]["current"]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,15 +20,14 @@ from numpy.typing import NDArray
 
 from shiftune import _interrupts, _names
 from shiftune._files import PART, atomic_write, one_at_a_time
-from shiftune._provenance import check_same, made_with, versions_in_words
+from shiftune._provenance import RESULT_FORMAT, check_same, made_with, versions_in_words
 from shiftune._wording import count, how_to_install, listed, printable
-from shiftune.checks import Checks, Trust, judgement
+from shiftune.checks import Trust
 from shiftune.cli._console import notes_for_warnings, screen
 from shiftune.cli._folder import (
     BEST,
     CARD,
     COMMAND,
-    FORMAT,
     MODEL,
     PREDICTIONS,
     REPORT,
@@ -51,9 +49,6 @@ from shiftune.cli._options import (
 )
 from shiftune.cli._predict import ROW, safe_for_spreadsheets, with_identifiers
 from shiftune.cli._screen import show_answer, show_overlap, show_table, show_updates
-from shiftune.effects import without_effect
-from shiftune.effects._site_effects import to_scale
-from shiftune.effects._updated import predictions_of
 from shiftune.errors import (
     DataError,
     MissingPackageError,
@@ -67,17 +62,12 @@ from shiftune.models._space import space_entries, space_from_entries
 from shiftune.predictor import SiteScores
 from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.problem import ShiftProblem
-from shiftune.problem._site import Features
 from shiftune.ratio._overlap import ColumnSummaries
-from shiftune.report._words import brief
-from shiftune.risk._result import Estimate, RiskEstimate
+from shiftune.report._summary import records
 from shiftune.search import ShiftSearch
 from shiftune.search._families import table_size
 from shiftune.search._journal import is_searched
-from shiftune.search._result import SearchResult
 from shiftune.search._settings import check_settings
-from shiftune.search._trial import finished_trials
-from shiftune.search._updating import Updated
 from shiftune.tables import files_at
 
 OUT = "put this right and run the same command again, or give another folder with --out"
@@ -125,7 +115,7 @@ def tune(options: TuneOptions) -> None:
     notes = _notes_on_table(job.problem)
     show_table(console, options.files, job.problem, notes, label=options.label)
     if best is not None:
-        done = count(best["trials"], "trial")
+        done = count(best["trials"]["finished"], "trial")
         console.print(f"\n{folder.path} already has {done}; a larger --trials adds more.")
     else:
         _interrupts.keeps_results(True)
@@ -140,8 +130,8 @@ def tune(options: TuneOptions) -> None:
     if best is None:
         typer.echo(f"the time is over; other processes go on and write {folder.path}", err=True)
         return
-    if options.timeout is not None and best["trials"] < options.trials:
-        trials = f"{best['trials']} of {options.trials} trials"
+    if options.timeout is not None and best["trials"]["finished"] < options.trials:
+        trials = f"{best['trials']['finished']} of {options.trials} trials"
         typer.echo(f"--timeout: {trials}; the same command continues", err=True)
     if options.as_json:
         columns = records(job.problem.columns.overview())
@@ -378,7 +368,7 @@ def begin(folder: ResultFolder, job: TuneJob) -> None:
     run = {"command": command_line(), "date": date} | made_with()
     earlier = folder.settings()["runs"] if (path / SETTINGS).exists() else []
     settings = {
-        "format": FORMAT,
+        "format": RESULT_FORMAT,
         "files": job.options.saved_files(),
         "data": job.fingerprint,
         "options": job.options.saved(),
@@ -408,8 +398,10 @@ def write_result(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
         model_file = save_model(model, path / MODEL).name
         with atomic_write(path / PREDICTIONS) as part:
             predictions(job, search, labelled).to_csv(part, index=False)
-    best = _best(job, model_file)
     origin = _origin(folder, job)
+    best = search.result_.summary(settings=origin, predictor=search.predictor_)
+    del best["provenance"]["settings"]  # which settings.json has, with every run
+    best |= {**job.options.of_result(), "model_file": model_file}
     with writing_to(path, OUT), atomic_write(path / CARD) as part:
         search.model_card(part, settings=origin)
     if folder.can_report():
@@ -466,138 +458,3 @@ def predictions(
     found.insert(0, ROW, job.problem.target.rows)
     whole = with_identifiers(job.identifiers, found)
     return safe_for_spreadsheets(whole) if job.options.safe_csv else whole
-
-
-# ---------------------------------------------------------------- records of a result
-
-
-def _best(job: TuneJob, model_file: str) -> dict[str, Any]:
-    """Return the content of `BEST` for a fitted search."""
-    search, problem = job.search, job.problem
-    result, checks = search.result_, search.checks()
-    gain, worth, updated = result.choice.gain, result.worth_of_labels, result.updated
-    sources = search.risk_.sources[["n", "estimate", "stderr", "share", "left_out"]]
-    return {
-        "format": FORMAT,
-        "target": problem.target.name,
-        "models": job.options.model,
-        "model": search.best_model_,
-        "task": problem.task,
-        "loss": search.loss_.name,
-        **job.options.of_result(),
-        "trials": len(finished_trials(search.study_)),
-        "failed_trials": int((search.trials_["failure"] != "").sum()),
-        "best_trial": search.best_index_,
-        "params": search.best_params_,
-        "members": records(search.members_),
-        "ensemble_gain": None if gain is None else estimate_record(gain),
-        "risk": risk_record(search.risk_),
-        "sample": _sample_record(result),
-        "brief": asdict(brief(result, checks)),
-        "verdict": _verdict_record(checks),
-        "sources": records(sources),
-        "metrics": records(search.metrics_),
-        "site_metrics": records(search.site_metrics_),
-        "target_labels_used": int(job.problem.target_labelled.sum()),
-        "update": updated and effect_record(updated, search.predictor_, problem.target.X),
-        "label_worth": None if worth is None else records(worth),
-        "update_obstacle": result.updater.obstacle,
-        "model_file": model_file,
-    }
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, with the index as a column; NaN is null."""
-    text = frame.reset_index().to_json(orient="records", double_precision=15)
-    found: list[dict[str, Any]] = json.loads(text)
-    return found
-
-
-def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
-    """Return an estimate with its interval; unknown values are null."""
-    low, high = estimate.interval(level)
-    return {
-        "value": estimate.value,
-        "stderr": _finite(estimate.stderr),
-        "low": _finite(low),
-        "high": _finite(high),
-        "level": level,
-    }
-
-
-def risk_record(risk: RiskEstimate) -> dict[str, Any]:
-    """Return an estimated risk with its interval and method."""
-    return estimate_record(risk) | {"method": risk.method, "fallback": risk.fallback}
-
-
-def effect_record(updated: Updated, predictor: Any, X: Features) -> dict[str, Any]:
-    """Return risks, the gain, and the site's effect on the predictions of the target's rows X.
-
-    The predictor is the one that predicts, updated unless `updated.used_` is False.
-    """
-    effect = updated.effect_  # intercept and slope come first; columns can be thousands
-    several = "class" in effect.index.names
-    first = effect.groupby("class", sort=False).head(2) if several else effect[:2]
-    return {
-        "labels": updated.labels_,
-        "used": updated.used_,
-        "unlike": updated.unlike_,
-        "before": risk_record(updated.before_),
-        "after": risk_record(updated.risk_),
-        "gain": estimate_record(updated.gain_),
-        "metrics": records(updated.metrics_),
-        "effect": records(first),
-        "shift": _shift(predictor, X),
-    }
-
-
-def _shift(after: Any, X: Features) -> list[dict[str, Any]]:
-    """Return how far labels move the target's predictions: values, or log odds by class.
-
-    Of two classes, those of the second.
-    """
-    classes = getattr(after, "classes_", None)
-    now, before = (
-        to_scale(predictions_of(model, X, values=classes is None))
-        for model in (after, without_effect(after))
-    )
-    scale = "value" if classes is None else "log odds"
-    names = [None] if classes is None else [*map(str, classes)][-now.shape[1] :]
-    means = (now - before).mean(axis=0).tolist()
-    pairs = zip(names, means, strict=True)
-    return [{"class": name, "scale": scale, "mean": mean} for name, mean in pairs]
-
-
-def _sample_record(result: SearchResult) -> dict[str, Any] | None:
-    """Return what was drawn of a larger table, and what that costs; None if all was read."""
-    if (sample := result.problem.sample) is None:
-        return None
-    return {
-        "rows": sample.rows,
-        "rows_drawn": sample.rows_drawn,
-        "most_of_a_site": sample.cap,
-        "stderr_of_all_rows": result.stderr_of_all_rows,
-    }
-
-
-def _verdict_record(checks: Checks) -> dict[str, Any]:
-    """Return the verdict on a result, and the checks that it follows from."""
-    found = judgement(checks)
-    return {
-        "trust": str(found.trust),
-        "reason": found.reason,
-        "checks": [
-            {
-                "name": check.name,
-                "level": str(check.level),
-                "finding": check.finding,
-                "advice": check.advice,
-                "figures": {name: _finite(value) for name, value in check.figures.items()},
-            }
-            for check in checks
-        ],
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -30,15 +30,7 @@ from shiftune.cli._folder import (
 )
 from shiftune.cli._predict import ROW, WRITERS, free_name
 from shiftune.cli._screen import show_update, show_updates
-from shiftune.cli._tune import (
-    TuneJob,
-    effect_record,
-    estimate_record,
-    predictions,
-    reopened,
-    risk_record,
-    table_model,
-)
+from shiftune.cli._tune import TuneJob, predictions, reopened, table_model
 from shiftune.columns import Columns
 from shiftune.columns._column import TREND, as_text
 from shiftune.columns._formats import read_numbers, without_zeros
@@ -47,6 +39,8 @@ from shiftune.models import load_model
 from shiftune.models._by_name import ColumnReader
 from shiftune.models._storing import PICKLED
 from shiftune.problem._site import rows_of
+from shiftune.report._summary import estimate_record, risk_record, update_record
+from shiftune.report._templates import sentence
 from shiftune.risk import by_group, estimate
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._result import site_scores
@@ -69,7 +63,7 @@ Moved = Mapping[str, Path | None]
 def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> None:
     """Write a file with rows of the target, drawn at random among those without a label so far."""
     folder = ResultFolder(path)
-    obstacle = folder.completed(folder.finished()).get("update_obstacle")
+    obstacle = folder.completed(folder.finished())["labels"]["obstacle"]
     out = out or Path(f"{path.resolve().name}-labels.csv")
     if (ending := out.suffix.lower()) not in (".csv", ".xlsx"):
         raise SettingsError(f"--out must end in .csv or .xlsx, got {out}")
@@ -146,7 +140,7 @@ def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
 def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
     best, updates = folder.completed(folder.finished()), folder.updates
-    if obstacle := best.get("update_obstacle"):
+    if obstacle := best["labels"]["obstacle"]:
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
     job = reopened(folder, moved)
     last = max(updates.finished, default=None)
@@ -174,6 +168,7 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     weights = None if target.sample_weight is None else target.sample_weight[positions]
     updated = update_predictor(result, model, X, y, groups, weights)
     losses = result.loss(y, getattr(model, result.loss.needs)(X), result.context.data.classes)
+    first = _compared(result.risk, losses, groups)
     record = {
         "command": command_line(),
         "new_labels": len(new),
@@ -181,10 +176,10 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
         "target": target.name,
         "label": job.options.label,
         "loss": result.loss.name,
-        **effect_record(updated, updated.predictor_, target.X),
+        **update_record(updated, updated.predictor_, result),
         "labels_of_tune": updated.labels_ - len(y),
-        "first_estimate": _compared(result.risk, losses, groups),
-        "of_trials": best["trials"],
+        "first_estimate": first | {"says": sentence("first_estimate", first, updated.labels_)},
+        "of_trials": best["trials"]["finished"],
     }
     used = job.problem.target_labelled.copy()
     used[positions] = True

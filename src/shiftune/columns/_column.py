@@ -621,8 +621,9 @@ def _names_rows(
 
     Text is one. So are whole numbers that are named so, and row numbers: those that grow (or fall)
     from row to row within every site, however many rows are gone, and those that begin anew at
-    every site, with 0 or 1: years of a panel do not. Others are identifiers if they are spread evenly, as numbers that were given one
-    after another are and few quantities, and do not help to predict the label.
+    every site, with 0 or 1: years of a panel do not. Others are identifiers if they are spread
+    evenly, as numbers that were given one after another are and few quantities, and do not help to
+    predict the label.
     """
     given = values.dropna()
     if len(given) < _FEWEST_IDENTIFIED_ROWS or not _may_be_codes(column, given):

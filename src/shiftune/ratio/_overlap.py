@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from shiftune._names import Level
-from shiftune._wording import percent
 from shiftune.columns._column import as_text, days_in, kind_of
 from shiftune.problem import ShiftProblem
 from shiftune.problem._site import Features
@@ -341,15 +340,6 @@ def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:
     """Return sources that overlap first, doubtful ones last; each kind by its effective rows."""
     kind = is_doubtful(table).astype(int) - overlapping(table).astype(int)
     return table.iloc[np.lexsort((-table["ess"].to_numpy(), kind.to_numpy()))]
-
-
-def effective_share(row: Mapping[Hashable, Any]) -> str:
-    """Write the effective share of a source's rows; a dash where few are like the target's.
-
-    Equal weights of nearly 0 would make all of them effective.
-    """
-    few = (Reason.NO_TARGET_LIKE_ROWS.code, Reason.FEW_TARGET_LIKE_ROWS.code)
-    return "-" if row["reason"] in few else percent(row["ess_share"])
 
 
 def column_shifts(

@@ -22,10 +22,17 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from shiftune._wording import how_to_install, number, percent, short_names, shortened, written_like
+from shiftune._wording import (
+    MOST_SITES,
+    how_to_install,
+    number,
+    percent,
+    short_names,
+    shortened,
+    written_like,
+)
 from shiftune.errors import MissingPackageError, SettingsError
 from shiftune.ratio._overlap import is_doubtful
-from shiftune.report._words import MOST_SITES, outermost
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import finished_trials
@@ -229,6 +236,15 @@ def _with_band(axes: Axes, curve: pd.DataFrame, column: str, name: str) -> None:
 # ---------------------------------------------------------------- sites
 
 
+def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
+    """Return all rows or, of more, those with the lowest and highest values of a column."""
+    if len(table) <= most:
+        return table
+    ordered = table[column].sort_values(kind="stable").index
+    kept = [*ordered[: most // 2], *ordered[len(ordered) - most // 2 :]]
+    return table.loc[kept]
+
+
 def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> Figure:
     """Plot every source's estimate of the target risk, and the combined estimate.
 
@@ -246,7 +262,7 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     ['all sources', 'C', 'B']
     """
     interval = risk.interval(level)
-    table = outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
+    table = _outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
     left, right = _forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
@@ -296,7 +312,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         ``search.result_.overlap``. Where the risk is estimated without weights, they are those of
         ``problem.diagnose()``.
     """
-    names = list(outermost(overlap.table, "ess_share", most).index)[::-1]
+    names = list(_outermost(overlap.table, "ess_share", most).index)[::-1]
     spread = _weight_quantiles({name: overlap.weights[name] for name in names})
     table = overlap.table.loc[names]
     color = [_GREY if doubtful else _BLUE for doubtful in is_doubtful(table)]

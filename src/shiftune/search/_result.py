@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -375,6 +376,38 @@ class SearchResult:
         from shiftune.checks import run_checks
 
         return run_checks(self)
+
+    def summary(
+        self, *, settings: Mapping[str, str] | None = None, predictor: Any = None
+    ) -> dict[str, Any]:
+        """Return the result as one document of JSON values, which `best.json` holds.
+
+        Report, model card, screen and notebook view show it. Values are dicts, lists, text, numbers
+        and None, which stands for what is unknown or infinite. Every estimate has `value`, `low`
+        and `high`, the ends of its 95 % interval; `estimable` is False where that says nothing.
+        `docs/result.md` has a table of all fields.
+
+        Parameters
+        ----------
+        settings : mapping, optional
+            Names and texts that a reader needs to repeat the search, as of `save_report`. With a
+            "command", advice names options of the command line.
+        predictor : estimator, optional
+            `ShiftSearch.predictor_`: how far labels of the target move its predictions.
+
+        Returns
+        -------
+        dict
+            `format`, the number of the document's form; what is predicted (`title`, `question`,
+            `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the answer
+            (`verdict`, `checks`, `figures`, `comparisons`, `next_steps`, `risk`); what it was made
+            from (`sites`, `columns`, `most_shifted`, `adjusted`, `sample`); the search (`models`,
+            `model`, `params`, `parameters`, `members`, `ensemble_gain`, `trials`); `metrics`,
+            `site_metrics`, `labels`, `notes`, `how_estimated`, `assumptions`, `provenance`.
+        """
+        from shiftune.report._summary import summary
+
+        return summary(self, settings=settings, predictor=predictor)
 
 
 def cv_results(result: SearchResult) -> dict[str, Any]:

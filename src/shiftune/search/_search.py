@@ -808,6 +808,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         return judgement(self._result().checks)
 
+    def summary(self) -> dict[str, Any]:
+        """Return the result as one document of JSON values; see `SearchResult.summary`."""
+        return self._result().summary(predictor=self.predictor_)
+
     # ---------------------------------------------------------------- pictures
     # Reports and figures belong to lower layers, so they are imported when they are called. The
     # figures need Matplotlib (the extra `report`).
@@ -888,9 +892,9 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle and hasattr(self, "predictor_"):
-            from shiftune.report._page import summary
+            from shiftune.report._page import notebook
 
-            bundle["text/html"] = summary(self.result_)
+            bundle["text/html"] = notebook(self.result_)
         return bundle
 
     def _repr_html_(self) -> str | None:
