@@ -532,10 +532,9 @@ def _dates(
         dates = pd.concat([parse_dates(part, each) for each, part in given.groupby(of_rows)])
         if dates.isna().mean() <= MOST_STRANGE:
             how = _at_sites({site: format_in_words(each) for site, each in own.items()})
-            expected = own.get(target, of_rows.iloc[0])
-            return replace(
-                column, kind="date", remark=f"dates ({how})", date_format=expected
-            ), dates
+            of_target = own.get(target, of_rows.iloc[0])
+            read = replace(column, kind="date", remark=f"dates ({how})", date_format=of_target)
+            return read, dates
     if (expected := find_format(given, preferred)) is None:
         return None
     formats = DateFormats(expected)
