@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed
 from shiftune.columns import Column, Columns
+from shiftune.columns._column import Option, python_option
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._large import Sample, Sampled, read_sampled
 from shiftune.problem._reading import (
@@ -227,7 +228,8 @@ class ShiftProblem:
             target_labels=settings.target_labels,
             task=table.task,
             label="" if settings.label is None else str(settings.label),
-            warn=warn,
+            option=settings.option,
+            stacklevel=4 if warn else 0,
         )
 
     @classmethod
@@ -388,12 +390,13 @@ class ShiftProblem:
         target_labels: TargetLabels = "oracle",
         task: Task | None = None,
         label: str = "",
-        warn: bool = True,
+        option: Option = python_option,
+        stacklevel: int = 3,
     ) -> Self:
         """Check all sites, give them the same columns, and decide the task.
 
-        Without `columns`, they are those of the rows, and nothing is decided. With `warn`, the most
-        important notes become warnings; those given are known already.
+        Without `columns`, they are those of the rows, and nothing is decided. The most important
+        notes become warnings at the `stacklevel`, none at 0; those given are known already.
         """
         check_choice(target_labels, ("hide", "use", "oracle"), "target_labels")
         if task is not None:
@@ -418,7 +421,7 @@ class ShiftProblem:
         tables = align({site.name: site.X for site in (target, *sources, *few)})
         what = label or "y"
         labels = {site.name: as_labels(site.y, site.name, what) for site in (*sources, *few)}
-        decided, about_task = decide_task(labels, task, what)
+        decided, about_task = decide_task(labels, task, what, option)
         if decided == "regression":  # booleans cannot be subtracted
             labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
         groups, about_groups = group_codes(target, sources, few)
@@ -448,8 +451,8 @@ class ShiftProblem:
             its = "its" if len(small) == 1 else "their"
             quiet.append(f"{rows}: {its} own estimates will be rough")
         quiet += [*about_groups, *about_weights]
-        for note in loud if warn else []:
-            warnings.warn(note, DataWarning, stacklevel=4)
+        for note in loud if stacklevel else []:
+            warnings.warn(note, DataWarning, stacklevel=stacklevel)
         return cls(
             sources=found,
             target=own,

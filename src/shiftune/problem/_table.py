@@ -44,14 +44,14 @@ from shiftune.columns._formats import (
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._reading import (
     GivenSite,
+    about_unlabelled,
     check_columns,
     check_names,
     check_roles,
-    column_kinds,
-    has_label,
+    of_one_kind,
+    refuse_unlabelled,
     site_names,
     split_by_site,
-    union_of_levels,
 )
 from shiftune.problem._site import MOST_CLASSES, sites_have, task_of
 
@@ -161,7 +161,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     own = by_site.pop(target)
     if label is None or own.y.isna().all():
         own = own._replace(y=None)
-    return ReadTable(list(by_site.values()), own, columns, task, decisions, quiet)
+    asked = task if label is None else settings.task
+    return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet)
 
 
 def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings) -> pd.DataFrame:
@@ -173,15 +174,10 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
         check_choice(column, target.columns, "column of the target", DataError)
     if name in set(df[site].astype(str)):
         check_names([name], name)
-    shared = [c for c in df.columns if c in target.columns and c != site]
-    column_kinds({"sources": df.reindex(columns=shared), name: target.reindex(columns=shared)})
-    own, df = target.reindex(columns=df.columns), df.copy(deep=False)
+    own = target.reindex(columns=df.columns)
+    own[site] = None
+    own, df = of_one_kind({name: own, "sources": df.copy(deep=False)}).values()
     own[site] = name
-    for column in shared:
-        parts = [own[column], df[column]]
-        if any(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
-            levels = union_of_levels(parts)
-            own[column], df[column] = (part.astype(levels) for part in parts)
     if settings.label is not None and own[settings.label].isna().all():
         # Whole numbers would become floats beside missing ones.
         own[settings.label] = pd.Series(None, own.index, dtype=object)
@@ -326,9 +322,12 @@ def _usable_rows(
     """Return the numbers of the rows that have a label, if they need one, and a usable site."""
     usable, outside = np.ones(len(df), dtype=bool), sites != target
     if settings.label is not None:
-        labels, drop = df[settings.label][outside], settings.missing_labels == "drop"
-        usable[outside], more = has_label(labels, sites[outside], drop=drop)
-        notes += more
+        missing = outside & df[settings.label].isna().to_numpy()
+        counts = Counter(sites[missing].tolist())
+        if counts and settings.missing_labels == "error":
+            refuse_unlabelled(settings.label, counts, Counter(sites))
+        notes += [about_unlabelled(counts)] if counts else []
+        usable = ~missing
     if settings.as_given:
         return np.flatnonzero(usable)
     sizes = pd.Series(sites[usable & outside]).value_counts(sort=False)
@@ -508,12 +507,8 @@ def _about_labels(
     settings: TableSettings,
 ) -> list[str]:
     """Return notes on labels, and on rows that may belong together."""
-    notes, given = [], labels.dropna()
+    notes: list[str] = []
     if task == "classification":
-        numeric = types.is_numeric_dtype(given) and not types.is_bool_dtype(given)
-        if settings.task is None and numeric and (classes := given.nunique()) > 2:
-            read_as = f"is read as {classes} classes; {settings.quantity}"
-            notes.append(f"the label {settings.label!r} {read_as}")
         notes += _about_lacking_classes(labels[~inside], sites[~inside])
     elif question := question_about(labels, settings.option):
         notes.append(f"the label {settings.label!r} has {question}")
