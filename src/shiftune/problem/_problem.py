@@ -225,7 +225,7 @@ class ShiftProblem:
             table.target,
             columns=table.columns,
             notes=[*table.notes, *table.quiet],
-            target_labels=settings.target_labels,
+            use_labels=settings.target_labels == "use",
             task=table.task,
             label="" if settings.label is None else str(settings.label),
             option=settings.option,
@@ -387,7 +387,7 @@ class ShiftProblem:
         columns: Columns | None = None,
         notes: Sequence[str] = (),
         labelled_target: tuple[Any, ...] | None = None,
-        target_labels: TargetLabels = "oracle",
+        use_labels: bool = False,
         task: Task | None = None,
         label: str = "",
         option: Option = python_option,
@@ -395,10 +395,10 @@ class ShiftProblem:
     ) -> Self:
         """Check all sites, give them the same columns, and decide the task.
 
-        Without `columns`, they are those of the rows, and nothing is decided. The most important
-        notes become warnings at the `stacklevel`, none at 0; those given are known already.
+        Labels of the target are its truth, unless they are to be used. Without `columns`, they are
+        those of the rows, and nothing is decided. The most important notes become warnings at the
+        `stacklevel`, none at 0; those given are known already.
         """
-        check_choice(target_labels, ("hide", "use", "oracle"), "target_labels")
         if task is not None:
             check_choice(task, ("classification", "regression"), "task")
         check_names([site.name for site in sources], target.name)
@@ -407,16 +407,10 @@ class ShiftProblem:
         if labelled_target is not None:
             few = [GivenSite.of_tuple(_FEW, labelled_target).in_pandas()]
         if target.y is not None:
-            known = np.asarray(pd.notna(target.y))
-            if target_labels == "use":
-                few = [target.take(known, _FEW)]
-            elif target_labels == "oracle":
+            if use_labels:
+                few = [target.take(np.asarray(pd.notna(target.y)), _FEW)]
+            else:
                 truth = as_labels(target.y, target.name, label or "y")
-            elif columns is None:
-                loud.append(
-                    f"{known.sum()} label(s) of the target {target.name!r} are hidden; to use them "
-                    "pass target_labels='use', to keep them as the truth of an experiment 'oracle'"
-                )
 
         tables = align({site.name: site.X for site in (target, *sources, *few)})
         what = label or "y"

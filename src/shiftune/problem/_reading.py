@@ -58,8 +58,7 @@ class GivenSite(NamedTuple):
         """Return the rows of (X, y) or (X, y, sample_weight)."""
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             raise SettingsError(f"site {name!r} must be a pair (X, y), or (X, y, sample_weight)")
-        X, y, *weights = given
-        return cls(name, X, y, sample_weight=weights[0] if weights else None)
+        return cls(name, given[0], given[1], sample_weight=given[2] if len(given) > 2 else None)
 
     def in_pandas(self) -> GivenSite:
         """Return the same rows, without tables of other libraries and sparse matrices."""
@@ -69,8 +68,8 @@ class GivenSite(NamedTuple):
 
     def take(self, which: NDArray[Any], name: str) -> GivenSite:
         """Return the rows at these positions, or where a mask is true, with another name."""
-        X, y, group, w = (
-            None if values is None else rows_of(values, which)
+        X, y, group, w = (  # frozen, so that none is copied again
+            None if values is None else frozen(rows_of(values, which))
             for values in (self.X, self.y, self.group, self.sample_weight)
         )
         rows = np.arange(len(self.X)) if self.rows is None else self.rows
@@ -98,12 +97,8 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
             )
     codes, names = pd.factorize(site_names(pd.Series(where), "groups"))
     order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes))
-    found = []
-    for name, start, end in zip(names, [0, *ends], ends, strict=False):
-        site = stacked.take(order[start:end], name)
-        found.append(site._replace(X=frozen(site.X)))  # so that it is not copied again
-    return found
+    places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    return [stacked.take(own, name) for name, own in zip(names, places, strict=False)]
 
 
 def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -143,7 +143,10 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if label is None:  # overlap needs no labels
         labels, task = pd.Series(0.0, df.index), task or "regression"
     elif settings.as_given:
-        labels = df[label]
+        labels, hidden = df[label], int(df[label][inside].count())
+        if hidden and settings.target_labels == "hide":
+            advice = f"to use them: {settings.option('target_labels', 'use')}"
+            decisions.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
     else:
         labels, task = _read_labels(df[label], inside, settings, decisions)
     if settings.as_given:
@@ -159,7 +162,7 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     everyone = GivenSite("", X, labels, rows, group, weights)
     by_site = {each.name: each for each in split_by_site(everyone, sites)}
     own = by_site.pop(target)
-    if label is None or own.y.isna().all():
+    if label is None or settings.target_labels == "hide" or own.y.isna().all():
         own = own._replace(y=None)
     asked = task if label is None else settings.task
     return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet)
@@ -194,6 +197,7 @@ def _features(df: pd.DataFrame, settings: TableSettings) -> list[Hashable]:
 
 def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
     """Check that all columns exist, and that every column has at most one role."""
+    check_choice(settings.target_labels, get_args(TargetLabels), "target_labels")
     if settings.missing_labels not in ("error", "drop"):
         raise SettingsError(
             f"missing_labels must be 'error' or 'drop', got {settings.missing_labels!r}"
