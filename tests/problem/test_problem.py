@@ -96,6 +96,11 @@ class TestTargetLabels:
         assert problem.oracle is None
         assert any("set aside" in note for note in problem.notes)
 
+    def test_labels_as_given_are_hidden_too(self, labelled):
+        with pytest.warns(DataWarning, match="60 labels .* set aside; to use them: target_labels="):
+            problem = read(labelled, columns="as given")
+        assert (problem.oracle, problem.labelled_target) == (None, None)
+
     def test_few_are_one_more_source(self, labelled):
         labelled.loc[labelled.index[labelled.hospital == "A"][20:], "readmitted"] = None
         problem = read(labelled, target_labels="use")
@@ -232,10 +237,11 @@ class TestLabels:
 
 
 def test_one_source_is_allowed_with_a_note():
-    with pytest.warns(DataWarning, match="only one source, 'B'"):
+    with pytest.warns(DataWarning, match="only one source, 'B'") as found:
         problem = ShiftProblem.from_sites(
             {"B": (np.zeros((9, 1)), np.arange(9.0))}, np.ones((4, 1))
         )
+    assert found[0].filename == __file__
     assert any("only one source" in note for note in problem.notes)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed
 from shiftune.columns import Column, Columns
+from shiftune.columns._column import Option, python_option
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._large import Sample, Sampled, read_sampled
 from shiftune.problem._reading import (
@@ -224,10 +225,11 @@ class ShiftProblem:
             table.target,
             columns=table.columns,
             notes=[*table.notes, *table.quiet],
-            target_labels=settings.target_labels,
+            use_labels=settings.target_labels == "use",
             task=table.task,
             label="" if settings.label is None else str(settings.label),
-            warn=warn,
+            option=settings.option,
+            stacklevel=4 if warn else 0,
         )
 
     @classmethod
@@ -385,17 +387,18 @@ class ShiftProblem:
         columns: Columns | None = None,
         notes: Sequence[str] = (),
         labelled_target: tuple[Any, ...] | None = None,
-        target_labels: TargetLabels = "oracle",
+        use_labels: bool = False,
         task: Task | None = None,
         label: str = "",
-        warn: bool = True,
+        option: Option = python_option,
+        stacklevel: int = 3,
     ) -> Self:
         """Check all sites, give them the same columns, and decide the task.
 
-        Without `columns`, they are those of the rows, and nothing is decided. With `warn`, the most
-        important notes become warnings; those given are known already.
+        Labels of the target are its truth, unless they are to be used. Without `columns`, they are
+        those of the rows, and nothing is decided. The most important notes become warnings at the
+        `stacklevel`, none at 0; those given are known already.
         """
-        check_choice(target_labels, ("hide", "use", "oracle"), "target_labels")
         if task is not None:
             check_choice(task, ("classification", "regression"), "task")
         check_names([site.name for site in sources], target.name)
@@ -404,21 +407,15 @@ class ShiftProblem:
         if labelled_target is not None:
             few = [GivenSite.of_tuple(_FEW, labelled_target).in_pandas()]
         if target.y is not None:
-            known = np.asarray(pd.notna(target.y))
-            if target_labels == "use":
-                few = [target.take(known, _FEW)]
-            elif target_labels == "oracle":
+            if use_labels:
+                few = [target.take(np.asarray(pd.notna(target.y)), _FEW)]
+            else:
                 truth = as_labels(target.y, target.name, label or "y")
-            elif columns is None:
-                loud.append(
-                    f"{known.sum()} label(s) of the target {target.name!r} are hidden; to use them "
-                    "pass target_labels='use', to keep them as the truth of an experiment 'oracle'"
-                )
 
         tables = align({site.name: site.X for site in (target, *sources, *few)})
         what = label or "y"
         labels = {site.name: as_labels(site.y, site.name, what) for site in (*sources, *few)}
-        decided, about_task = decide_task(labels, task, what)
+        decided, about_task = decide_task(labels, task, what, option)
         if decided == "regression":  # booleans cannot be subtracted
             labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
         groups, about_groups = group_codes(target, sources, few)
@@ -448,8 +445,8 @@ class ShiftProblem:
             its = "its" if len(small) == 1 else "their"
             quiet.append(f"{rows}: {its} own estimates will be rough")
         quiet += [*about_groups, *about_weights]
-        for note in loud if warn else []:
-            warnings.warn(note, DataWarning, stacklevel=4)
+        for note in loud if stacklevel else []:
+            warnings.warn(note, DataWarning, stacklevel=stacklevel)
         return cls(
             sources=found,
             target=own,

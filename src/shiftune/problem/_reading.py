@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed, number
-from shiftune.columns._column import ColumnKind, kind_of, types_in, unusable_types
+from shiftune.columns._column import ColumnKind, Option, kind_of, types_in, unusable_types
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._site import (
     MOST_CLASSES,
@@ -58,8 +58,7 @@ class GivenSite(NamedTuple):
         """Return the rows of (X, y) or (X, y, sample_weight)."""
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             raise SettingsError(f"site {name!r} must be a pair (X, y), or (X, y, sample_weight)")
-        X, y, *weights = given
-        return cls(name, X, y, sample_weight=weights[0] if weights else None)
+        return cls(name, given[0], given[1], sample_weight=given[2] if len(given) > 2 else None)
 
     def in_pandas(self) -> GivenSite:
         """Return the same rows, without tables of other libraries and sparse matrices."""
@@ -69,8 +68,8 @@ class GivenSite(NamedTuple):
 
     def take(self, which: NDArray[Any], name: str) -> GivenSite:
         """Return the rows at these positions, or where a mask is true, with another name."""
-        X, y, group, w = (
-            None if values is None else rows_of(values, which)
+        X, y, group, w = (  # frozen, so that none is copied again
+            None if values is None else frozen(rows_of(values, which))
             for values in (self.X, self.y, self.group, self.sample_weight)
         )
         rows = np.arange(len(self.X)) if self.rows is None else self.rows
@@ -98,12 +97,8 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
             )
     codes, names = pd.factorize(site_names(pd.Series(where), "groups"))
     order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes))
-    found = []
-    for name, start, end in zip(names, [0, *ends], ends, strict=False):
-        site = stacked.take(order[start:end], name)
-        found.append(site._replace(X=frozen(site.X)))  # so that it is not copied again
-    return found
+    places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    return [stacked.take(own, name) for name, own in zip(names, places, strict=False)]
 
 
 def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
@@ -163,20 +158,6 @@ def check_roles(
             )
 
 
-def has_label(
-    y: pd.Series, groups: NDArray[np.object_], *, drop: bool
-) -> tuple[NDArray[np.bool_], list[str]]:
-    """Mark the source rows that have a label, shape (n,), and note those that are left out.
-
-    Without `drop`, a missing label is an error.
-    """
-    missing = y.isna().to_numpy()
-    counts = pd.Series(groups[missing], dtype=object).value_counts(sort=False).to_dict()
-    if counts and not drop:
-        refuse_unlabelled(y.name, counts, Counter(groups))
-    return ~missing, [about_unlabelled(counts)] if counts else []
-
-
 def refuse_unlabelled(
     label: Hashable, missing: Mapping[Any, int], rows: Mapping[Any, int]
 ) -> NoReturn:
@@ -199,7 +180,7 @@ def about_unlabelled(missing: Mapping[Any, int]) -> str:
 
 
 def decide_task(
-    labels: Mapping[str, NDArray[Any]], task: Task | None, label: str
+    labels: Mapping[str, NDArray[Any]], task: Task | None, label: str, option: Option
 ) -> tuple[Task, list[str]]:
     """Decide between classes and quantities by the labels of all sites, unless the user did."""
     texts = [site for site, y in labels.items() if y.dtype.kind == "O"]
@@ -219,8 +200,8 @@ def decide_task(
     if task or decided == "regression" or values.dtype.kind not in "iuf" or len(values) < 3:
         return decided, []
     return decided, [
-        f"the label {label!r} is read as {len(values)} classes (whole numbers); if it is a "
-        "quantity pass task='regression'"
+        f"the label {label!r} is read as {len(values)} classes; if it is a quantity, use "
+        f"{option('task', 'regression')}"
     ]
 
 
@@ -482,7 +463,7 @@ def align(tables: Mapping[str, Any]) -> dict[str, Features]:
                 "target need the same columns"
             )
     frames = {site: X.reindex(columns=expected) for site, X in frames.items()}
-    return dict(_of_one_kind(frames))
+    return dict(of_one_kind(frames))
 
 
 def _as_table(X: Any, site: str) -> Features:
@@ -552,17 +533,24 @@ def _check_sizes(numbers: Floats, names: Sequence[Any], site: str) -> None:
         raise DataError(f"site {site!r}: column {names[c]!r} {flaw}")
 
 
-def _of_one_kind(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Give all sites the same categories, and columns without a value the type of the others."""
+def of_one_kind(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Give tables the same categories, and columns without a value the type of the others."""
     plain = set.intersection(*map(plain_numbers, frames.values()))
     for name, kind in column_kinds(frames).items():
         if name in plain:
             continue
         columns = {site: frame[name] for site, frame in frames.items()}
-        if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns.values()):
-            levels = union_of_levels(list(columns.values()))
+        dtypes = [column.dtype for column in columns.values()]
+        if all(dtype == dtypes[0] for dtype in dtypes):
+            continue
+        if any(isinstance(dtype, pd.CategoricalDtype) for dtype in dtypes):
+            levels = [
+                c.cat.categories if hasattr(c, "cat") else c.dropna().unique()
+                for c in columns.values()
+            ]
+            joined = pd.CategoricalDtype(list(dict.fromkeys(chain.from_iterable(levels))))
             for site, column in columns.items():
-                frames[site][name] = column.astype(levels)
+                frames[site][name] = column.astype(joined)
             continue
         like = next(column.dtype for column in columns.values() if kind_of(column) == kind)
         dtype = {"number": float, "category": object}.get(kind, like)
@@ -571,15 +559,3 @@ def _of_one_kind(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
                 empty = [None] * len(column)
                 frames[site][name] = pd.Series(empty, column.index, dtype=dtype)
     return frames
-
-
-def union_of_levels(columns: Sequence[pd.Series]) -> pd.CategoricalDtype:
-    """Return the categories of all columns, which may also be texts."""
-    dtypes = [c.dtype for c in columns if isinstance(c.dtype, pd.CategoricalDtype)]
-    if len(dtypes) == len(columns) and all(dtype == dtypes[0] for dtype in dtypes):
-        return dtypes[0]
-    levels = [
-        c.cat.categories if isinstance(c.dtype, pd.CategoricalDtype) else c.dropna().unique()
-        for c in columns
-    ]
-    return pd.CategoricalDtype(list(dict.fromkeys(chain.from_iterable(levels))))

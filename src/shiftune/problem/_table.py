@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -44,14 +44,14 @@ from shiftune.columns._formats import (
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._reading import (
     GivenSite,
+    about_unlabelled,
     check_columns,
     check_names,
     check_roles,
-    column_kinds,
-    has_label,
+    of_one_kind,
+    refuse_unlabelled,
     site_names,
     split_by_site,
-    union_of_levels,
 )
 from shiftune.problem._site import MOST_CLASSES, sites_have, task_of
 
@@ -143,7 +143,10 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if label is None:  # overlap needs no labels
         labels, task = pd.Series(0.0, df.index), task or "regression"
     elif settings.as_given:
-        labels = df[label]
+        labels, hidden = df[label], int(df[label][inside].count())
+        if hidden and settings.target_labels == "hide":
+            advice = f"to use them: {settings.option('target_labels', 'use')}"
+            decisions.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
     else:
         labels, task = _read_labels(df[label], inside, settings, decisions)
     if settings.as_given:
@@ -159,9 +162,10 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     everyone = GivenSite("", X, labels, rows, group, weights)
     by_site = {each.name: each for each in split_by_site(everyone, sites)}
     own = by_site.pop(target)
-    if label is None or own.y.isna().all():
+    if label is None or settings.target_labels == "hide" or own.y.isna().all():
         own = own._replace(y=None)
-    return ReadTable(list(by_site.values()), own, columns, task, decisions, quiet)
+    asked = task if label is None else settings.task
+    return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet)
 
 
 def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings) -> pd.DataFrame:
@@ -173,15 +177,10 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
         check_choice(column, target.columns, "column of the target", DataError)
     if name in set(df[site].astype(str)):
         check_names([name], name)
-    shared = [c for c in df.columns if c in target.columns and c != site]
-    column_kinds({"sources": df.reindex(columns=shared), name: target.reindex(columns=shared)})
-    own, df = target.reindex(columns=df.columns), df.copy(deep=False)
+    own = target.reindex(columns=df.columns)
+    own[site] = None
+    own, df = of_one_kind({name: own, "sources": df.copy(deep=False)}).values()
     own[site] = name
-    for column in shared:
-        parts = [own[column], df[column]]
-        if any(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
-            levels = union_of_levels(parts)
-            own[column], df[column] = (part.astype(levels) for part in parts)
     if settings.label is not None and own[settings.label].isna().all():
         # Whole numbers would become floats beside missing ones.
         own[settings.label] = pd.Series(None, own.index, dtype=object)
@@ -198,6 +197,7 @@ def _features(df: pd.DataFrame, settings: TableSettings) -> list[Hashable]:
 
 def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
     """Check that all columns exist, and that every column has at most one role."""
+    check_choice(settings.target_labels, get_args(TargetLabels), "target_labels")
     if settings.missing_labels not in ("error", "drop"):
         raise SettingsError(
             f"missing_labels must be 'error' or 'drop', got {settings.missing_labels!r}"
@@ -326,9 +326,12 @@ def _usable_rows(
     """Return the numbers of the rows that have a label, if they need one, and a usable site."""
     usable, outside = np.ones(len(df), dtype=bool), sites != target
     if settings.label is not None:
-        labels, drop = df[settings.label][outside], settings.missing_labels == "drop"
-        usable[outside], more = has_label(labels, sites[outside], drop=drop)
-        notes += more
+        missing = outside & df[settings.label].isna().to_numpy()
+        counts = Counter(sites[missing].tolist())
+        if counts and settings.missing_labels == "error":
+            refuse_unlabelled(settings.label, counts, Counter(sites))
+        notes += [about_unlabelled(counts)] if counts else []
+        usable = ~missing
     if settings.as_given:
         return np.flatnonzero(usable)
     sizes = pd.Series(sites[usable & outside]).value_counts(sort=False)
@@ -508,12 +511,8 @@ def _about_labels(
     settings: TableSettings,
 ) -> list[str]:
     """Return notes on labels, and on rows that may belong together."""
-    notes, given = [], labels.dropna()
+    notes: list[str] = []
     if task == "classification":
-        numeric = types.is_numeric_dtype(given) and not types.is_bool_dtype(given)
-        if settings.task is None and numeric and (classes := given.nunique()) > 2:
-            read_as = f"is read as {classes} classes; {settings.quantity}"
-            notes.append(f"the label {settings.label!r} {read_as}")
         notes += _about_lacking_classes(labels[~inside], sites[~inside])
     elif question := question_about(labels, settings.option):
         notes.append(f"the label {settings.label!r} has {question}")
