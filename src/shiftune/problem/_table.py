@@ -179,7 +179,8 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
         check_names([name], name)
     own = target.reindex(columns=df.columns)
     own[site] = None
-    own, df = of_one_kind({name: own, "sources": df.copy(deep=False)}).values()
+    others = f"sources of {name}"  # no name that the target itself can have
+    df, own = of_one_kind({others: df.copy(deep=False), name: own}).values()
     own[site] = name
     if settings.label is not None and own[settings.label].isna().all():
         # Whole numbers would become floats beside missing ones.
