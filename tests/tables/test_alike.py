@@ -179,7 +179,7 @@ def test_dates_of_a_later_target_are_read_as_what_recurs(visits):
     visits.loc[visits["region"] == "C", "seen"] += pd.Timedelta(days=366)
     column = through_python(visits, **ROLES).columns["seen"]
     assert column.parts == ("month", "weekday")
-    assert "outside the sources'" in column.beyond
+    assert "outside every source's" in column.beyond
 
 
 def test_reading_twice_is_reading_once(visits):

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -40,6 +40,7 @@ from shiftune.columns._formats import (
     on_distinct,
     parse_dates,
     stripped,
+    without_zeros,
 )
 from shiftune.errors import DataError
 
@@ -64,6 +65,10 @@ _ROW_SHARE = 0.9
 # Levels of the tests that whole numbers are spread evenly, and that they help to predict the label
 # in up to ten intervals of about 25 rows (benchmarks/columns.py).
 _UNEVEN = _HELPS = 0.05
+# Fewer rows show neither.
+_FEWEST_TESTED_ROWS = 100
+# Numbers in the order of the rows are more likely row numbers than sorted quantities.
+_UNEVEN_ROWS = 1e-3
 _INTERVALS, _ROWS_OF_INTERVAL = 10, 25
 # A column named like an identifier of cases with several rows (visits of a patient) may be a code
 # with a meaning if it has few values.
@@ -230,11 +235,14 @@ def in_utc(column: pd.Series) -> pd.Series:
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Return categories as text, None where they are missing; whole numbers without decimals."""
+    """Return categories as text without spaces around it, None where they are missing.
+
+    Whole numbers have no decimals.
+    """
     if types.is_float_dtype(column) and are_whole(column.dropna()):
         column = column.astype("Int64")
     codes, texts = pd.factorize(column.astype("string"))
-    levels = np.array([*texts, None], dtype=object)
+    levels = np.array([*(text.strip() for text in texts), None], dtype=object)
     return pd.Series(levels[codes], column.index, dtype=object)
 
 
@@ -263,13 +271,39 @@ def learn(
     found, values = typed(column, date_format, sites, target, decimal, option)
     inside = (sites == target).to_numpy()
     labelled = ~inside if labels is None else ~inside | labels.notna().to_numpy()
+    if found.kind == "category" and values.dtype == object:
+        known = values[labelled].dropna().unique()
+        if len(known) <= _MOST_LEVELS and (alike := spelled_like(known, values.dropna().unique())):
+            values = values.map(alike).where(values.isin(list(alike)), values)
+            found = replace(found, distinct=int(values.nunique()))
+            shown = [f"{old!r} is read as {new!r}" for old, new in alike.items()]
+            found = found.remarked(listed(shown, 3, quoted=False))
     found = described(found, values, sites.to_numpy(), target, labelled)
     if found.kind == "number":
         found = found.remarked(question_about(values, option))
+    if keep and found.kind == "date":
+        found = replace(found, parts=found.parts or (TREND,))
     if not keep:
         helps = None if labels is None else partial(_helps, values, sites, labels, task)
         found = _judged(found, values, sites, target, helps, option)
     return found, values
+
+
+def spelled_like(known: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
+    """Return texts that are known in another spelling, which one known text alone has, with it.
+
+    >>> spelled_like(["F", "007"], ["f", "F", "7", "m"])
+    {'f': 'F', '7': '007'}
+    """
+    known = set(known)
+    spellings = Counter(map(_loose, known))
+    same = {_loose(each): each for each in known if spellings[_loose(each)] == 1}
+    return {x: same[_loose(x)] for x in texts if x not in known and _loose(x) in same}
+
+
+def _loose(level: str) -> str:
+    """Return a level without differences that spreadsheets and people make: 007 becomes 7."""
+    return without_zeros(" ".join(level.split()).casefold().removesuffix(".0"))
 
 
 def described(
@@ -295,21 +329,26 @@ def described(
     elif not missing.all():
         dates = column.kind == "date"
         numbers = pd.Series(days_in(values)) if dates else values
-        parts = _parts_of(values, numbers, inside) if dates else ()
+        parts = _parts_of(values, numbers, sites, target) if dates else ()
         found = replace(found, low=float(numbers.min()), high=float(numbers.max()), parts=parts)
     unseen, beyond = _beyond(found, values, inside, labelled)
     return replace(found, unseen=unseen, beyond=beyond)
 
 
-def _parts_of(dates: pd.Series, days: pd.Series, inside: Mask) -> tuple[str, ...]:
-    """Return what of a date differs; its days only if the target's lie within the sources'."""
+def _parts_of(
+    dates: pd.Series, days: pd.Series, sites: NDArray[Any], target: str
+) -> tuple[str, ...]:
+    """Return what of a date differs; its days only if the target's lie within those of a source."""
     if dates.dtype.kind == "m":
         return (TREND,)
     parts = [part for part, of in PARTS.items() if len(of(dates).dropna().unique()) > 1]
-    own, others = days[inside].dropna(), days[~inside].dropna()
-    if len(own) and len(others):
-        outside = ~own.between(others.min(), others.max())
-        if outside.mean() <= _MOST_OUTSIDE_TREND and others.min() < others.max():
+    inside = sites == target
+    own, others = days[inside].dropna().to_numpy(), days[~inside].dropna()
+    if len(own) and others.min() < others.max():
+        within = np.zeros(len(own), dtype=bool)
+        for _, each in others.groupby(sites[others.index]):
+            within |= (own >= each.min()) & (own <= each.max())
+        if 1 - within.mean() <= _MOST_OUTSIDE_TREND:
             parts.append(TREND)
     return tuple(parts)
 
@@ -332,8 +371,11 @@ def _judged(
     if why := _copies_site(column, values, sites, target):
         return column.left_out(why + uses)
     name = re.sub("([a-z])(ID|Id|Nr|No)$", r"\1_\2", str(column.name)).lower()
-    if why := _names_rows(column, values, sites, name, helps):
+    why, identifier = _names_rows(column, values, sites, name, helps)
+    if identifier:
         return column.left_out(why + uses, identifier=True)
+    if why:
+        return column.remarked(f"{why}; to leave it out: {option('drop', str(column.name))}")
     few = column.distinct <= _MANY_CODES
     if few or not _CASE_NAME.search(name) or not _may_be_codes(column, values):
         return column
@@ -369,11 +411,11 @@ def _useless(column: Column, values: pd.Series, inside: Mask) -> str:
 def _copies_site(column: Column, values: pd.Series, sites: pd.Series, target: str) -> str:
     """Say why a column is the site under another name: it is the same in all rows of a site.
 
-    No two sites share a value, or the target shares its category with none, so that nothing can be
-    learned from it. Numbers with decimals may be quantities of sites, such as a mean income, and
-    stay.
+    No two sites share a value, or the target shares its category or date with none, so that nothing
+    can be learned from it. Numbers with decimals may be quantities of sites, such as a mean income,
+    and stay.
     """
-    if column.distinct < 2 or not _may_be_codes(column, values):
+    if column.distinct < 2 or not (column.kind == "date" or _may_be_codes(column, values)):
         return ""
     pairs = pd.DataFrame({"site": sites, "value": values}).dropna().drop_duplicates()
     if pairs["site"].duplicated().any():
@@ -381,7 +423,7 @@ def _copies_site(column: Column, values: pd.Series, sites: pd.Series, target: st
     if not pairs["value"].duplicated().any():
         return "one value per site, so it is the site under another name"
     own = pairs["value"][pairs["site"] == target]
-    if column.kind == "category" and not pairs["value"][pairs["site"] != target].isin(own).any():
+    if column.kind != "number" and not pairs["value"][pairs["site"] != target].isin(own).any():
         return "one value per site, and no source has that of the target"
     return ""
 
@@ -399,18 +441,21 @@ def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> 
                 f"no source has: {listed(new.value_counts().index, 3)}"
             )
     if column.kind == "number":
-        others = values[labelled & ~inside]
+        others, found = values[labelled & ~inside], []
+        # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
+        most = rows * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
         for outside, where, limit in (
             (own < others.min(), "below the smallest", others.min()),
             (own > others.max(), "above the largest", others.max()),
         ):
-            if (n := int(outside.sum())) > MOST_OUTSIDE * rows:
-                return 0.0, (
+            if (n := int(outside.sum())) > most:
+                found.append(
                     f"{count(n, 'row')} of the target ({percent(n / rows)}) "
                     f"{'is' if n == 1 else 'are'} {where} of all sources ({number(float(limit))})"
                 )
-    if column.kind == "date" and TREND not in column.parts:
-        return 0.0, "the target's dates lie outside the sources', so only what recurs is used"
+        return 0.0, ", ".join(found)
+    if column.kind == "date" and column.parts and TREND not in column.parts:
+        return 0.0, "the target's dates lie outside every source's, so only what recurs is used"
     return 0.0, ""
 
 
@@ -545,7 +590,8 @@ def _dates(
     also = f", also {listed(others, quoted=False)}" if others else ""
     possible = _also_possible(given, expected, option, asked=expected == preferred)
     how = f"dates ({format_in_words(expected)}{also}{possible})"
-    return replace(column, kind="date", remark=how, date_format=expected), formats.read(given)
+    read = replace(column, kind="date", remark=how, date_format=formats.usual)
+    return read, formats.read(given)
 
 
 def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bool) -> str:
@@ -615,37 +661,43 @@ def _names_rows(
     sites: pd.Series,
     name: str,
     helps: Callable[[], bool] | None,
-) -> str:
-    """Say why a column that differs in almost every row is an identifier; empty if it is none.
+) -> tuple[str, bool]:
+    """Say why a column that differs in almost every row may be an identifier, and whether it is.
 
-    Text is one. So are whole numbers that are named so, and row numbers: those that grow (or fall)
-    from row to row within every site, however many rows are gone, and those that begin anew at
-    every site, with 0 or 1: years of a panel do not. Others are identifiers if they are spread
+    Text is one. So are whole numbers that are named so, and row numbers: numbers in the order of
+    the rows that are spread evenly, however many rows are gone. Row numbers may also begin anew
+    at every site, with 0 or 1; years of a panel do not. Others are identifiers if they are spread
     evenly, as numbers that were given one after another are and few quantities, and do not help to
-    predict the label.
+    predict the label; few rows show neither.
     """
     given = values.dropna()
     if len(given) < _FEWEST_IDENTIFIED_ROWS or not _may_be_codes(column, given):
-        return ""
-    by_site = given.groupby(sites[given.index].to_numpy(), sort=False)
-    if column.kind == "number":
-        steps = by_site.diff().dropna()
-        in_order = (steps > 0).all() or (steps < 0).all()
-        anew = (steps == 1).all() and by_site.first().isin((0, 1)).all()
-        alone = column.distinct > _ROW_SHARE * len(given)
-        if len(steps) >= len(given) / 2 and in_order and (alone or anew):
-            return "whole numbers in the order of the rows, like row numbers"
-    if column.distinct <= _ROW_SHARE * len(given):
-        return ""
+        return "", False
     different = "a different value in almost every row"
+    alone = column.distinct > _ROW_SHARE * len(given)
     if column.kind == "category":
-        return f"{different}, like an identifier"
+        return (f"{different}, like an identifier", True) if alone else ("", False)
+    given, where = given.astype(float), sites[given.index].to_numpy()
+    by_site = given.groupby(where, sort=False)
+    steps, first = by_site.diff().dropna(), by_site.min()
+    in_order = len(steps) >= len(given) / 2 and ((steps > 0).all() or (steps < 0).all())
+    anew = first.min() >= 0 and first.median() <= 1
+    # Rows that are left of a table are spread like all of it, or like those of their site.
+    evenness = max(_evenness(given, groups) for groups in (where, np.zeros(len(given))))
+    if in_order and evenness >= _UNEVEN_ROWS and (alone or (anew and not (helps and helps()))):
+        return "whole numbers in the order of the rows, like row numbers", True
+    if not alone:
+        return "", False
     if _ROW_NAME.search(name):
-        return f"{different}, and named like an identifier"
-    if (helps is not None and helps()) or not _spread_evenly(by_site):
-        return ""
+        return f"{different}, and named like an identifier", True
+    if evenness < _UNEVEN:
+        return "", False
+    if helps is not None and helps():
+        return f"{different}, like an identifier, but related to the label", False
+    if len(given) < _FEWEST_TESTED_ROWS:
+        return f"{different}, perhaps an identifier", False
     useless = ", and no help in predicting the label" if helps else ""
-    return f"{different}, like an identifier{useless}"
+    return f"{different}, like an identifier{useless}", True
 
 
 def _may_be_codes(column: Column, values: pd.Series) -> bool:
@@ -656,14 +708,15 @@ def _may_be_codes(column: Column, values: pd.Series) -> bool:
     return bool(np.all(numbers == np.round(numbers)))
 
 
-def _spread_evenly(by_site: Any) -> bool:
-    """Whether numbers lie evenly between the smallest and the largest of their site (KS test)."""
+def _evenness(numbers: pd.Series, sites: NDArray[Any]) -> float:
+    """p value of a Kolmogorov-Smirnov test that numbers lie evenly between the ends of their site."""
+    by_site = numbers.groupby(sites)
     low, high = by_site.transform("min"), by_site.transform("max")
-    share = ((by_site.obj - low) / (high - low))[(by_site.obj > low) & (by_site.obj < high)]
-    u, n = np.sort(share.to_numpy(float)), len(share)
+    share = ((numbers - low) / (high - low))[(numbers > low) & (numbers < high)]
+    u, n = np.sort(share.to_numpy()), len(share)
     steps = np.arange(n + 1) / max(n, 1)
     distance = max(np.max(steps[1:] - u, initial=0), np.max(u - steps[:-1], initial=0))
-    return bool(kolmogorov(np.sqrt(n) * distance) >= _UNEVEN)
+    return float(kolmogorov(np.sqrt(n) * distance))
 
 
 def _helps(

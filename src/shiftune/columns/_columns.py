@@ -6,10 +6,8 @@ differs from the rows of training; how numbers, dates and categories are read fo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from typing import Any, Self
 
@@ -33,6 +31,7 @@ from shiftune.columns._column import (
     in_utc,
     is_code,
     kind_of,
+    spelled_like,
 )
 from shiftune.columns._formats import (
     MISSING_CODES,
@@ -42,6 +41,8 @@ from shiftune.columns._formats import (
     NumberFormat,
     NumberFormats,
     Tally,
+    are_like_dates,
+    as_numbers,
     counted,
     format_in_words,
     stripped,
@@ -221,14 +222,15 @@ class NewRows:
         """Check the column names of new rows; return those that training did not have."""
         names = list(map(str, names))
         index, columns = pd.Index(names, dtype=object), self.columns
-        if lacking := [n for n in columns if n not in names and not _was_read(columns[n], index)]:
-            near = [alike(name, set(names) - set(columns)) for name in lacking]
+        there = set(names)
+        if lacking := [n for n in columns if n not in there and not _was_read(columns[n], index)]:
+            near = [alike(name, there - set(columns)) for name in lacking]
             meant = next((f"; is it {found[0]!r}?" for found in near if found), "")
             raise DataError(
                 f"the new rows lack {count(len(lacking), 'column')} that the model reads: "
                 f"{listed(lacking, 8)}{meant}"
             )
-        if doubled := sorted({n for n in columns if names.count(n) > 1}):
+        if doubled := sorted(set(index[index.duplicated()]) & set(columns)):
             raise DataError(f"the new rows have the column {doubled[0]!r} twice; rename one")
         known = {*columns, *columns.left_out, *columns.others, *identifiers}
         return [name for name in names if name not in known]
@@ -278,6 +280,10 @@ class _Reader:
     def __init__(self, column: Column, decimal: str) -> None:
         self.column, self.decimal = column, decimal
         self.empty = 0
+        self.missing_texts = {*MISSING_TEXTS, *MISSING_CODES, *column.missing_texts}
+        # What values that are no text can be, too: numbers, and dates with day, month and year.
+        codes, dates = pd.Series(column.missing_texts, dtype=object), column.kind == "date"
+        self.codes = codes[are_like_dates(codes) if dates else as_numbers(codes).notna()]
 
     def is_typed(self, values: pd.Series) -> bool:
         """Whether values are read one by one: how they are written need not be known."""
@@ -288,8 +294,8 @@ class _Reader:
     def given(self, values: pd.Series) -> pd.Series:
         """Return values, without those that training took for missing; text without spaces."""
         if not self.is_typed(values):
-            values = stripped(values.astype("string"), MISSING_TEXTS | MISSING_CODES)
-        for code in self.column.missing_texts:
+            values = stripped(values.astype("string"), self.missing_texts)
+        for code in self.codes:
             values = values.mask(is_code(values, code))
         return values
 
@@ -387,15 +393,14 @@ class _Dates(_Reader):
         present = rows - self.empty
         for n, which, since, day in (
             (self.later, "later", "until", self.column.high),
-            (self.earlier, "earlier", "from", self.column.low),
+            (self.earlier, "earlier", "since", self.column.low),
         ):
             if n > MOST_OUTSIDE * rows:
                 many = "all dates are" if n == present else f"{n:,} of {present:,} dates are"
-                yield self.finding(
-                    f"{many} {which} than those in training ({since} "
-                    f"{pd.Timestamp(0) + pd.Timedelta(days=day):%Y-%m-%d}), as expected",
-                    serious=False,
-                )
+                limit = f"{pd.Timestamp(0) + pd.Timedelta(days=day):%Y-%m-%d}"
+                text = f"{many} {which} than those in training ({since} {limit})"
+                later = which == "later"
+                yield self.finding(text + ", as expected" * later, serious=not later)
 
 
 class _Categories(_Reader):
@@ -403,35 +408,29 @@ class _Categories(_Reader):
         super().__init__(column, decimal)
         self.known = frozenset(column.levels or ())
         self.alike, self.unseen = Tally(), Tally()
-
-    @cached_property
-    def same(self) -> dict[str, str]:
-        """Levels by a spelling that many others share."""
-        spellings = Counter(map(_loose, self.known))
-        return {_loose(level): level for level in self.known if spellings[_loose(level)] == 1}
+        self.same: dict[str, str] = {}
 
     def add(self, values: pd.Series) -> None:
         levels = self._levels(values).dropna()
         self.empty += len(values) - len(levels)
         if self.column.levels is None:
             return
-        for level, n in counted(levels).items():
-            if level not in self.known:
-                same = self.same.get(_loose(str(level)))
-                if same is None or without_zeros(same) != level:  # 7 for 007 needs no note
-                    (self.unseen if same is None else self.alike).count({str(level): int(n)})
+        counts = counted(levels)
+        self.same |= (same := spelled_like(self.known, counts.index))
+        for level, n in counts.items():
+            if level not in self.known and without_zeros(same.get(str(level), "")) != level:
+                (self.alike if level in same else self.unseen).count({str(level): int(n)})
 
     def read(self, values: pd.Series) -> pd.Series:
-        if isinstance(values.dtype, pd.CategoricalDtype):
-            return values.where(self._levels(values).notna())
         if types.is_bool_dtype(values):
             return values
         codes, levels = pd.factorize(self._levels(values))
-        if self.column.levels is None:
-            read = [without_zeros(x) for x in levels]  # which spreadsheets drop
-        else:
-            read = [x if x in self.known else self.same.get(_loose(x), x) for x in levels]
-        return pd.Series(np.array([*read, None], dtype=object)[codes], values.index, dtype=object)
+        same = spelled_like(self.known, levels)
+        if isinstance(values.dtype, pd.CategoricalDtype) and not same:
+            return values.where(codes >= 0)
+        read = np.array([*(same.get(x, x) for x in levels), None], dtype=object)[codes]
+        dtype = "category" if isinstance(values.dtype, pd.CategoricalDtype) else object
+        return pd.Series(read, values.index, dtype=dtype)
 
     def _levels(self, values: pd.Series) -> pd.Series:
         levels = as_text(values)
@@ -447,10 +446,5 @@ class _Categories(_Reader):
         if self.alike.total:
             first, *others = self.alike.texts
             more = f", and {len(others)} more likewise" if others else ""
-            text = f"{first!r} is read as {self.same[_loose(first)]!r}{more}"
+            text = f"{first!r} is read as {self.same[first]!r}{more}"
             yield self.finding(text, serious=False)
-
-
-def _loose(level: str) -> str:
-    """Return a level without differences that spreadsheets and people make: 007 becomes 7."""
-    return without_zeros(" ".join(level.split()).casefold().removesuffix(".0"))

@@ -303,6 +303,11 @@ _DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
 _LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
 
 
+def are_like_dates(texts: pd.Series) -> NDArray[np.bool_]:
+    """Mark the texts with three parts, as a day, a month and a year are."""
+    return texts.str.match(_LIKE_A_DATE).to_numpy(dtype=bool)
+
+
 def find_format(given: pd.Series, preferred: str | None = None) -> str | None:
     """Return the first format that fits nearly all texts.
 
@@ -312,7 +317,7 @@ def find_format(given: pd.Series, preferred: str | None = None) -> str | None:
     counts = counted(given)
     texts = pd.Series(counts.index, dtype=object)
     shares = counts.to_numpy() / len(given)
-    like_dates = shares[texts.str.match(_LIKE_A_DATE).to_numpy(dtype=bool)].sum()
+    like_dates = shares[are_like_dates(texts)].sum()
     if preferred is None and like_dates < 1 - MOST_STRANGE:
         return None
     best, fewest = None, 1 - 1e-9
@@ -354,7 +359,7 @@ def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
 
     def parsed(texts: pd.Series) -> pd.Series:
         if date_format == "ISO8601":  # which a year alone would fit
-            texts = texts.where(texts.str.match(_LIKE_A_DATE).astype(bool))
+            texts = texts.where(are_like_dates(texts))
         dates = pd.to_datetime(texts, format=date_format, errors="coerce", utc=True)
         return dates.dt.tz_localize(None)
 
@@ -403,6 +408,11 @@ class DateFormats:
     def _other(self) -> str | None:
         """The only other format that reads all texts, where the clear ones do not."""
         return self._whole[0] if self._strange.total and len(self._whole) == 1 else None
+
+    @property
+    def usual(self) -> str:
+        """The format of most texts that need one to be told apart."""
+        return self._other or self.expected
 
     @property
     def strange(self) -> Tally:
