@@ -113,13 +113,16 @@ def test_a_folder_of_another_format(tuned, tune, run, number, message):
     assert "already has 2 trials" in tune("visits.csv", "--out", "run").output
 
 
-def test_a_time_limit(visits, tune, folder):
-    """The first trial is always run; the same command continues."""
+def test_a_time_limit(visits, tune, folder, run):
+    """The first trial is always run; the verdict says it; the same command continues."""
     visits.to_csv("visits.csv", index=False)
-    printed = tune("visits.csv", "--out", "run", "--timeout", 1e-9).output
-    assert "--timeout: 1 of 2 trials; the same command continues" in printed
+    printed = tune("visits.csv", "--out", "run", "--timeout", 1e-9, trials=5).output
+    assert "--timeout: 1 of 5 trials; the same command continues" in printed
     best = json.loads((folder / "run" / "best.json").read_text())
-    assert best["trials"]["finished"] == 1
+    assert (best["trials"]["finished"], best["trials"]["asked"]) == (1, 5)
+    assert "only 1 of 5 trials finished" in best["verdict"]["reason"]
+    run("report", "run")
+    assert json.loads((folder / "run" / "best.json").read_text()) == best
     tune("visits.csv", "--out", "run")
     assert json.loads((folder / "run" / "best.json").read_text())["trials"]["finished"] == 2
 

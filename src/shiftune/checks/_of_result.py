@@ -266,22 +266,26 @@ def loss_says_something(result: SearchResult, risk: Any, constant: float | None)
 def width_check(result: SearchResult, skill: Check) -> Check:
     """Check whether the intervals of the figures that readers see first say anything.
 
-    A problem: one of them does not, and the model is not surely better than a constant, so that
-    nothing is known about it. A caution: one does not, or that of the loss has no width.
+    A problem: that of the loss does not, or none beside it, and the model is not surely better than
+    a constant, so that little is known about it. A caution: one does not, or that of the loss has
+    no width.
     """
     risk, name = result.risk, loss_in_words(result.loss.name)
     constant = skill.figures.get("constant")
     low, high = risk.interval()
     nothing = metrics_that_say_nothing(result, constant)
     rows: dict[Any, Any] = result.metrics.table.to_dict("index")
+    shown = telling_metrics(result)
     wide = {
         metric_in_words(each): (rows[each]["low"], rows[each]["high"])
-        for each in telling_metrics(result)
+        for each in shown
         if each in nothing
     }
+    none_left = 0 < len(shown) == len(wide)
     if not loss_says_something(result, risk, constant):
         wide[name] = low, high
-    level = Level.CAUTION if skill.level is Level.OK or not wide else Level.PROBLEM
+        none_left = True
+    level = Level.PROBLEM if none_left and skill.level is not Level.OK else Level.CAUTION
     advice = (
         "Add sites: the width is mostly that of the differences between few sites. Or label some "
         "target rows, which show the site itself."
@@ -299,6 +303,8 @@ def width_check(result: SearchResult, skill: Check) -> Check:
         "models and such as are far worse than a constant or chance."
     )
     headline = f"{listed(wide, quoted=False)} {NOT_ESTIMABLE}"
+    if level is Level.PROBLEM:
+        headline += ", and the model may be no better than a constant"
     return Check(_WIDTH, level, finding, advice, numbers, headline)
 
 

@@ -154,8 +154,10 @@ def report(path: Path, moved: Mapping[str, Path | None]) -> None:
         raise StorageError(f"{lost}; run this first: {folder.last_command}")
     job = reopened(folder, moved)
     with notes_for_warnings():
-        # The study has a trial, so none is added.
-        job.search.set_params(progress=False).fit(job.problem)
+        # The study has a trial, so none is added; as many were asked for as in the last run.
+        result = job.search.set_params(progress=False).fit(job.problem).result_
+        asked = replace(result.settings, n_trials=folder.settings()["runs"][-1]["trials"])
+        job.search.result_ = replace(result, settings=asked)
         write_result(folder, job)
     if states := folder.updates.records:
         show_updates(screen(), path, states, ())
@@ -365,7 +367,7 @@ def begin(folder: ResultFolder, job: TuneJob) -> None:
     """Record a run with its command and versions; create the folder if needed."""
     path = folder.path
     date = datetime.now().astimezone().isoformat("T", "seconds")
-    run = {"command": command_line(), "date": date} | made_with()
+    run = {"command": command_line(), "date": date, "trials": job.options.trials} | made_with()
     earlier = folder.settings()["runs"] if (path / SETTINGS).exists() else []
     settings = {
         "format": RESULT_FORMAT,
