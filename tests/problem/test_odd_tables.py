@@ -163,7 +163,7 @@ def test_a_report_of_metrics_without_an_estimate(tmp_path):
         search = ShiftSearch("logistic", n_trials=1).fit(problem_of(df))
         assert search.metrics_["estimate"].isna().any()
         page = search.report(tmp_path / "report.html").read_text()
-    assert '<td class="n">?</td>' in page
+    assert '<td class="n"><b>?</b></td>' in page
 
 
 def test_a_report_of_sites_that_have_no_part_in_the_estimate(tmp_path):
