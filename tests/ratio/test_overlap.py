@@ -43,7 +43,7 @@ class TestGuard:
             (300, 4.0, 100, "failed"),
             (300, 1.0, 3, "few effective rows: 3.0"),
             (300, np.nan, 3, "mean weight"),
-            (1, 1.0, 1, "one row only"),
+            (1, 1.0, 1, "too few rows"),
             (4, 1.0, 4, ""),  # small, but its rows count alike
             (300, 0.61, 100, ""),
             (300, 0.59, 100, "few target-like rows: mean weight 0.59"),

@@ -52,7 +52,11 @@ def test_a_column_costs_what_its_texts_cost(texts, monkeypatch):
         monkeypatch.setattr(pd, name, noted)
     x = pd.Series([texts[i % len(texts)] for i in range(ROWS)])
     df = pd.DataFrame(
-        {"x": x, "site": ["A", "A", "B", "B"] * (ROWS // 4), "y": ["yes", "no", "no"] * 133 + ["no"]}
+        {
+            "x": x,
+            "site": ["A", "A", "B", "B"] * (ROWS // 4),
+            "y": ["yes", "no", "no"] * 133 + ["no"],
+        }
     )
     site_table(df, site="site", target="A", label="y")
     assert 0 < max(read) <= len(texts)

@@ -76,7 +76,9 @@ _MANY_CODES = 20
 # An identifier of cases has many values, and not many rows of each.
 _MOST_ROWS_OF_A_CASE = 20
 
-_ROW_NAME = re.compile(r"(^|[^a-z])(id|uuid|guid|pid|mrn)([^a-z]|$)|^unnamed: ")
+_ROW_NAME = re.compile(
+    r"(^|[^a-z])(id|uuid|guid|pid|mrn)([^a-z]|$)|^unnamed: |^(rownames?|row|row_?number|obs)$"
+)
 # Not index, row or key in front, which also name quantities.
 _CASE_NAME = re.compile(
     r"^(id|uuid|guid)([^a-z]|$)|[^a-z](key|nr|no)$|(^|[^a-z])(id|uuid|guid|pid|mrn)$"
@@ -272,12 +274,7 @@ def learn(
     inside = (sites == target).to_numpy()
     labelled = ~inside if labels is None else ~inside | labels.notna().to_numpy()
     if found.kind == "category" and values.dtype == object:
-        known = values[labelled].dropna().unique()
-        if len(known) <= _MOST_LEVELS and (alike := spelled_like(known, values.dropna().unique())):
-            values = values.map(alike).where(values.isin(list(alike)), values)
-            found = replace(found, distinct=int(values.nunique()))
-            shown = [f"{old!r} is read as {new!r}" for old, new in alike.items()]
-            found = found.remarked(listed(shown, 3, quoted=False))
+        found, values = _spelled_alike(found, values, labelled)
     found = described(found, values, sites.to_numpy(), target, labelled)
     if found.kind == "number":
         found = found.remarked(question_about(values, option))
@@ -287,6 +284,24 @@ def learn(
         helps = None if labels is None else partial(_helps, values, sites, labels, task)
         found = _judged(found, values, sites, target, helps, option)
     return found, values
+
+
+def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[Column, pd.Series]:
+    """Give categories of the target the spelling of the sources, as new rows will have it."""
+    known = values[labelled].dropna().unique()
+    if len(known) > _MOST_LEVELS:
+        return column, values
+    if spelled := [each for each, n in Counter(map(_loose, known)).items() if n > 1]:
+        shown = listed(each for each in known if _loose(each) == spelled[0])
+        column = column.remarked(f"{shown} are different categories")
+    if same := spelled_like(known, values.dropna().unique()):
+        values = values.map(same).where(values.isin(list(same)), values)
+        column = replace(column, distinct=int(values.nunique()))
+        shown = listed(
+            (f"{old!r} is read as {new!r}" for old, new in same.items()), 3, quoted=False
+        )
+        column = column.remarked(shown)
+    return column, values
 
 
 def spelled_like(known: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
@@ -709,7 +724,7 @@ def _may_be_codes(column: Column, values: pd.Series) -> bool:
 
 
 def _evenness(numbers: pd.Series, sites: NDArray[Any]) -> float:
-    """p value of a Kolmogorov-Smirnov test that numbers lie evenly between the ends of their site."""
+    """P value of a Kolmogorov-Smirnov test that numbers are spread evenly within sites."""
     by_site = numbers.groupby(sites)
     low, high = by_site.transform("min"), by_site.transform("max")
     share = ((numbers - low) / (high - low))[(numbers > low) & (numbers < high)]

@@ -20,7 +20,6 @@ from shiftune._wording import alike, count, listed, number, percent
 from shiftune.columns._column import (
     MOST_OUTSIDE,
     PARTS,
-    REQUESTED,
     TREND,
     Column,
     ColumnKind,
@@ -128,18 +127,9 @@ class Columns(Mapping[str, Column]):
 
     @property
     def decisions(self) -> list[str]:
-        """What was decided or noticed, by column."""
-        remarks = self.overview()["remark"]
+        """What was decided or noticed, by column; those that were left out come first."""
+        remarks = self.overview().sort_values("used", kind="stable")["remark"]
         return [f"column {name!r}: {remark}" for name, remark in remarks.items() if remark]
-
-    @property
-    def surprises(self) -> list[str]:
-        """What was decided without being asked for, by column."""
-        return [
-            f"column {name!r}: {column.remark}"
-            for name, column in {**self.used, **self.left_out}.items()
-            if column.converted or not (column.used or column.remark.endswith(REQUESTED))
-        ]
 
     def read(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the features of any table that has these columns, as those of training.

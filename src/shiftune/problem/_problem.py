@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed
 from shiftune.columns import Column, Columns
-from shiftune.columns._column import Option, python_option
+from shiftune.columns._column import REQUESTED, Option, python_option
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._large import Sample, Sampled, read_sampled
 from shiftune.problem._reading import (
@@ -214,12 +214,12 @@ class ShiftProblem:
         # rows are numbered in the table that they came from
         sources = [site._replace(rows=np.asarray(site.rows) - first) for site in table.sources]
         if warn:
-            surprises = table.columns.surprises if table.columns else []
-            if surprises:
+            every = table.columns.decisions if table.columns else []
+            if decided := [each for each in every if not each.endswith(REQUESTED)]:
                 how = "(keep=, drop= and dates= overrule this, columns='as given' decides nothing)"
-                surprises[-1] += f" {how}"
-            if decided := "\n".join([*table.notes, *surprises]):
-                warnings.warn(decided, DataWarning, stacklevel=3)
+                decided[-1] += f" {how}"
+            if decided := [*table.notes, *decided]:
+                warnings.warn("\n".join(decided), DataWarning, stacklevel=3)
         return cls._of_sites(
             sources,
             table.target,

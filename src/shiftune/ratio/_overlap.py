@@ -64,7 +64,7 @@ class Reason(Enum):
     MANY_OUT_OF_REACH = Level.CAUTION, "covers part", ": {:.0%} of target rows out of reach"
     LITTLE_OVERLAP = Level.CAUTION, "overlaps little", ": {:.0%} of its rows count"
     FEW_ROWS = Level.CAUTION, "too few rows to tell", ": {:.0f}"
-    ONE_ROW = Level.PROBLEM, "one row only", ", no variance"
+    ONE_ROW = Level.PROBLEM, "too few rows", ", no variance"
     NO_TARGET_LIKE_ROWS = Level.PROBLEM, "no target-like rows", ": mean weight {:.3g}"
     FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows", ": mean weight {:.3g}"
     RATIO_FAILED = Level.PROBLEM, "density ratio failed", ": mean weight {:.3g}"
