@@ -19,7 +19,7 @@ from pandas.api.types import union_categoricals
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
 from shiftune.problem._reading import about_unlabelled, check_columns, refuse_unlabelled
-from shiftune.problem._table import TableSettings
+from shiftune.problem._table import TableSettings, in_one_spelling
 from shiftune.tables._files import CHANGED, SiteFiles
 
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
@@ -118,7 +118,10 @@ def _sites_and_labels(
         else (part for _, part in data.parts([*map(str, needed)]))
     )
     for part in parts:
-        codes, own = pd.factorize(part[settings.site].astype(object))
+        where = part[settings.site]
+        if not settings.as_given:
+            where = in_one_spelling(where, "", [])
+        codes, own = pd.factorize(where.astype(object))
         sites.append(pd.Categorical.from_codes(codes, pd.Index(own, dtype=object)))
         known.append(part[needed[-1]].notna() | (settings.label is None))
     return union_categoricals(sites), np.concatenate(known)
