@@ -97,7 +97,8 @@ def read_sampled(
     table = data.read(columns, drawn.rows, len(sites))
     # The rows of a site have one name, however it is written.
     counted = pd.Series(sites[drawn.rows])
-    if table[settings.site].groupby(counted, observed=True).nunique().max() > 1:
+    names = table[settings.site].astype(str).str.strip()
+    if names.groupby(counted, observed=True).nunique().max() > 1:
         raise StorageError(CHANGED)
     return drawn._replace(table=table)
 

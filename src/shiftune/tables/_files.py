@@ -217,9 +217,6 @@ class SiteFiles:
                     part = whole.iloc[rows[slice(*np.searchsorted(rows, [first, last]))] - first]
                 if site is not None:
                     part = part.assign(**{self.site_column: site})
-                elif not as_written and types.is_string_dtype(part.get(self.site, pd.Series(0))):
-                    texts = part[self.site].str.strip()
-                    part = part.assign(**{self.site_column: texts.mask(texts == "")})
                 yield file, part
                 first = last
         if n_rows not in (None, first):
