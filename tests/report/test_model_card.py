@@ -10,7 +10,7 @@ from shiftune._names import Level
 from shiftune.checks import Check
 from shiftune.errors import ProblemError
 from shiftune.report._page import _in_markdown, model_card
-from shiftune.report._templates import template
+from shiftune.report._summary import template
 
 FINE = Check("overlap", Level.OK, "Fine.", "Nothing to do.", {})
 CAREFUL = Check("few", Level.CAUTION, "Few | sites. So it is.", "Add <b>.", {})

@@ -17,7 +17,7 @@ from shiftune.checks import judgement
 from shiftune.errors import ProblemError
 from shiftune.report import save_report
 from shiftune.report._page import page
-from shiftune.report._templates import template
+from shiftune.report._summary import template
 from shiftune.search import ShiftSearch
 from shiftune.search._trial import Outcome
 

@@ -26,8 +26,7 @@ from shiftune.cli._screen import show_answer
 from shiftune.metrics._new_site import MetricTables
 from shiftune.report import _summary
 from shiftune.report._page import _in_markdown
-from shiftune.report._summary import summary
-from shiftune.report._templates import sentence, template
+from shiftune.report._summary import sentence, summary, template
 
 FINE = Check("overlap", Level.OK, "Fine.", "Nothing to do.", {})
 CAREFUL = Check("few", Level.CAUTION, "Few sites.", "Add sites, or try risk='unbiased'.", {})

@@ -396,8 +396,7 @@ class TableOptions:
         )
         sampled = read_sampled(files, settings, given["most_rows"], seed)
         table = sampled.table.rename(columns=str)
-        problem = ShiftProblem.of_table(table, settings, files.notes, warn=False)
-        return problem.of_sample(sampled, sampled.rows)
+        return ShiftProblem.of_table(table, settings, files.notes, sampled=sampled, warn=False)
 
 
 # Options that `ShiftProblem.from_frame` has, too.

@@ -39,8 +39,7 @@ from shiftune.models import load_model
 from shiftune.models._by_name import ColumnReader
 from shiftune.models._storing import PICKLED
 from shiftune.problem._site import rows_of
-from shiftune.report._summary import estimate_record, risk_record, update_record
-from shiftune.report._templates import sentence
+from shiftune.report._summary import estimate_record, risk_record, sentence, update_record
 from shiftune.risk import by_group, estimate
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._result import site_scores

@@ -199,6 +199,7 @@ class Predicted(NamedTuple):
     output: NDArray[Any]
     classes: NDArray[Any] | None
     rows: int
+    model: Any = None  # if it was to be kept
 
 
 def fit_predict(
@@ -208,21 +209,10 @@ def fit_predict(
     needs: str,
     prepared: PreparedRows | None = None,
     transformers: Hashable = None,
+    *,
+    keep: bool = False,
 ) -> Predicted:
-    """Fit a model without a fold, and predict the fold by the method that the loss needs."""
-    fitted, X, rows = fit_without(model, data, fold, prepared, transformers)
-    values = np.asarray(getattr(fitted, needs)(X))
-    return Predicted(values, getattr(fitted, "classes_", None), rows)
-
-
-def fit_without(
-    model: Any,
-    data: StudyData,
-    fold: int,
-    prepared: PreparedRows | None = None,
-    transformers: Hashable = None,
-) -> tuple[Any, Features, int]:
-    """Fit a model without a fold; return it, the rows of the fold, and the number it trained on.
+    """Fit a model without a fold, and predict the fold by the method that the loss needs.
 
     With `prepared` rows only the last step of a pipeline is fitted, which predicts the prepared
     rows; `transformers` stands for the other steps, which all pipelines with this value have in
@@ -242,9 +232,9 @@ def fit_without(
 
     if len(y) and (y == y[0]).all() and not kept.all():
         # The other sites show one label only, which is all that a model of them can know.
-        return DummyClassifier(strategy="most_frequent").fit(y[:1], y[:1]), rows()[1], len(y)
+        fitted, X = DummyClassifier(strategy="most_frequent").fit(y[:1], y[:1]), rows()[1]
     # Not where transformers may read the weights.
-    if prepared is not None and (weights is None or not _requests_weights(model)):
+    elif prepared is not None and (weights is None or not _requests_weights(model)):
         steps, model = model[:-1], model[-1]
 
         def prepare() -> tuple[Any, Any]:
@@ -252,9 +242,12 @@ def fit_without(
             return steps.fit_transform(X_train, y), steps.transform(X)
 
         X_train, X = prepared.get((transformers, fold), prepare)
+        fitted = fit(model, X_train, y, weights)
     else:
         X_train, X = rows()
-    return fit(model, X_train, y, weights), X, len(y)
+        fitted = fit(model, X_train, y, weights)
+    values, classes = np.asarray(getattr(fitted, needs)(X)), getattr(fitted, "classes_", None)
+    return Predicted(values, classes, len(y), fitted if keep else None)
 
 
 class TrialLosses(NamedTuple):

@@ -19,7 +19,7 @@ from pandas.api.types import union_categoricals
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
 from shiftune.problem._reading import about_unlabelled, check_columns, refuse_unlabelled
-from shiftune.problem._table import TableSettings
+from shiftune.problem._table import TableSettings, in_one_spelling
 from shiftune.tables._files import CHANGED, SiteFiles
 
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
@@ -97,7 +97,8 @@ def read_sampled(
     table = data.read(columns, drawn.rows, len(sites))
     # The rows of a site have one name, however it is written.
     counted = pd.Series(sites[drawn.rows])
-    if table[settings.site].groupby(counted, observed=True).nunique().max() > 1:
+    names = table[settings.site].astype(str).str.strip()
+    if names.groupby(counted, observed=True).nunique().max() > 1:
         raise StorageError(CHANGED)
     return drawn._replace(table=table)
 
@@ -118,7 +119,10 @@ def _sites_and_labels(
         else (part for _, part in data.parts([*map(str, needed)]))
     )
     for part in parts:
-        codes, own = pd.factorize(part[settings.site].astype(object))
+        where = part[settings.site]
+        if not settings.as_given:
+            where = in_one_spelling(where, "", [])
+        codes, own = pd.factorize(where.astype(object))
         sites.append(pd.Categorical.from_codes(codes, pd.Index(own, dtype=object)))
         known.append(part[needed[-1]].notna() | (settings.label is None))
     return union_categoricals(sites), np.concatenate(known)

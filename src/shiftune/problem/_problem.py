@@ -175,7 +175,6 @@ class ShiftProblem:
         df, target = as_pandas(df), as_pandas(target)
         if not isinstance(df, pd.DataFrame):
             raise SettingsError(f"from_frame needs a pandas DataFrame, got {type(df).__name__}")
-        check_choice(columns, ("read", "as given"), "reading of columns")
         settings = TableSettings(
             site=site,
             target=target_name if isinstance(target, pd.DataFrame) else target,
@@ -188,16 +187,12 @@ class ShiftProblem:
             drop=drop,
             ids=ids,
             dates=dates,
-            missing=missing or {},
+            missing=missing,
+            columns=columns,
             target_labels=target_labels,
             missing_labels=missing_labels,
-            as_given=columns == "as given",
         )
-        first = 0
-        if isinstance(target, pd.DataFrame):
-            first = len(target)
-            df = with_target(df, target, settings)
-        return cls.of_table(df, settings, first=first)
+        return cls.of_table(df, settings, target=target)
 
     @classmethod
     def of_table(
@@ -206,13 +201,20 @@ class ShiftProblem:
         settings: TableSettings,
         notes: Sequence[str] = (),
         *,
-        first: int = 0,
+        target: Any = None,
+        sampled: Sampled | None = None,
         warn: bool = True,
     ) -> Self:
-        """Read a table of all sites, whose first rows may be of a table of the target alone."""
-        table = read_table(df, settings, notes)
+        """Read a table of all sites, or of all sources beside a table of the `target`."""
+        sampled = sampled or Sampled(df)
         # rows are numbered in the table that they came from
-        sources = [site._replace(rows=np.asarray(site.rows) - first) for site in table.sources]
+        numbers = np.arange(len(df)) if sampled.rows is None else sampled.rows
+        if isinstance(target, pd.DataFrame):
+            numbers = np.append(np.arange(len(target)), numbers)
+            df = with_target(df, target, settings)
+        table = read_table(df, settings, notes)
+        sites = (table.target, *table.sources)
+        own, *sources = (site._replace(rows=numbers[site.rows]) for site in sites)
         if warn:
             every = table.columns.decisions if table.columns else []
             if decided := [each for each in every if not each.endswith(REQUESTED)]:
@@ -220,17 +222,21 @@ class ShiftProblem:
                 decided[-1] += f" {how}"
             if decided := [*table.notes, *decided]:
                 warnings.warn("\n".join(decided), DataWarning, stacklevel=3)
-        return cls._of_sites(
+        problem = cls._of_sites(
             sources,
-            table.target,
+            own,
             columns=table.columns,
-            notes=[*table.notes, *table.quiet],
+            notes=[*sampled.notes, *table.notes, *table.quiet],
             use_labels=settings.target_labels == "use",
             task=table.task,
             label="" if settings.label is None else str(settings.label),
             option=settings.option,
             stacklevel=4 if warn else 0,
         )
+        # labelled rows that were not drawn may not be typical of the target
+        typical = ~np.isin(problem.target.rows, numbers[np.flatnonzero(sampled.added)])
+        rows = problem.target if typical.all() else problem.target.take(np.flatnonzero(typical))
+        return replace(problem, target=rows, sample=sampled.sample)
 
     @classmethod
     def from_large(
@@ -261,31 +267,18 @@ class ShiftProblem:
         random_state : int
             Draws the rows.
         """
-        data = as_pandas(data)
+        data, target, decimal = as_pandas(data), as_pandas(target), "."
         if isinstance(data, str | os.PathLike):
             data = SiteFiles(Path(data), site=str(site))
+            decimal = data.decimal
         elif not isinstance(data, pd.DataFrame):
             raise SettingsError(f"data must be a path or a DataFrame, got {type(data).__name__}")
-        read = ("group", "sample_weight", "features", "target_labels", "missing_labels")
-        settings = TableSettings(
-            site=site,
-            target=None if hasattr(target, "columns") else target,
-            label=label,
-            **{name: options[name] for name in read if name in options},
-        )
+        name, apart = options.pop("target_name", "target"), isinstance(target, pd.DataFrame)
+        roles: dict[str, Any] = {"site": site, "label": label, "target": None if apart else target}
+        settings = TableSettings(**roles, decimal=decimal, **options)
         sampled = read_sampled(data, settings, most_rows, random_state)
-        problem = cls.from_frame(sampled.table, site=site, label=label, target=target, **options)
-        return problem.of_sample(sampled)
-
-    def of_sample(self, sampled: Sampled, rows: NDArray[np.intp] | None = None) -> Self:
-        """Return the problem of a table that was drawn, with its notes, and its row numbers."""
-        own, few, added = self.target, self.labelled_target, sampled.added
-        if added.any():  # rows that are labelled may not be typical of the target
-            own = own.take(np.flatnonzero(~added[own.rows]))
-        if rows is not None:
-            own, few = own.numbered(rows[own.rows]), few and few.numbered(rows[few.rows])
-        notes = (*sampled.notes, *self.notes)
-        return replace(self, target=own, labelled_target=few, notes=notes, sample=sampled.sample)
+        settings = replace(settings, target=name) if apart else settings
+        return cls.of_table(sampled.table, settings, target=target, sampled=sampled)
 
     @classmethod
     def from_arrays(

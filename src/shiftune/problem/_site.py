@@ -128,10 +128,6 @@ class Site:
             raise DataError(f"site {self.name!r} has no rows; it needs at least one")
         return part
 
-    def numbered(self, rows: NDArray[np.intp]) -> Site:
-        """Return the same site with other row numbers, shape (n,)."""
-        return Site(self.name, self.X, self.y, rows, self.groups, self.sample_weight)
-
     def _of_rows(self, values: Values) -> Values:
         return values if values is None or self._at is None else frozen(values[self._at])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -24,7 +24,9 @@ from shiftune.columns._column import (
     REQUESTED,
     Column,
     Option,
+    as_text,
     is_code,
+    kind_of,
     learn,
     python_option,
     question_about,
@@ -38,7 +40,6 @@ from shiftune.columns._formats import (
     as_numbers,
     distinct,
     first_code,
-    read_numbers,
     without_zeros,
 )
 from shiftune.errors import DataError, SettingsError
@@ -80,12 +81,17 @@ class TableSettings:
     drop: Collection[Hashable] = ()
     ids: Collection[Hashable] = ()
     dates: str | Mapping[Any, str] | None = None
-    missing: Mapping[Any, Any] = field(default_factory=dict)
+    missing: Mapping[Any, Any] | None = None
     target_labels: TargetLabels = "hide"
     missing_labels: Literal["error", "drop"] = "error"
-    as_given: bool = False
+    columns: Literal["read", "as given"] = "read"
     decimal: str = "."  # of the file
     option: Option = python_option
+
+    @property
+    def as_given(self) -> bool:
+        """Whether nothing is decided."""
+        return self.columns == "as given"
 
     @property
     def roles(self) -> dict[str, Hashable]:
@@ -98,7 +104,7 @@ class TableSettings:
         """Values that stand for missing ones, as text, by column."""
         return {
             name: [str(each) for each in (values if types.is_list_like(values) else [values])]
-            for name, values in self.missing.items()
+            for name, values in (self.missing or {}).items()
         }
 
     @property
@@ -128,13 +134,13 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if not settings.as_given:
         _remove_codes(df, settings, decisions)
         if settings.sample_weight is not None:
-            df[settings.sample_weight] = _weights(df[settings.sample_weight])
-        df[site] = _in_one_spelling(df[site], f"the site column {site!r}", decisions)
+            df[settings.sample_weight] = _weights(df[settings.sample_weight], settings)
+        df[site] = in_one_spelling(df[site], f"the site column {site!r}", decisions)
     sites = site_names(df[site], f"the site column {site!r}")
     target = _target_name(settings.target, df[site], sites)
     if label is not None and not settings.as_given:
         known = (sites != target) | (settings.target_labels == "use")
-        df[label] = _in_one_spelling(df[label], f"the label {label!r}", decisions, known)
+        df[label] = in_one_spelling(df[label], f"the label {label!r}", decisions, known)
     rows = _usable_rows(df, sites, target, settings, decisions)
     if len(rows) < len(df):
         df, sites = df.iloc[rows], sites[rows]
@@ -143,7 +149,11 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if label is None:  # overlap needs no labels
         labels, task = pd.Series(0.0, df.index), task or "regression"
     elif settings.as_given:
-        labels, hidden = df[label], int(df[label][inside].count())
+        hidden = int(df[label][inside].count())
+        # hidden labels do not make others fractions
+        parts = (df[label][each].dropna().astype(object) for each in (inside, ~inside))
+        whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
+        labels = pd.concat(whole).reindex(df.index)
         if hidden and settings.target_labels == "hide":
             advice = f"to use them: {settings.option('target_labels', 'use')}"
             decisions.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
@@ -172,7 +182,7 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
     """Return one table of the target's rows, which come first, and those of the sources."""
     site, name = settings.site, settings.target
     check_columns(target.columns, "the target's table")
-    check_roles(df, settings.roles)
+    check_roles(df, settings.roles, settings.features or ())
     for column in _features(df, settings):
         check_choice(column, target.columns, "column of the target", DataError)
     if name in set(df[site].astype(str)):
@@ -180,7 +190,17 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
     own = target.reindex(columns=df.columns)
     own[site] = None
     others = f"sources of {name}"  # no name that the target itself can have
-    df, own = of_one_kind({others: df.copy(deep=False), name: own}).values()
+    df, n = df.copy(deep=False), len(own)
+    for column in [] if settings.as_given else _features(df, settings):
+        pair = own[column], df[column]
+        if kind_of(pair[0]) == kind_of(pair[1]) or not all(each.count() for each in pair):
+            continue
+        # numbers and dates may be text in one of the tables, as in one of two files
+        texts = pd.concat([*map(as_text, pair)], ignore_index=True)
+        sites = pd.Series([*[name] * n, *df[site]]).astype(str)
+        if typed(texts, sites=sites, target=name)[0].kind != "category":
+            own[column], df[column] = texts[:n].to_numpy(), texts[n:].to_numpy()
+    df, own = of_one_kind({others: df, name: own}).values()
     own[site] = name
     if settings.label is not None and own[settings.label].isna().all():
         # Whole numbers would become floats beside missing ones.
@@ -203,6 +223,7 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
         raise SettingsError(
             f"missing_labels must be 'error' or 'drop', got {settings.missing_labels!r}"
         )
+    check_choice(settings.columns, ("read", "as given"), "reading of columns")
     if settings.as_given and (settings.keep or settings.ids or settings.dates or settings.missing):
         raise SettingsError(
             "columns='as given' decides nothing: leave out keep, ids, dates, missing"
@@ -244,7 +265,7 @@ def _remove_codes(df: pd.DataFrame, settings: TableSettings, notes: list[str]) -
             notes.append(f"column {name!r}: {value} in {rows} counts as missing, as requested")
 
 
-def _in_one_spelling(
+def in_one_spelling(
     column: pd.Series, what: str, notes: list[str], known: NDArray[np.bool_] | None = None
 ) -> pd.Series:
     """Remove spaces around texts; blank texts become missing.
@@ -379,7 +400,9 @@ def _read_labels(
     if use or own.empty:
         return labels, task
     if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(own):
-        numbers = read_numbers(own.astype(str))
+        formats, texts = NumberFormats(decimal=settings.decimal), own.astype(str)
+        formats.add(texts)
+        numbers = formats.decided().read(texts)
         own = numbers.astype(object).where(numbers.notna(), own)
     own = _as_whole(own.infer_objects())
     if settings.target_labels == "oracle":
@@ -406,7 +429,7 @@ def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> p
     Numbers with decimal commas, currencies or units may be classes, too, unless they are many.
     """
     name, task = given.name, settings.task
-    formats = NumberFormats()
+    formats = NumberFormats(decimal=settings.decimal)
     if task != "classification" and types.infer_dtype(given) == "string":
         formats.add(given)
     written = formats.decided()
@@ -463,16 +486,21 @@ def _read_columns(
     never |= {settings.sample_weight: f"weight, {REQUESTED}"}
     never |= dict.fromkeys(settings.ids, f"identifier, {REQUESTED}")
     never |= {settings.group: f"group, {REQUESTED}"}
+    others = [str(name) for name in (settings.site, settings.label) if name in df.columns]
     wanted, dates = settings.features, settings.dates
     how: dict[str, Any] = {"task": task, "decimal": settings.decimal, "option": settings.option}
     for name in df.columns.drop([settings.site, settings.label], errors="ignore"):
         if name in never:
-            column, values = typed(df[name])
+            try:
+                column, values = typed(df[name])
+            except DataError:  # what is left out may hold anything
+                column, values = Column(name=name, kind="category"), df[name]
             column = replace(column, missing=float(values.isna().mean()))
             identifier = name in (*settings.ids, settings.group)
             columns.append(column.left_out(never[name], identifier=identifier))
             continue
         if wanted is not None and name not in wanted:
+            others.append(str(name))
             continue
         how["date_format"] = dates.get(name) if isinstance(dates, Mapping) else dates
         how["keep"] = name in settings.keep or wanted is not None
@@ -486,15 +514,14 @@ def _read_columns(
                     f"column {clash[0]!r} would be made of the date {name!r}; rename it"
                 )
             features |= parts
-    others = [str(name) for name in (settings.site, settings.label) if name in df.columns]
     found = Columns.of(columns, others)
     if not found:
         raise DataError("no column is left to learn from: " + "; ".join(found.decisions[:4]))
     return pd.DataFrame(features, df.index), found
 
 
-def _weights(weights: pd.Series) -> pd.Series:
-    column, values = typed(weights)
+def _weights(weights: pd.Series, settings: TableSettings) -> pd.Series:
+    column, values = typed(weights, decimal=settings.decimal)
     if column.kind != "number":
         raise DataError(
             f"column {column.name!r} has the weights of rows, but is not numeric; weights "

@@ -20,8 +20,7 @@ from shiftune._wording import how_to_install
 from shiftune.checks import Check
 from shiftune.checks._checks import NOTHING_TO_DO
 from shiftune.errors import MissingPackageError, StorageError
-from shiftune.report._summary import summary
-from shiftune.report._templates import template
+from shiftune.report._summary import summary, template
 from shiftune.search._result import SearchResult
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import jinja2
 import numpy as np
 import pandas as pd
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
+from shiftune import _wording
 from shiftune._names import SITE_LOSSES, Level
 from shiftune._provenance import RESULT_FORMAT, made_with, versions_in_words
 from shiftune._wording import (
@@ -40,7 +43,6 @@ from shiftune.errors import SettingsError
 from shiftune.models._space import format_range
 from shiftune.predictor._conformal import class_sets
 from shiftune.problem._site import Features
-from shiftune.report._templates import sentence
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._result import SearchResult, default_rival, model_name, tied_rivals
 from shiftune.search._trial import finished_trials
@@ -558,3 +560,47 @@ def _shift(after: Any, X: Features) -> list[dict[str, Any]]:
         }
         for name, mean in pairs
     ]
+
+
+# ---------------------------------------------------------------- what templates share
+
+# What templates call beside Jinja's own filters.
+_FILTERS = {
+    "counted": _wording.count,
+    "estimate": _wording.estimate_in_words,
+    "figure": _wording.figure_in_words,
+    "listed": _wording.listed,
+    "lower_by": _wording.lower_by,
+    "number": _wording.number,
+    "params": _wording.params_in_words,
+    "percent": _wording.percent,
+    "shortened": _wording.shortened,
+    "updated_model": _wording.updated_model,
+}
+_LIMITS = {
+    "most_classes": _wording.MOST_CLASSES,
+    "most_columns": _wording.MOST_COLUMNS,
+    "most_sites": _wording.MOST_SITES,
+}
+
+
+@cache
+def template(name: str, **options: Any) -> jinja2.Template:
+    """Return a template by its file; in HTML all that is filled in is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("shiftune.report"),
+        autoescape=name.endswith(".html.j2"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        **options,
+    )
+    environment.filters |= _FILTERS
+    environment.globals |= _LIMITS
+    return environment.get_template(name)
+
+
+def sentence(name: str, *facts: Any) -> str:
+    """Return a sentence of a document, by the name of its macro."""
+    text: str = getattr(template("sentences.j2").module, name)(*facts)
+    return " ".join(text.split())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning, SettingsError
-from shiftune.evaluate._fits import Predicted, StudyData, fit_without, losses_of_fits
+from shiftune.evaluate._fits import StudyData, fit_predict, losses_of_fits
 from shiftune.problem._site import Features, rows_of
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import Estimate, by_group
@@ -97,9 +97,10 @@ class _Sample:
         self.tables = [rows_of(target.X, drawn), *sources]
         shares = self.target_weights / self.target_weights.sum()
         self.donors = np.random.default_rng(seed).choice(len(drawn), (_REPEATS, len(X)), p=shares)
+        folds, needs = self.data.fold_numbers, self.loss.needs
         self.fits = [
-            (weight, {f: fit_without(result.model_of(m), data, f) for f in self.data.fold_numbers})
-            for m, weight in result.choice.weights.items()
+            (w, {f: fit_predict(result.model_of(m), data, f, needs, keep=True) for f in folds})
+            for m, w in result.choice.weights.items()
         ]
         self.losses = self._losses(X, self.data)
 
@@ -138,11 +139,11 @@ class _Sample:
         together: Any = 0.0
         for weight, fits in self.fits:
             predicted = {}
-            for fold, (model, _, rows) in fits.items():
-                output = np.asarray(getattr(model, self.loss.needs)(parts[fold]))
-                predicted[fold] = Predicted(output, getattr(model, "classes_", None), rows)
-            own: Any = losses_of_fits(predicted, data, self.loss).predictions
-            together = together + weight * own
+            for fold, own in fits.items():
+                output = np.asarray(getattr(own.model, self.loss.needs)(parts[fold]))
+                predicted[fold] = own._replace(output=output)
+            found: Any = losses_of_fits(predicted, data, self.loss).predictions
+            together = together + weight * found
         return data.losses(together, self.loss)
 
 

@@ -217,9 +217,6 @@ class SiteFiles:
                     part = whole.iloc[rows[slice(*np.searchsorted(rows, [first, last]))] - first]
                 if site is not None:
                     part = part.assign(**{self.site_column: site})
-                elif not as_written and types.is_string_dtype(part.get(self.site, pd.Series(0))):
-                    texts = part[self.site].str.strip()
-                    part = part.assign(**{self.site_column: texts.mask(texts == "")})
                 yield file, part
                 first = last
         if n_rows not in (None, first):
@@ -258,12 +255,13 @@ def _joined(
                 f"{file.path} has other columns than {first[0].path}: it lacks {lacking or 'none'} "
                 f"and has {more or 'none'} in addition; give all files the same columns"
             )
-    found = list(tables.values())
+    # those without rows have no types
+    found = [table for table in tables.values() if len(table)] or [first[1]]
     for name in map(str, first[1]):
         if len({types.is_numeric_dtype(table[name]) for table in found}) > 1:
             # 101 beside an empty cell is 101.0 in a file of numbers alone
             found = [table.assign(**{name: as_text(table[name])}) for table in found]
-    table = pd.concat(found, ignore_index=True) if others else first[1]
+    table = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
     if table.shape[1] == 0:
         raise StorageError(f"{path} has no columns; {needed} is needed")
     if table.shape[1] == 1:
@@ -284,7 +282,7 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     that the file lacks is missing.
     """
     parts = [part for file in files_at(path) for part in file.parts(columns)]
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts or [pd.DataFrame(columns=[*columns])], ignore_index=True)
 
 
 def files_at(path: Path) -> list[TableFile]:
@@ -531,7 +529,8 @@ def _read_json_lines(path: Path, **options: Any) -> Any:
     with warnings.catch_warnings():
         # Versions of pandas from 3.1 on do not need convert_dates any more, and warn of it.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return pd.read_json(path, lines=True, dtype=False, convert_dates=False, **options)
+        options |= {"dtype": False, "convert_dates": False, "precise_float": True}
+        return pd.read_json(path, lines=True, **options)
 
 
 def _read_excel(path: Path) -> pd.DataFrame:
