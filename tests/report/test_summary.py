@@ -237,10 +237,10 @@ class NoChart:
 def written(document):
     """Return what the four templates make of a document."""
     charts = dict.fromkeys(("forest", "weights", "shifts", "history"), NoChart())
-    more = dict.fromkeys(("written", "style", "program", "hash"), "")
+    more = dict.fromkeys(("written", "style"), "")
     more |= {"updates": [], "slices": []} | {
         "charts": charts,
-        "drawn": str,
+        "svg": str,
         "nothing_to_do": "Nothing to do.",
     }
     console = Console(width=4000, record=True, file=StringIO())

@@ -306,3 +306,19 @@ def test_ages_are_no_classes(lowest):
 def test_dates_of_a_column_that_is_not_there():
     with pytest.raises(DataError, match="there is no column 'sen'; did you mean 'seen'"):
         problem_of(table(seen="03/12/2020"), dates={"sen": "%d/%m/%Y"})
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"missing": 999}, "missing must be a mapping"),
+        ({"dates": ["seen"]}, "dates must be a format, or a mapping"),
+        ({"keep": None}, "keep must be a list of columns"),
+        ({"dates": "DD/MM/YYYY"}, "no column has dates written as DD/MM/YYYY"),
+        ({"dates": {"seen": "%d.%m.%Y"}}, "'seen' has no dates written as %d.%m.%Y"),
+        ({"dates": {"x": "%Y"}}, "'x' has no dates written as %Y"),
+    ],
+)
+def test_options_that_fit_nothing(options, error):
+    with pytest.raises((DataError, SettingsError), match=error):
+        problem_of(table(seen=np.resize(["13/01/2024", "02/03/2024", "25/12/2023"], N)), **options)

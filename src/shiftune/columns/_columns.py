@@ -20,6 +20,7 @@ from shiftune._wording import alike, count, listed, number, percent
 from shiftune.columns._column import (
     MOST_OUTSIDE,
     PARTS,
+    REQUESTED,
     TREND,
     Column,
     ColumnKind,
@@ -130,6 +131,17 @@ class Columns(Mapping[str, Column]):
         """What was decided or noticed, by column; those that were left out come first."""
         remarks = self.overview().sort_values("used", kind="stable")["remark"]
         return [f"column {name!r}: {remark}" for name, remark in remarks.items() if remark]
+
+    @property
+    def surprises(self) -> list[str]:
+        """Decisions that were not asked for; ranges of the target's numbers are notes alone."""
+        loud = {
+            name
+            for name, column in {**self.used, **self.left_out}.items()
+            if column.unseen or (column.remark and not column.remark.endswith(REQUESTED))
+        }
+        remarks = self.overview().loc[[*self.left_out, *self.used], "remark"]
+        return [f"column {name!r}: {remark}" for name, remark in remarks.items() if name in loud]
 
     def read(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the features of any table that has these columns, as those of training.

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed
 from shiftune.columns import Column, Columns
-from shiftune.columns._column import REQUESTED, Option, python_option
+from shiftune.columns._column import Option, python_option
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._large import Sample, Sampled, read_sampled
 from shiftune.problem._reading import (
@@ -216,8 +216,7 @@ class ShiftProblem:
         sites = (table.target, *table.sources)
         own, *sources = (site._replace(rows=numbers[site.rows]) for site in sites)
         if warn:
-            every = table.columns.decisions if table.columns else []
-            if decided := [each for each in every if not each.endswith(REQUESTED)]:
+            if decided := table.columns.surprises if table.columns else []:
                 how = "(keep=, drop= and dates= overrule this, columns='as given' decides nothing)"
                 decided[-1] += f" {how}"
             if decided := [*table.notes, *decided]:

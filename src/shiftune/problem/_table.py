@@ -235,7 +235,7 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
         "id": settings.ids,
     }
     for what, names in lists.items():
-        if isinstance(names, str):
+        if isinstance(names, str) or not isinstance(names, Collection):
             raise SettingsError(f"{what} must be a list of columns; did you mean [{names!r}]?")
         for role, taken in settings.roles.items():
             if taken in names:
@@ -243,6 +243,10 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
                 raise SettingsError(
                     f"column {taken!r} is the {role.replace('_', ' ')}; leave it out of {option}"
                 )
+    if not isinstance(settings.missing, Mapping | None):
+        raise SettingsError("missing must be a mapping from columns to codes, such as {'age': 999}")
+    if not isinstance(settings.dates, str | Mapping | None):
+        raise SettingsError("dates must be a format, or a mapping from columns to formats")
     dates = settings.dates if isinstance(settings.dates, Mapping) else ()
     check_roles(df, settings.roles, [*dates, *(name for names in lists.values() for name in names)])
     wanted, unwanted = {*settings.keep, *lists["features"]}, {*settings.drop, *settings.ids}
@@ -514,6 +518,12 @@ def _read_columns(
                     f"column {clash[0]!r} would be made of the date {name!r}; rename it"
                 )
             features |= parts
+    formats = {column.name: column.date_format for column in columns}
+    if isinstance(dates, str) and dates not in formats.values():
+        raise DataError(f"no column has dates written as {dates}; formats look like %d/%m/%Y")
+    for name, date_format in dates.items() if isinstance(dates, Mapping) else ():
+        if formats.get(name, date_format) != date_format:
+            raise DataError(f"column {name!r} has no dates written as {date_format}")
     found = Columns.of(columns, others)
     if not found:
         raise DataError("no column is left to learn from: " + "; ".join(found.decisions[:4]))

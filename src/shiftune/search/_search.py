@@ -779,8 +779,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ``adjustment``, how much the expected loss rises when the sources are adjusted to the
             target in this column alone, ``adjustment_low`` to ``adjustment_high``; ``note``.
 
-        Examples
-        --------
         >>> from sklearn.linear_model import Ridge
         >>> X = np.random.default_rng(0).normal(size=(4, 200, 2))  # the target and three sources
         >>> sites = [(rows, 3 * rows[:, 0] + rows[:, 1]) for rows in X[1:]]
@@ -813,8 +811,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self._result().summary(predictor=self.predictor_)
 
     # ---------------------------------------------------------------- pictures
-    # Reports and figures belong to lower layers, so they are imported when they are called. The
-    # figures need Matplotlib (the extra `report`).
+    # They belong to lower layers, and need Matplotlib (the extra `report`).
 
     def plot_history(self) -> Figure:
         """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
