@@ -14,6 +14,7 @@ from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import Trust
 from shiftune.checks._of_data import _outside, _share, leakage_check, prevalence_check, reach_check
 from shiftune.checks._of_result import enough_check, skill_check, tail_share
+from shiftune.errors import DataWarning
 from shiftune.evaluate._fits import best_constant, constant_predictions
 from shiftune.evaluate._losses import loss_named
 from shiftune.problem import Site
@@ -134,7 +135,8 @@ def test_categories_that_no_source_has():
     own = frame["site"] == "T"
     frame["ward"] = np.where(own & (own.cumsum() % 2 == 0), "new", "old")
     roles = {"site": "site", "label": "y", "target": "T", "target_labels": "oracle"}
-    problem = ShiftProblem.from_frame(frame, **roles)
+    with pytest.warns(DataWarning, match="45 rows of the target .50 %. have categories that no"):
+        problem = ShiftProblem.from_frame(frame, **roles)
     search = ShiftSearch("linear", n_trials=3, sampler="random", progress=False).fit(problem)
     check = reach_check(search.result_)
     assert check.level == "caution"
