@@ -290,7 +290,7 @@ def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[C
     """Give categories of the target the spelling of the sources, as new rows will have it."""
     known = values[labelled].dropna().unique()
     if len(known) > _MOST_LEVELS:
-        return column, values
+        return column, values.map(without_zeros, na_action="ignore")
     if spelled := [each for each, n in Counter(map(_loose, known)).items() if n > 1]:
         shown = listed(each for each in known if _loose(each) == spelled[0])
         column = column.remarked(f"{shown} are different categories")

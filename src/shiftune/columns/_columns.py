@@ -430,7 +430,9 @@ class _Categories(_Reader):
         same = spelled_like(self.known, levels)
         if isinstance(values.dtype, pd.CategoricalDtype) and not same:
             return values.where(codes >= 0)
-        read = np.array([*(same.get(x, x) for x in levels), None], dtype=object)[codes]
+        # Of very many codes, those without the zeros that spreadsheets drop.
+        texts = (without_zeros(x) if self.column.levels is None else same.get(x, x) for x in levels)
+        read = np.array([*texts, None], dtype=object)[codes]
         dtype = "category" if isinstance(values.dtype, pd.CategoricalDtype) else object
         return pd.Series(read, values.index, dtype=dtype)
 
