@@ -274,7 +274,7 @@ CASES = [
     refused("nothing", "", "is empty; is it the right file?"),
     refused("one column", "ward\nA\nB\n", "has only one column, 'ward'"),
     refused("blanks between fields", csv(sep=" "), "has only one column"),
-    refused("no text", b"\x00\x01\x02\x03", "is no table|only one column"),  # by pandas 2
+    refused("no text", b"\x00\x01\x02\x03", "is no table|only one column|is empty"),  # by pandas 2
     refused("half a gzip", gzip.compress(WHOLE.encode())[:80], "cannot be read", "t.csv.gz"),
     refused("no Parquet", WHOLE, "cannot be read as parquet", "t.parquet"),
     refused("infinite", csv(age=["inf", *["1", "2"] * 29, "3"]), "has 1 infinite value"),
