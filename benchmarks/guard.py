@@ -1,6 +1,7 @@
 """Limits of the guard: error of the estimated risk over a grid of limits.
 
     python benchmarks/guard.py [--problems 60]
+    python benchmarks/guard.py --known 200     # bias and coverage with known density ratios alone
 
 Generated problems in which covariate shift holds exactly and the target risk is known: sites
 N(m_j, I) in 1 and 7 dimensions, y = 0.7 x_1 + 0.3 + noise, loss (theta - y)^2 / 2. Sources lie
@@ -25,7 +26,7 @@ SPREADS = [(1, 1.0), (1, 2.0), (1, 4.0), (7, 0.3), (7, 0.6), (7, 1.2)]
 ROWS = [(210, 300), (30, 40)]  # of every source, for the ratio and for validation
 
 
-def problems(count: int, spread: tuple[int, float], rows: tuple[int, int]):
+def problems(count: int, spread: tuple[int, float], rows: tuple[int, int], known: bool = False):
     d, sd = spread
     for seed in range(count):
         rng = np.random.default_rng([seed, d, int(10 * sd), *rows])
@@ -40,9 +41,9 @@ def problems(count: int, spread: tuple[int, float], rows: tuple[int, int]):
         truth = ((theta - 0.3) ** 2 + 1.49) / 2
         ratios = {
             "known": KnownRatio([sites.ratio(j) for j in range(1, k + 1)]),
-            "ulsif": ULSIF(),
-            "logistic": ClassifierRatio(),
         }
+        if not known:
+            ratios |= {"ulsif": ULSIF(), "logistic": ClassifierRatio()}
         for name, ratio in ratios.items():
             yield name, losses, ratio.fit(target, density).weights(X), truth
 
@@ -59,9 +60,13 @@ def settings() -> dict[str, bool | Guard]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--problems", type=int, default=60)
-    count = parser.parse_args().problems
+    parser.add_argument("--known", type=int, metavar="PROBLEMS")
+    count, known = vars(parser.parse_args()).values()
     rows = []
     warnings.simplefilter("ignore", OverlapWarning)
+    if known:
+        known_weights(known)
+        return
     for size, spread in itertools.product(ROWS, SPREADS):
         for ratio, losses, weights, truth in problems(count, spread, size):
             case = (size[1], spread, ratio)
@@ -92,6 +97,22 @@ def main() -> None:
     print(kept.pivot_table("covered", "divergence", ["ratio", "rows"]).round(3).to_string())
     priors(count // 3)
     small_sources()
+
+
+def known_weights(count: int) -> None:
+    """Bias of the estimate and coverage where nothing but the divergences is estimated."""
+    rows = []
+    for size, spread in itertools.product(ROWS, SPREADS):
+        for _, losses, weights, truth in problems(count, spread, size, known=True):
+            for divergence in ("plug_in", "cross_fitted"):
+                risk = estimate(losses, weights, divergence=divergence)
+                covered = _figures(risk, truth)[1]
+                rows.append((divergence, size[1], risk.value / truth, covered))
+    table = pd.DataFrame(rows, columns=["divergence", "rows", "estimate / truth", "covered"])
+    print(f"known density ratios, {count} problems per spread, 90 % intervals")
+    by = table.groupby(["divergence", "rows"])
+    kept = {"estimate / truth": ["mean", "median", "sem"], "covered": ["mean", "sem"]}
+    print(by.agg(kept).round(3).to_string())
 
 
 def small_sources() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reproduction.choosing import METHOD_NAMES
-from reproduction.drawing import need_matplotlib
+from reproduction.drawing import can_draw
 from reproduction.figures import draw
 from reproduction.markdown import markdown
 from reproduction.record import RUNS, TABLE, read_runs
@@ -44,7 +44,8 @@ def reproduce(
     seeds : range
     folder : path
         Gets ``runs.csv`` (one line per run, as it finishes), ``options.json`` with the versions,
-        a file of facts about the data, ``table.md`` and the figures as PNG and SVG.
+        a file of facts about the data, ``table.md`` and (with Matplotlib) the figures as PNG and
+        SVG.
     methods, settings
         Default: all.
     n_jobs : int
@@ -59,7 +60,7 @@ def reproduce(
     DataFrame
         The requested runs; see `reproduction.record.Run` for the columns.
     """
-    need_matplotlib()
+    figures = can_draw()
     folder = Path(folder)
     runs = run_all(
         experiment,
@@ -79,5 +80,6 @@ def reproduce(
     # All runs of the folder, so that its files agree after a call for a few.
     everything = read_runs(folder / RUNS).dropna(subset="score")
     (folder / TABLE).write_text(markdown(everything) + "\n", encoding="utf-8")
-    draw(everything, folder)
+    if figures:
+        draw(everything, folder)
     return runs

@@ -108,7 +108,10 @@ def _collapse_in_words(runs: pd.DataFrame) -> str:
                 "target, and it chooses what suits a few rows of that patient."
             )
             if setting == "as-published":
-                basis += " The printed results come from this setting."
+                basis += (
+                    " We infer that the printed results come from this setting, since it has the "
+                    "released code's choices; the paper does not say so."
+                )
         lines.append(paragraph(basis))
     return "\n".join(lines)
 

@@ -69,10 +69,12 @@ INTRODUCTION = """
 
 Nomura and Saito, *Efficient Hyperparameter Optimization under Multi-Source Covariate Shift*
 (CIKM 2021): every experiment, in three settings side by side. `python -m reproduction page` writes
-this page, with its figures and every number of ours, from the raw runs in `reproduction/results`;
-the paper's printed values and those of its released code are quoted beside them. Lower is better
-everywhere; `±` is the standard error over the seeds; the best method that does not see the target's
-labels is bold. Intervals are for one comparison each, not for all of them together.
+this page, with its figures and every number of ours, from the raw runs in `reproduction/results`.
+Two columns cannot be traced to raw runs: the paper's printed values, and those of its released
+code, which we ran before this package was written and of which only means and standard errors were
+kept (`reproduction/published.json`). Lower is better everywhere; `±` is the standard error over the
+seeds; the best method that does not see the target's labels is bold. Intervals are for one
+comparison each, not for all of them together.
 """
 
 TRAINING = """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from reproduction.drawing import need_matplotlib
+from reproduction.drawing import can_draw
 from reproduction.figures import save
 from reproduction.markdown import pipe_table
 from reproduction.record import RUNS, TABLE, note
@@ -42,7 +42,7 @@ def reproduce_regret(
     n, and at c = 5, where overlap is poor, for the two smallest. Seeds that the folder has are not
     run again.
     """
-    need_matplotlib()
+    figures = can_draw()
     folder = Path(folder)
     note(folder, {"experiment": "regret", "ns": list(ns), "Bs": list(Bs)}, command)
     path = folder / RUNS
@@ -65,7 +65,8 @@ def reproduce_regret(
     frame = read_study(path)
     frame = frame[frame["seed"].isin(list(seeds))]
     (folder / TABLE).write_text(regret_tables(frame) + "\n", encoding="utf-8")
-    save(figure(frame[frame["c"] < POOR_OVERLAP]), folder / "regret")
+    if figures:
+        save(figure(frame[frame["c"] < POOR_OVERLAP]), folder / "regret")
     return frame
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 from reproduction.choosing import METHOD_NAMES
 from reproduction.commands import Method, SettingChoice
 from reproduction.settings import SETTINGS
+
+from shiftune.errors import DataWarning
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["toy", "--quick", "-s", "guarded", "-m", "naive"]
@@ -51,6 +54,21 @@ def test_quick_toy_writes_its_folder_and_goes_on(run, folder):
     assert (written / "table.md").read_text() in output + "\n"
     assert "**guarded** (3 runs)" in run(*QUICK, "--seeds", 3).stdout
     assert len(pd.read_csv(written / "runs.csv")) == 6
+
+
+def test_without_matplotlib_the_table_is_written_and_the_figures_are_left_out(
+    run, folder, monkeypatch
+):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "reproduction.drawing.find_spec",
+        lambda name: None if name == "matplotlib" else find(name),
+    )
+    with pytest.warns(DataWarning, match="pip install matplotlib, then rerun the command"):
+        run(*QUICK)
+    written = folder / "paper" / "toy-quick"
+    assert (written / "table.md").exists()
+    assert not list(written.glob("*.png"))
 
 
 @pytest.mark.slow
