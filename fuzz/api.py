@@ -202,18 +202,18 @@ def _search(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
 
 def _out_of_site(search: ShiftSearch) -> None:
     """Check that every row was predicted by a model that has not seen its site or group."""
-    data, predictions = search.context_.data, search.result_.choice.predictions
+    data, predictions = search.result_.context.data, search.result_.choice.predictions
     rows = sum(map(len, data.y_validation))
     assert len(data.folds) == rows
     assert predictions is None or len(predictions) == rows
     if predictions is not None:
         assert np.isfinite(predictions).all()
-    if not search.settings_.risk.out_of_site:
+    if not search.result_.settings.risk.out_of_site:
         assert (data.train_folds == -1).all()
         return
     for name in data.sources if data.out_of_site else []:
         assert len(set(data.folds[data.validation_rows([name])].tolist())) == 1, name
-    for fold in search.context_.data.fold_numbers:
+    for fold in search.result_.context.data.fold_numbers:
         trains = data.trains(fold)
         assert (data.train_folds[trains] != fold).all()
         if data.groups is not None and data.train_groups is not None:

@@ -47,11 +47,11 @@ def measured(p: Problem, seed: int, trials: int) -> dict[str, object]:
         search.fit(given)
         predictions = predictions_of(search, p.X_target, classes)
         checks, verdict = search.checks(), search.verdict_
-    constant = best_constant(y, search.loss_, classes)
+    constant = best_constant(y, search.result_.loss, classes)
     alike = np.broadcast_to(constant, (len(p.y_target), *np.shape(constant)))
     low, high = search.risk_.interval(LEVEL)
     truth, without = (
-        float(losses_of_rows(own, p.y_target, search.loss_, classes).mean())
+        float(losses_of_rows(own, p.y_target, search.result_.loss, classes).mean())
         for own in (predictions, alike)
     )
     return {

@@ -36,7 +36,7 @@ def peers(quick: bool, python: Path | None = None) -> Figures:
     wall = time.perf_counter() - start
     best = model().set_params(**search.best_params_).fit(X, y)
     loss = script.log_loss(hidden, best.predict_proba(target)[:, 1])
-    data = search.context_.data
+    data = search.result_.context.data
     folds = folds_of(data)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data.npz")

@@ -53,7 +53,7 @@ def overhead(quick: bool) -> Figures:
     search = search_of(trials)
     clone(search).set_params(n_trials=2).fit(problem)  # imports and first touches of memory
     whole = cpu(lambda: search.fit(problem))
-    data = search.context_.data
+    data = search.result_.context.data
     X, y, folds = data.X_train, data.y_train, folds_of(data)
     tried = [trial.params for trial in search.study_.trials]
 

@@ -74,7 +74,7 @@ def test_a_model_without_skill_is_not_to_be_used():
 
 def test_the_constant_of_a_site_is_learned_from_the_others(sound):
     data = sound.result_.context.data
-    constant = constant_predictions(data, sound.loss_)
+    constant = constant_predictions(data, sound.result_.loss)
     own = data.validation_rows(["A"])
     others = data.y_train[data.train_folds != data.folds[own][0]]
     assert len(others) < len(data.y_train)

@@ -368,7 +368,7 @@ def test_a_search_where_one_site_alone_has_a_class(rng):
     )
     assert (search.trials_["state"] == "COMPLETE").all()
     # Rows of c have the probability of a class that the models of the other sites have not seen.
-    data, P = search.context_.data, search.result_.choice.predictions
+    data, P = search.result_.context.data, search.result_.choice.predictions
     fold = int(data.folds[data.validation_rows(["C"])][0])
     rows = data.validation_rows(["C"]) & (np.concatenate(data.y_validation) == "c")
     m = int(data.trains(fold).sum())

@@ -190,7 +190,7 @@ class TestStudyOfASearch:
     def test_other_estimators_have_one_fit_of_split_rows(self, risk):
         problem = hospitals(np.random.default_rng(0))
         search = ShiftSearch(Ridge(), ALPHA, n_trials=1, risk=risk, progress=False).fit(problem)
-        data = search.context_.data
+        data = search.result_.context.data
         assert set(data.train_folds.tolist()) == {-1}
         assert set(data.folds.tolist()) == {0}
         assert data.trains(0).all()
@@ -249,7 +249,7 @@ def test_default_search():
         assert row["criterion"] == pytest.approx(shares @ [own.mean() for own in of_sites])
     assert search.best_index_ == search.trials_["criterion"].idxmin()
     assert search.study_.best_value == search.trials_["criterion"].min()
-    assert search.weights_ is None
+    assert search.result_.context.data.weights is None
     low, high = search.risk_.interval(0.9)
     assert low < 1 < high  # the noise's variance
 

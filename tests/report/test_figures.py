@@ -191,7 +191,13 @@ class TestOfASearch:
 
     def test_weights(self, weighted_search):
         (axes,) = weighted_search.plot_weights().axes
-        weights = dict(zip(weighted_search.problem_.names, weighted_search.weights_, strict=True))
+        weights = dict(
+            zip(
+                weighted_search.problem_.names,
+                weighted_search.result_.context.data.weights,
+                strict=True,
+            )
+        )
         *_, medians = axes.collections
         found = [segment[0, 0] for segment in medians.get_segments()]
         np.testing.assert_allclose(
@@ -204,7 +210,7 @@ class TestOfASearch:
         assert "effective" in [text.get_text() for text in axes.texts]
 
     def test_weights_of_a_search_that_used_none(self, hostile_search):
-        assert hostile_search.weights_ is None
+        assert hostile_search.result_.context.data.weights is None
         (axes,) = hostile_search.plot_weights().axes
         looked_at = hostile_search.problem_.diagnose()["mean_weight"][::-1]
         np.testing.assert_allclose(axes.lines[-1].get_xdata(), np.maximum(looked_at, 1e-3))

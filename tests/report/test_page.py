@@ -239,7 +239,7 @@ class TestContent:
         text = Outline(page(naive.result_)).text
         assert "without any correction" in text
         assert "never saw its site" not in text
-        assert naive.weights_ is None
+        assert naive.result_.context.data.weights is None
         assert len(naive.result_.overlap.table) == 4
         assert naive.result_.importances == {}
 

@@ -36,16 +36,18 @@ class Doubled(RiskEstimator):
 def test_a_search_asks_the_estimator_only():
     toy = toy_problem(1.0, n=100).problem
     search = ShiftSearch(Ridge(), SPACE, risk=Doubled(), n_trials=3, progress=False)
-    settings = search.fit(toy).settings_
+    settings = search.fit(toy).result_.settings
     assert not settings.needs_ratio
     assert settings.shares is None
     assert settings.final == "ensemble"
-    assert search.ratio_ is None
-    data = search.context_.data
+    assert search.result_.ratio is None
+    data = search.result_.context.data
     assert data.out_of_site
     assert len(data.folds) == sum(len(site) for site in toy.sources)
     for number, trial in search.trials_.iterrows():
-        losses = np.concatenate(data.losses(search.answers_.get(number), search.loss_))
+        losses = np.concatenate(
+            data.losses(search._opened.answers.get(number), search.result_.loss)
+        )
         assert trial["criterion"] == trial["risk"] == pytest.approx(2 * losses.mean())
         assert search.study_.trials[number].value == trial["risk"]
 

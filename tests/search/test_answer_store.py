@@ -46,7 +46,13 @@ def files(journal):
 
 
 def answers_of(search, numbers):
-    return trial_answers(search.settings_, search.context_, search.study_, search.answers_, numbers)
+    return trial_answers(
+        search.result_.settings,
+        search.result_.context,
+        search.study_,
+        search._opened.answers,
+        numbers,
+    )
 
 
 def same(one, other):
@@ -184,16 +190,16 @@ def test_a_search_keeps_predictions(problem, journal, risk):
     on_disk, in_memory = (make(storage, risk=risk).fit(problem) for storage in (journal, None))
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     for number in range(4):
-        same(on_disk.answers_.get(number), in_memory.answers_.get(number))
+        same(on_disk._opened.answers.get(number), in_memory._opened.answers.get(number))
         alpha = float(on_disk.trials_["param_alpha"][number])
-        by_hand = run_trial(on_disk.context_, Candidate({"alpha": alpha}))
-        same(on_disk.answers_.get(number), by_hand.predictions)
+        by_hand = run_trial(on_disk.result_.context, Candidate({"alpha": alpha}))
+        same(on_disk._opened.answers.get(number), by_hand.predictions)
 
 
 def test_answers_travel_from_workers(problem):
     ours, plain = (make(**each).fit(problem) for each in ({"trial_timeout": 1e6}, {}))
     for number in range(4):
-        same(ours.answers_.get(number), plain.answers_.get(number))
+        same(ours._opened.answers.get(number), plain._opened.answers.get(number))
 
 
 def test_a_bounded_number(problem, journal, monkeypatch):
@@ -207,7 +213,7 @@ def test_a_resumed_run_has_them(problem, journal):
     make(journal, n_trials=2).fit(problem)
     resumed, whole = make(journal).fit(problem), make().fit(problem)
     for number in range(4):
-        same(resumed.answers_.get(number), whole.answers_.get(number))
+        same(resumed._opened.answers.get(number), whole._opened.answers.get(number))
 
 
 def test_a_journal_that_was_removed(problem, journal):
@@ -216,7 +222,10 @@ def test_a_journal_that_was_removed(problem, journal):
     journal.unlink()
     search = make(journal, n_trials=1, random_state=5).fit(problem)
     assert files(journal) == ["0.npz"]
-    same(search.answers_.get(0), make(n_trials=1, random_state=5).fit(problem).answers_.get(0))
+    same(
+        search._opened.answers.get(0),
+        make(n_trials=1, random_state=5).fit(problem)._opened.answers.get(0),
+    )
 
 
 class Counted(Ridge):
@@ -248,7 +257,7 @@ def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
         assert Counted.fits == 2 * 2  # one without each of the two sources
     plain = make(space=space).fit(problem)
     for number in range(4):
-        same(before[number], plain.answers_.get(number))
+        same(before[number], plain._opened.answers.get(number))
         same(before[number], after[number])
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     Counted.fits = 0
@@ -346,4 +355,4 @@ def test_a_run_that_was_killed(problem, journal, place):
     resumed, whole = make(journal).fit(problem), make().fit(problem)
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     for number in range(4):
-        same(resumed.answers_.get(number), whole.answers_.get(number))
+        same(resumed._opened.answers.get(number), whole._opened.answers.get(number))

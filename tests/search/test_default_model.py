@@ -19,13 +19,15 @@ SPACE = {"alpha": FloatDistribution(1.0, 1.0 + 1e-9)}
 def test_it_is_what_a_trial_with_the_same_parameters_would_be(risk):
     toy = toy_problem(1.0, n=300).problem
     search = ShiftSearch(Ridge(alpha=1.0), SPACE, risk=risk, n_trials=1, progress=False).fit(toy)
-    weights = search.weights_ or []
+    weights = search.result_.context.data.weights or []
     given = search.default_risk()
     assert given.value == pytest.approx(search.risk_.value)
     difference = given.minus(search.risk_)
     assert difference.value == pytest.approx(0, abs=1e-6)
     assert difference.stderr < 1e-6
-    assert [w.tolist() for w in search.weights_ or []] == [w.tolist() for w in weights]
+    assert [w.tolist() for w in search.result_.context.data.weights or []] == [
+        w.tolist() for w in weights
+    ]
 
 
 def test_a_fallback_is_not_announced_again(rng):

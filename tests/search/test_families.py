@@ -156,7 +156,7 @@ class TestNames:
 
     def test_names_share_their_prepared_rows(self, problem):
         search = make(NAMES, n_trials=2).fit(problem)
-        assert len(set(search.context_.preparations.values())) == 1
+        assert len(set(search.result_.context.preparations.values())) == 1
 
     @pytest.mark.parametrize(
         ("model", "space", "words"),
@@ -318,7 +318,9 @@ class TestTrials:
         journal = tmp_path / "journal"
         first = make(NAMES, n_trials=1, storage=journal).fit(problem)
         marks = {"defaults": True, "model": "kernel"}
-        first.study_.enqueue_trial(first.families_["kernel"].first_params(), user_attrs=marks)
+        first.study_.enqueue_trial(
+            first.result_.families["kernel"].first_params(), user_attrs=marks
+        )
         if asked:
             first.study_.ask()
         resumed = make(NAMES, n_trials=4, storage=journal).fit(problem)
@@ -347,7 +349,7 @@ class TestTrials:
         assert {"param_by run.alpha", "param_by run.fit", "param_near.n_neighbors"} <= set(
             search.trials_
         )
-        family, (given, _, trial) = search.families_["by run"], search.study_.trials[:3]
+        family, (given, _, trial) = search.result_.families["by run"], search.study_.trials[:3]
         assert family.candidate(given).params == family.plain_params(given) == {}
         alpha = trial.params["by run.alpha"]
         assert family.candidate(trial).params == {"alpha": alpha, "fit_intercept": True}

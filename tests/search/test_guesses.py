@@ -95,9 +95,9 @@ WORKS = [
     "fit({'alpha': stats.randint(1, 2)}).best_params_ == {'alpha': 1}",
     "fit(lambda trial: {'alpha': trial.suggest_int('alpha', 2, 2)}).trials_['param_alpha'][1] == 2",
     # losses by other names
-    "fit({'alpha': [1.0]}, loss='mse').loss_.name == 'squared'",
-    "fit({'alpha': [1.0]}, loss='neg_mean_absolute_error').loss_.name == 'absolute'",
-    "fit({'alpha': [1.0]}, loss='mae').loss_.name == 'absolute'",
+    "fit({'alpha': [1.0]}, loss='mse').result_.loss.name == 'squared'",
+    "fit({'alpha': [1.0]}, loss='neg_mean_absolute_error').result_.loss.name == 'absolute'",
+    "fit({'alpha': [1.0]}, loss='mae').result_.loss.name == 'absolute'",
     # data in other forms
     "ShiftSearch(Ridge(), {'alpha': [1.0]}, n_trials=1).fit("
     "X, y, groups=sites, X_target=X_target).n_features_in_ == 2",
@@ -202,4 +202,4 @@ def test_is_refused_in_words(guess, names):
 def test_a_root_is_tuned_by_its_square(names):
     with pytest.warns(SearchWarning, match="tunes the squared error"):
         found = fitted(Ridge(), {"alpha": [1.0]}, names["problem"], loss="rmse")
-    assert found.loss_.name == "squared"
+    assert found.result_.loss.name == "squared"

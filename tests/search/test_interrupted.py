@@ -136,7 +136,7 @@ def test_while_the_ratio_is_fitted(toy, monkeypatch, tmp_path, earlier):
     assert len(search.trials_) == earlier
     monkeypatch.setattr(InterruptingRatio, "armed", False)
     if earlier:
-        assert search.refit().weights_ is not None
+        assert search.refit().result_.context.data.weights is not None
         assert search.default_risk().value > 0
     else:
         with pytest.raises(ProblemError, match="no trial was finished"):

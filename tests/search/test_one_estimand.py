@@ -62,13 +62,15 @@ def test_risk_skill_and_label_worth_are_one_figure(kind, groups, final):
     skill = skill_check(result).figures
     assert skill["model"] == search.risk_.value
     data = result.context.data
-    of_predictions = result.context.estimate(data.losses(result.choice.predictions, search.loss_))
+    of_predictions = result.context.estimate(
+        data.losses(result.choice.predictions, search.result_.loss)
+    )
     assert search.risk_.value == pytest.approx(of_predictions.value, rel=SAME)
     worth = search.label_worth(5).loc[0]
     assert worth["risk"] == pytest.approx(search.risk_.value, rel=SAME)
     document = search.summary()
     assert document["comparisons"][0]["value"] == document["risk"]["value"] == search.risk_.value
-    (loss,) = (each for each in document["figures"] if each["name"] == search.loss_.name)
+    (loss,) = (each for each in document["figures"] if each["name"] == search.result_.loss.name)
     assert loss["value"] == search.risk_.value
 
 

@@ -9,12 +9,11 @@ from sklearn.linear_model import Ridge
 
 from shiftune import ShiftSearch
 from shiftune.errors import ProblemError
-from shiftune.search._search import NotFitted
 
 SPACE = {"alpha": FloatDistribution(0.01, 100, log=True)}
 
 
-def test_it_is_the_search_as_it_was_but_for_the_predictor(tmp_path):
+def test_it_is_the_search_as_it_was_and_fits_no_model(tmp_path):
     problem = toy_problem(1.0, n=200).problem
     journal = tmp_path / "study.journal"
     done = ShiftSearch(Ridge(), SPACE, n_trials=3, storage=journal).fit(problem)
@@ -24,9 +23,8 @@ def test_it_is_the_search_as_it_was_but_for_the_predictor(tmp_path):
     assert again.risk_.value == done.risk_.value
     assert again.best_params_ == done.best_params_
     assert again.result_.choice.weights == done.result_.choice.weights
-    with pytest.raises(NotFitted, match="refit"):
-        again.predict(problem.target.X)
-    predicted = again.refit().predict(problem.target.X)
+    assert "predictor" not in vars(again.result_)  # fitted when it is asked for
+    predicted = again.predict(problem.target.X)
     assert predicted == pytest.approx(done.predict(problem.target.X))
 
 

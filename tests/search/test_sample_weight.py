@@ -66,7 +66,9 @@ def test_the_interval_of_losses_ends_at_zero(searches):
 
 
 def _losses(search):
-    return search.context_.data.losses(search.result_.choice.predictions, search.loss_)
+    return search.result_.context.data.losses(
+        search.result_.choice.predictions, search.result_.loss
+    )
 
 
 def test_the_variance_is_that_of_a_weighted_mean():

@@ -110,7 +110,7 @@ class TestResults:
         split = toy.problem.split(random_state=0)
         for _, row in search.trials_.iterrows():
             losses = [toy.losses(row["param_theta"], s.y) for s in split.validation]
-            by_hand = estimate(losses, search.weights_, names=toy.problem.names)
+            by_hand = estimate(losses, search.result_.context.data.weights, names=toy.problem.names)
             assert row["risk"] == pytest.approx(by_hand.value)
             assert row["stderr"] == pytest.approx(by_hand.stderr)
             assert row["risk_1"] == pytest.approx(by_hand.estimates[0])
@@ -131,7 +131,9 @@ class TestResults:
         split = toy.problem.split(random_state=0)
         grid = np.linspace(-8, 8, 1601)
         risks = [
-            estimate([toy.losses(t, s.y) for s in split.validation], search.weights_).value
+            estimate(
+                [toy.losses(t, s.y) for s in split.validation], search.result_.context.data.weights
+            ).value
             for t in grid
         ]
         assert search.risk_.value < min(risks) + 0.01
@@ -148,7 +150,7 @@ class TestResults:
             ).fit(toy.problem)
             split = toy.problem.split(random_state=seed)
             losses = ([toy.losses(t, s.y) for s in split.validation] for t in grid)
-            lowest = min(estimate(x, search.weights_).value for x in losses)
+            lowest = min(estimate(x, search.result_.context.data.weights).value for x in losses)
             held += lowest_plausible_value(search.study_) <= lowest + 1e-9
         assert held >= 8
 
@@ -191,7 +193,7 @@ class TestResults:
     def test_every_risk(self, toy, risk):
         search = make(risk=risk, loss="half_squared").fit(toy.problem)
         assert search.risk_.method == risk
-        assert (search.weights_ is None) == (risk in ("naive", "oracle"))
+        assert (search.result_.context.data.weights is None) == (risk in ("naive", "oracle"))
 
     def test_own_risk(self, toy):
         def pessimist(losses, weights, names):
@@ -215,7 +217,7 @@ class TestResults:
         proba = search.predict_proba(problem.target.X)
         assert proba.shape == (60, 2)
         assert list(search.classes_) == ["no", "yes"]
-        assert search.loss_.name == "log_loss"
+        assert search.result_.loss.name == "log_loss"
 
     def test_few_labelled_target_rows_are_one_more_source(self, toy):
         oracle = toy.problem.oracle
@@ -227,7 +229,7 @@ class TestResults:
         )
         search = make(risk="variance_reduced").fit(problem)
         assert list(search.risk_.names) == ["1", "2", "target"]
-        np.testing.assert_array_equal(search.weights_[-1], 1.0)
+        np.testing.assert_array_equal(search.result_.context.data.weights[-1], 1.0)
 
     def test_one_warning_where_no_source_overlaps(self, far_away):
         with pytest.warns(OverlapWarning) as caught:
@@ -248,7 +250,7 @@ class TestTrainingWeights:
         weighted = clone(plain).set_params(training_weights="importance")
         a, b = plain.fit(toy.problem), weighted.fit(toy.problem)
         assert not np.allclose(a.best_estimator_[-1].coef_, b.best_estimator_[-1].coef_)
-        ratio = b.ratio_.weights([s.X for s in toy.problem.sources])
+        ratio = b.result_.ratio.weights([s.X for s in toy.problem.sources])
         X = np.vstack([s.X for s in toy.problem.sources])
         y = np.concatenate([s.y for s in toy.problem.sources])
         w = np.concatenate(ratio) / np.concatenate(ratio).mean()

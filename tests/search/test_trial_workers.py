@@ -43,7 +43,7 @@ def problem():
 def context(problem):
     def of(model, **given):
         options = {"n_trials": 1, "sampler": "random", "progress": False, "final": "best"}
-        return ShiftSearch(model, {"alpha": [1.0]}, **options, **given).fit(problem).context_
+        return ShiftSearch(model, {"alpha": [1.0]}, **options, **given).fit(problem).result_.context
 
     return of
 

@@ -53,7 +53,6 @@ from shiftune.errors import (
     DataError,
     MissingPackageError,
     ProblemError,
-    SearchWarning,
     SettingsError,
     StorageError,
 )
@@ -68,6 +67,7 @@ from shiftune.search import ShiftSearch
 from shiftune.search._families import table_size
 from shiftune.search._journal import is_searched
 from shiftune.search._settings import check_settings
+from shiftune.search._storage import only_search_of
 from shiftune.tables import files_at
 
 OUT = "put this right and run the same command again, or give another folder with --out"
@@ -153,11 +153,9 @@ def report(path: Path, moved: Mapping[str, Path | None]) -> None:
     if lost := folder.lost() or ("" if folder.finished() else f"{path} has no finished trial"):
         raise StorageError(f"{lost}; run this first: {folder.last_command}")
     job = reopened(folder, moved)
-    with notes_for_warnings():
-        # The study has a trial, so none is added; as many were asked for as in the last run.
-        result = job.search.set_params(progress=False).fit(job.problem).result_
-        asked = replace(result.settings, n_trials=folder.settings()["runs"][-1]["trials"])
-        job.search.result_ = replace(result, settings=asked)
+    job.search.set_params(n_trials=folder.settings()["runs"][-1]["trials"])
+    with notes_for_warnings(), only_search_of(folder.journal):
+        job.search.reopen(job.problem).refit()
         write_result(folder, job)
     if states := folder.updates.records:
         show_updates(screen(), path, states, ())
@@ -207,8 +205,6 @@ def _searched_together(job: TuneJob, folder: ResultFolder) -> dict[str, Any] | N
         if best is not None:
             return best
         search.refit()
-        for note in search.result_.notes:
-            warnings.warn(note, SearchWarning, stacklevel=2)
         return write_result(folder, job)
 
 
@@ -401,7 +397,7 @@ def write_result(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
         with atomic_write(path / PREDICTIONS) as part:
             predictions(job, search, labelled).to_csv(part, index=False)
     origin = _origin(folder, job)
-    best = search.result_.summary(settings=origin, predictor=search.predictor_)
+    best = search.result_.summary(settings=origin)
     del best["provenance"]["settings"]  # which settings.json has, with every run
     best |= {**job.options.of_result(), "model_file": model_file}
     with writing_to(path, OUT), atomic_write(path / CARD) as part:

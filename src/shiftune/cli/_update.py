@@ -253,7 +253,7 @@ def _stored_model(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> A
     ):
         raise StorageError(_other_model(folder, "chooses other models"))
     if best["model_file"].endswith(PICKLED):
-        return job.search.refit().predictor_
+        return job.search.predictor_
     model = load_model(folder.path / best["model_file"]).predictor
     labelled = job.problem.target_labelled if job.options.use_target_labels else None
     now = StringIO(predictions(job, model, labelled).to_csv(index=False))

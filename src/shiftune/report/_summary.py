@@ -57,13 +57,11 @@ def summary(
     checks: Sequence[Check] | None = None,
     *,
     settings: Mapping[str, str] | None = None,
-    predictor: Any = None,
 ) -> dict[str, Any]:
     """Return a result as a document; see `SearchResult.summary`.
 
     `checks` are those of the result by default. `settings` is what a reader needs to repeat the
-    search; a command among them has the advice name its options. A fitted `predictor` that labels
-    have updated shows how far they move predictions.
+    search; a command among them has the advice name its options.
     """
     checks = result.checks if checks is None else checks
     verdict, problem = judgement(checks), result.problem
@@ -105,7 +103,7 @@ def summary(
         "most_shifted": list(result.shifts.index[:3]),
         "models": list(filter(None, result.families)) or [model_name(result.model)],
         "model": result.family.name or model_name(result.model),
-        "params": result.family.plain_params(result.best_trial),
+        "params": result.best_params,
         "parameters": _parameters(result),
         "members": [{"trial": n, **row} for n, row in result.members.to_dict("index").items()],
         "ensemble_gain": None if gain is None else estimate_record(gain),
@@ -114,7 +112,7 @@ def summary(
         "site_metrics": _records(result.metrics.by_site),
         "labels": {
             "used": 0 if problem.labelled_target is None else len(problem.labelled_target),
-            "updated": result.updated and update_record(result.updated, predictor, result),
+            "updated": result.updated and update_record(result.updated, result.predictor, result),
             "obstacle": result.updater.obstacle,
             "worth": None if worth is None else _records(worth),
         },
@@ -424,7 +422,7 @@ def _trials(result: SearchResult) -> dict[str, Any]:
 
 def _parameters(result: SearchResult) -> list[dict[str, str]]:
     """Describe every parameter of the best trial; texts are empty where there is no value."""
-    chosen = result.best_params
+    chosen = result.best_trial.params
     default: dict[str, Any] = {}
     for family in result.families.values():
         default |= family.defaults()
@@ -478,7 +476,7 @@ def _provenance(result: SearchResult, settings: Mapping[str, str] | None) -> dic
         "seed": result.settings.random_state,
         "versions": made_with()["versions"],
         "settings": {**given, "versions": given.get("versions") or versions_in_words()},
-        "parameters": repr(result.best_params),
+        "parameters": repr(result.best_trial.params),
     }
 
 

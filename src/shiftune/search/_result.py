@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from optuna.distributions import BaseDistribution
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import TrialState
+from sklearn.utils.metaestimators import available_if
 
-from shiftune._wording import listed, number
-from shiftune.columns._column import kind_of
-from shiftune.errors import ProblemError
+from shiftune._wording import number
+from shiftune.effects import without_effect
+from shiftune.errors import ProblemError, SettingsError
 from shiftune.evaluate._fits import fit, seeded
 from shiftune.evaluate._losses import Loss
 from shiftune.metrics import Metric, metrics_for
+from shiftune.metrics._curves import (
+    ChosenThreshold,
+    calibration_curve,
+    check_two_classes,
+    decision_curve,
+    threshold_for,
+)
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
-from shiftune.predictor._conformal import SiteScores, row_scores
-from shiftune.predictor._ensemble import ensemble_of
+from shiftune.predictor._conformal import SiteScores, class_sets, interval_around, row_scores
+from shiftune.predictor._ensemble import ensemble_of, prediction_of
 from shiftune.predictor._selection import Choice
 from shiftune.problem import ShiftProblem, Site, pooled
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import Estimate, RiskEstimate
-from shiftune.search._families import Families, Family, family_of, notes_on_unused
+from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
+from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
+from shiftune.search._importance import importance
 from shiftune.search._settings import Settings
 from shiftune.search._storage import open_study
 from shiftune.search._trial import (
     DEFAULTS,
     MODEL,
-    OUT_OF_TIME,
     SECONDS,
     Candidate,
     Outcome,
@@ -49,10 +60,13 @@ from shiftune.search._trial import (
     paired_difference,
     run_trial,
 )
-from shiftune.search._updating import COUNTS, NOT_OUT_OF_SITE, Updated, Updater, label_worth
+from shiftune.search._updating import COUNTS, NOT_OUT_OF_SITE, Updated, Updater, label_worth, update
+from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
-    from shiftune.checks import Checks
+    from matplotlib.figure import Figure
+
+    from shiftune.checks import Checks, Judgement
 
 Floats = NDArray[np.float64]
 
@@ -76,8 +90,327 @@ class Overlap:
     used: bool
 
 
+def _has(method: str) -> Callable[[Any], bool]:
+    def check(fitted: ResultMethods) -> bool:
+        model = fitted._model()
+        if is_model(model):  # models by name are known once the task is
+            getattr(model, method)  # raises an AttributeError where it is missing
+        return True
+
+    return check
+
+
+class ResultMethods:
+    """What can be asked of a result: methods of `ShiftSearch` and of `SearchResult`."""
+
+    def _result(self) -> SearchResult:
+        raise NotImplementedError
+
+    def _model(self) -> Any:
+        """Return the final model, or that which will be tuned."""
+        return self._result().predictor
+
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the final model; columns of a table are found by name."""
+        result = self._result()
+        return prediction_of(result.predictor, result.problem.read(X), "predict")
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict probabilities with the final model."""
+        result = self._result()
+        return prediction_of(result.predictor, result.problem.read(X), "predict_proba")
+
+    def summary(self, *, settings: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return the result as one document of JSON values, which `best.json` holds.
+
+        Report, model card, screen and notebook view show it. Values are dicts, lists, text, numbers
+        and None, which stands for what is unknown or infinite. Every estimate has `value`, `low`
+        and `high`, the ends of its 95 % interval; `estimable` is False where that says nothing.
+        `docs/result.md` has a table of all fields.
+
+        Parameters
+        ----------
+        settings : mapping, optional
+            Names and texts that a reader needs to repeat the search, as of `save_report`. With a
+            "command", advice names options of the command line.
+
+        Returns
+        -------
+        dict
+            `format`, the number of the document's form; what is predicted (`title`, `question`,
+            `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the answer
+            (`verdict`, `checks`, `figures`, `comparisons`, `next_steps`, `risk`); what it was made
+            from (`sites`, `columns`, `most_shifted`, `adjusted`, `sample`); the search (`models`,
+            `model`, `params`, `parameters`, `members`, `ensemble_gain`, `trials`); `metrics`,
+            `site_metrics`, `labels`, `notes`, `how_estimated`, `assumptions`, `provenance`.
+        """
+        from shiftune.report._summary import summary
+
+        return summary(self._result(), settings=settings)
+
+    def calibration_curve(self, site: str | None = None) -> pd.DataFrame:
+        """Observed shares by predicted probability; see `shiftune.metrics.calibration_curve`."""
+        return calibration_curve(check_two_classes(self._result().new_site), site)
+
+    def decision_curve(self) -> pd.DataFrame:
+        """Net benefit by threshold; see `shiftune.metrics.decision_curve`."""
+        return decision_curve(check_two_classes(self._result().new_site))
+
+    def threshold_for(
+        self,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        net_benefit: float | None = None,
+    ) -> ChosenThreshold:
+        """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
+        return threshold_for(
+            check_two_classes(self._result().new_site),
+            sensitivity=sensitivity,
+            specificity=specificity,
+            net_benefit=net_benefit,
+        )
+
+    def default_risk(self) -> RiskEstimate:
+        """Estimate the target risk of the model with its default parameters.
+
+        It is fitted and evaluated once, on the same rows as every trial, so
+        ``search.default_risk().minus(search.result_.choice.risk)`` is the gain from tuning
+        (`risk_` where no labels of the target have updated the predictor).
+        """
+        outcome = self._result().default
+        if outcome.risk is None:
+            raise ProblemError(
+                f"the model with its default parameters cannot be evaluated: {outcome.failure}"
+            )
+        return outcome.risk
+
+    def regret_bound(self, delta: float = 0.1) -> float:
+        r"""Upper bound on the regret of the choice, with probability :math:`1 - \delta`.
+
+        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
+        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
+        chosen trial and the lowest value that is plausible under the Gaussian process (mean - 2 sd)
+        anywhere in the space. Infinity where no source overlaps with the target and the estimate
+        fell back on another.
+
+        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
+        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
+        Any other estimator is refused, unless its estimate fell back.
+        """
+        result = self._result()
+        risk = result.risks[result.chosen]
+        if risk.fallback:  # its method is that of the substitute; infinity is true of any
+            return np.inf
+        if risk.method not in LAMBDA_UNBIASED:
+            raise SettingsError(
+                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
+                "not one: search with risk='unbiased' or risk='variance_reduced'"
+            )
+        return regret_bound(
+            max(risk.value - lowest_plausible_value(result.study), 0.0),
+            variance_chosen=risk.variance,
+            variance_best=risk.variance,
+            variance_best_estimated=risk.variance,
+            delta=delta,
+        )
+
+    def update(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Updated:
+        """Update the predictor by labels of some rows of the target, without a new search.
+
+        An effect of the site is added to `predictor_`: as much of it as the labels show, given how
+        far the sources differ (`shiftune.effects`). Half of the updated predictor is the same
+        model, refitted with the labels. Where the estimated gain is negative, labels are not used.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (m, d)
+            Rows of the target.
+        y : array of shape (m,)
+        group : array of shape (m,), optional
+            Ids of rows that belong together; see `ShiftProblem.from_frame`.
+        sample_weight : array of shape (m,), optional
+            Where the rows of the search have weights; 1 each by default.
+
+        Returns
+        -------
+        Updated
+            The search itself stays as it is; labels that it had count as well.
+        """
+        result = self._result()
+        codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
+        return update(result, result.predictor, X, y, codes, sample_weight)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
+        """Predict intervals of values that hold at a new site, shape (n, 2).
+
+        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
+        """
+        if self._result().context.data.classes is not None:
+            raise SettingsError("this search predicts classes; predict_set gives sets of them")
+        return interval_around(self.predict(X), self._result().site_scores.quantile(level))
+
+    def predict_set(self, X: Any, level: float = 0.9) -> NDArray[np.bool_]:
+        """Predict sets of classes that hold at a new site, shape (n, C).
+
+        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
+        """
+        if self._result().context.data.classes is None:
+            raise SettingsError("this search predicts values; predict_interval gives intervals")
+        q = self._result().site_scores.quantile(level)
+        return class_sets(self.predict_proba(X), q)
+
+    def label_worth(
+        self, counts: int | Sequence[int] | None = None, *, level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the gain from labelling some rows of the target.
+
+        Each source is treated as the target in turn: some of its rows are labelled, its own effect
+        is learned from them as `update` does it, and its other rows are predicted, all with models
+        that have not seen it. A source that is too small has 60 % of its rows labelled, and its
+        gain is extrapolated. That labels also train is not included. Needs at least two sources.
+
+        Parameters
+        ----------
+        counts : number or numbers of labelled rows, optional
+            In all, including those that the search had; 0 is always in the table. Default: 10, 30,
+            100, 300, as far as the target has rows.
+        level : float
+            Of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by the number of labels: ``risk``, the expected loss at the target; ``gain``,
+            how much lower it is than without labels, with the interval from ``gain_low`` to
+            ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
+        """
+        return label_worth(self._result(), counts, level=level)
+
+    def importance(self, *, timeout: float | None = None, level: float = 0.95) -> pd.DataFrame:
+        r"""Estimate which columns matter at the target: permutation feature importance.
+
+        How much the loss rises where column c has the values :math:`x'_c` of other rows,
+
+        .. math:: \mathrm{E}\, \ell(h(x_{-c}, x'_c), y) - \mathrm{E}\, \ell(h(x), y),
+
+        with h the final model, fitted without each fold of sites as in the trials, and
+        :math:`x'_c` drawn from the target's rows. It is estimated as `risk_` is: adjusted to these
+        rows, with an interval for a site that no model has seen. (Linear model, independent
+        columns, squared error: :math:`2 b_c^2 \mathrm{Var}(x_c)`.) Updates by labels do not count.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds after which no further column is begun; those that shift most come first.
+        level : float
+            Of the intervals, which need two sources.
+
+        Returns
+        -------
+        DataFrame of shape (d, 8)
+            Indexed by column, the most important first: ``importance``, ``low`` to ``high``;
+            ``shift``, the mean distance from the sources (`shiftune.ratio.column_shifts`);
+            ``adjustment``, how much the expected loss rises when the sources are adjusted to the
+            target in this column alone, ``adjustment_low`` to ``adjustment_high``; ``note``.
+
+        >>> from sklearn.linear_model import Ridge
+        >>> X = np.random.default_rng(0).normal(size=(4, 200, 2))  # the target and three sources
+        >>> sites = [(rows, 3 * rows[:, 0] + rows[:, 1]) for rows in X[1:]]
+        >>> search = ShiftSearch(Ridge(), {"alpha": [0.01, 0.1]}, n_trials=2)
+        >>> table = search.fit(ShiftProblem.from_sites(sites, X[0])).importance()
+        >>> table["importance"].round().to_dict()
+        {0: 17.0, 1: 2.0}
+        """
+        return importance(self._result(), timeout, level)
+
+    # ---------------------------------------------------------------- pictures
+    # They belong to lower layers, and need Matplotlib (the extra `report`).
+
+    def plot_history(self) -> Figure:
+        """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
+        from shiftune.report.figures import history
+
+        result = self._result()
+        return history(result.trials, chosen=result.chosen)
+
+    def plot_sources(self, level: float = 0.95) -> Figure:
+        """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
+        from shiftune.report.figures import forest
+
+        return forest(self._result().risk, level)
+
+    def plot_calibration(self) -> Figure:
+        """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
+        from shiftune.report.figures import calibration
+
+        sites = check_two_classes(self._result().new_site).predictions.names
+        return calibration(
+            self.calibration_curve(), {site: self.calibration_curve(site) for site in sites}
+        )
+
+    def plot_decision_curve(self) -> Figure:
+        """Plot net benefit by threshold; see `shiftune.report.figures.decision`."""
+        from shiftune.report.figures import decision
+
+        return decision(self.decision_curve())
+
+    def plot_weights(self) -> Figure:
+        """Plot the density ratios of every source; see `shiftune.report.figures.weights`."""
+        from shiftune.report.figures import weights
+
+        return weights(self._result().overlap)
+
+    def plot_shifts(self) -> Figure:
+        """Plot the columns that differ at the target; see `shiftune.report.figures.shifts`."""
+        from shiftune.report.figures import shifts
+
+        return shifts(self._result().shifts)
+
+    def plot_importances(self) -> Figure:
+        """Plot importances of the parameters; see `shiftune.report.figures.importances`."""
+        from shiftune.report.figures import importances
+
+        return importances(self._result().importances)
+
+    def plot_parameter(self, name: str) -> Figure:
+        """Plot risk against one parameter; see `shiftune.report.figures.parameter_slice`."""
+        from shiftune.report.figures import parameter_slice
+
+        return parameter_slice(self._result(), name)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, str] | None = None,
+        updates: Sequence[Mapping[str, Any]] = (),
+    ) -> Path:
+        """Write the result as one HTML file; see `shiftune.report.save_report`."""
+        from shiftune.report import save_report
+
+        return save_report(self._result(), path, settings=settings, updates=updates)
+
+    def model_card(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write a model card, a Markdown file; see `shiftune.report.save_model_card`."""
+        from shiftune.report import save_model_card
+
+        return save_model_card(self._result(), path, settings=settings)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class SearchResult:
+class SearchResult(ResultMethods):
     """Trials of a search, their estimates, and what follows from them.
 
     A fitted `ShiftSearch` has it as `result_`; report, notebook, checks and figures read it. Later
@@ -113,6 +446,9 @@ class SearchResult:
     risks: dict[int, RiskEstimate]
     choice: Choice
 
+    def _result(self) -> SearchResult:
+        return self
+
     @property
     def families(self) -> Families:
         """Models and spaces by name; of a search of one estimator under the empty name."""
@@ -137,7 +473,12 @@ class SearchResult:
 
     @property
     def risk(self) -> RiskEstimate:
-        """Estimate for the final model."""
+        """Expected loss of `predictor` at a site that the model has not seen.
+
+        An ensemble is judged on sites that were held out of the choice of its members, and the best
+        trial alone (``final="best"``) likewise: each site judges the trial that the other sites
+        would choose.
+        """
         return self.choice.risk if self.updated is None else self.updated.risk_
 
     @cached_property
@@ -187,6 +528,25 @@ class SearchResult:
         return fit(model, X, y, self.settings.weights_for_training(self.ratio, sites))
 
     @cached_property
+    def predictor(self) -> Any:
+        """What `predict` uses, fitted on all rows of all sources when it is first asked for.
+
+        An `EnsembleRegressor`, an `EnsembleClassifier`, or one model; updated by labels of the
+        target.
+        """
+        few, predictor = self.problem.labelled_target, self.fitted(self.final_model)
+        if few is None or self.updated is None or not self.updated.used_:
+            return predictor
+        return self.updater.with_labels(predictor, few)
+
+    @cached_property
+    def best_estimator(self) -> Any:
+        """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
+        if list(self.choice.weights) == [self.chosen]:
+            return without_effect(self.predictor)
+        return self.fitted(self.model_of(self.chosen))
+
+    @cached_property
     def site_scores(self) -> SiteScores:
         """Scores of the final model at sites that it has not seen."""
         return site_scores(self, self.updated)
@@ -224,7 +584,7 @@ class SearchResult:
 
     @cached_property
     def members(self) -> pd.DataFrame:
-        """Trials of the final model: model, weight, risk of its own, parameters; by weight."""
+        """Trials in `predictor`: model, weight, estimated risk of its own, parameters."""
         trials = {trial.number: trial for trial in finished_trials(self.study)}
         rows = [
             {
@@ -255,9 +615,18 @@ class SearchResult:
         return self.family.estimator
 
     @property
+    def best_model(self) -> str:
+        """Name of the winning trial's family; empty in a search of one estimator."""
+        return self.family.name
+
+    @property
     def best_params(self) -> dict[str, Any]:
-        """Parameters of the chosen trial, in the names of the study."""
-        return dict(self.best_trial.params)
+        """Parameters of the winning trial.
+
+        With a define-by-run function, the values that the trial suggested; none where the model is
+        best as it was given.
+        """
+        return self.family.plain_params(self.best_trial)
 
     @cached_property
     def tied(self) -> list[int]:
@@ -377,59 +746,43 @@ class SearchResult:
 
         return run_checks(self)
 
-    def summary(
-        self, *, settings: Mapping[str, str] | None = None, predictor: Any = None
-    ) -> dict[str, Any]:
-        """Return the result as one document of JSON values, which `best.json` holds.
+    @cached_property
+    def verdict(self) -> Judgement:
+        """Whether to use the result at the target: "trust", "with care" or "do not use", and why.
 
-        Report, model card, screen and notebook view show it. Values are dicts, lists, text, numbers
-        and None, which stands for what is unknown or infinite. Every estimate has `value`, `low`
-        and `high`, the ends of its 95 % interval; `estimable` is False where that says nothing.
-        `docs/result.md` has a table of all fields.
-
-        Parameters
-        ----------
-        settings : mapping, optional
-            Names and texts that a reader needs to repeat the search, as of `save_report`. With a
-            "command", advice names options of the command line.
-        predictor : estimator, optional
-            `ShiftSearch.predictor_`: how far labels of the target move its predictions.
-
-        Returns
-        -------
-        dict
-            `format`, the number of the document's form; what is predicted (`title`, `question`,
-            `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the answer
-            (`verdict`, `checks`, `figures`, `comparisons`, `next_steps`, `risk`); what it was made
-            from (`sites`, `columns`, `most_shifted`, `adjusted`, `sample`); the search (`models`,
-            `model`, `params`, `parameters`, `members`, `ensemble_gain`, `trials`); `metrics`,
-            `site_metrics`, `labels`, `notes`, `how_estimated`, `assumptions`, `provenance`.
+        From `checks`; ``print(search.verdict_)`` prints it with the reason.
         """
-        from shiftune.report._summary import summary
+        from shiftune.checks import judgement
 
-        return summary(self, settings=settings, predictor=predictor)
+        return judgement(self.checks)
 
+    @property
+    def cv_results(self) -> dict[str, Any]:
+        """Finished trials as a dict of arrays, with scikit-learn's names.
 
-def cv_results(result: SearchResult) -> dict[str, Any]:
-    """Return the table of `ShiftSearch.cv_results_`."""
-    trials = result.trials
-    by_number = {trial.number: trial for trial in finished_trials(result.study)}
-    found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
-    params = [name for name in trials if str(name).startswith("param_")]
-    for name in params:
-        values = trials[name]
-        found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
-    found["params"] = [
-        family_of(result.families, by_number[number]).plain_params(by_number[number])
-        for number in trials.index
-    ]
-    for place, name in enumerate(result.choice.risk.names):
-        found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
-    found["mean_test_score"] = -trials["criterion"].to_numpy(float)
-    found["std_test_score"] = trials["stderr"].to_numpy(float)
-    ranks = trials["criterion"].rank(method="min", na_option="bottom")
-    found["rank_test_score"] = ranks.to_numpy(np.int32)
-    return found
+        `mean_test_score` is the negated `criterion` by which trials are compared, and
+        `std_test_score` the standard error of the estimate at the target. Every site is a split:
+        `split0_test_score` is the negated estimate of the first source. `rank_test_score` is 1 for
+        `best_index_`. Scores of trials that failed are NaN.
+        """
+        trials = self.trials
+        by_number = {trial.number: trial for trial in finished_trials(self.study)}
+        found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
+        params = [name for name in trials if str(name).startswith("param_")]
+        for name in params:
+            values = trials[name]
+            found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
+        found["params"] = [
+            family_of(self.families, by_number[number]).plain_params(by_number[number])
+            for number in trials.index
+        ]
+        for place, name in enumerate(self.choice.risk.names):
+            found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
+        found["mean_test_score"] = -trials["criterion"].to_numpy(float)
+        found["std_test_score"] = trials["stderr"].to_numpy(float)
+        ranks = trials["criterion"].rank(method="min", na_option="bottom")
+        found["rank_test_score"] = ranks.to_numpy(np.int32)
+        return found
 
 
 def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteScores:
@@ -508,33 +861,3 @@ def model_name(estimator: Any) -> str:
     """Name a model, that of the last step for a pipeline."""
     steps = getattr(estimator, "steps", None)
     return type(steps[-1][1] if steps else estimator).__name__
-
-
-def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
-    """Return why a search without any evaluated trial has no result."""
-    failures = trials["failure"]
-    if failures.empty:
-        return "no trial was finished, so there is nothing to choose from"
-    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
-    if failures.str.startswith(OUT_OF_TIME).all():
-        hint = "\nGive trials more time (trial_timeout)"
-    else:
-        hint = _hint_about_columns(problem)
-    return (
-        f"all {len(failures)} trials failed, so there is nothing to choose from; "
-        f"the first reasons:{shown}{hint}"
-    )
-
-
-def _hint_about_columns(problem: ShiftProblem) -> str:
-    """Return a hint about columns without numbers, a common reason for trials that fail."""
-    X = problem.target.X
-    if not isinstance(X, pd.DataFrame):
-        return ""
-    text = [str(name) for name in X if kind_of(X[name]) != "number" and X[name].dtype != bool]
-    if not text:
-        return ""
-    return (
-        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
-        "pipeline (shiftune.models.ready_model makes one), or leave them out"
-    )

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
-from pathlib import Path
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,53 +23,45 @@ from optuna.samplers import BaseSampler
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
 from shiftune import _interrupts
 from shiftune._names import Task
-from shiftune._wording import count
-from shiftune.effects import without_effect
+from shiftune._wording import count, listed
+from shiftune.columns._column import kind_of
 from shiftune.errors import ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._fits import losses_of
 from shiftune.evaluate._losses import Loss
-from shiftune.metrics._curves import (
-    ChosenThreshold,
-    calibration_curve,
-    check_two_classes,
-    decision_curve,
-    threshold_for,
-)
-from shiftune.predictor._conformal import class_sets, interval_around
-from shiftune.predictor._ensemble import prediction_of
-from shiftune.predictor._selection import Choice, best_alone, choose
+from shiftune.predictor._selection import best_alone, choose
 from shiftune.problem import ShiftProblem, Split
 from shiftune.problem._reading import as_pandas
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimator
 from shiftune.risk._result import RiskEstimate
-from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
-from shiftune.search._families import check_given, given_models, is_model
-from shiftune.search._importance import importance
+from shiftune.search._families import check_given, given_models
 from shiftune.search._loop import Loop, trial_answers
-from shiftune.search._result import SearchResult, cv_results, nothing_to_choose
+from shiftune.search._result import ResultMethods, SearchResult
 from shiftune.search._settings import Callback, Settings, check_final, check_settings
-from shiftune.search._storage import candidates, identity, only_search_of, open_answers, open_study
+from shiftune.search._storage import (
+    AnswerStore,
+    candidates,
+    identity,
+    only_search_of,
+    open_answers,
+    open_study,
+)
 from shiftune.search._trial import (
     CATCH,
+    OUT_OF_TIME,
     TrialContext,
     best_trial,
     evaluated_risks,
     finished_trials,
     table,
 )
-from shiftune.search._updating import Updated, label_worth, update
-from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from shiftune.checks import Checks, Judgement
+    from shiftune.checks import Checks
 
 # Parameters that the report lists.
 OPTIONS = (
@@ -91,18 +83,62 @@ class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N8
     """The search has not been fitted yet."""
 
 
-def _has(method: str) -> Callable[[Any], bool]:
-    def check(search: ShiftSearch) -> bool:
-        model = getattr(search, "predictor_", search.estimator)
-        if is_model(model):  # models by name are known once the task is
-            getattr(model, method)  # raises an AttributeError where it is missing
-        return True
+def _of_result(name: str, doc: str = "") -> Any:
+    """Return a property that reads one of `SearchResult`, and has its docstring."""
 
-    return check
+    def read(search: ShiftSearch) -> Any:
+        found = attrgetter(name)(search._result())
+        return found.copy() if isinstance(found, pd.DataFrame) else found
+
+    return property(read, doc=doc or getattr(SearchResult, name).__doc__)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedStudy:
+    """Study of a search, which may have trials already, and what its trials share."""
+
+    problem: ShiftProblem
+    settings: Settings
+    study: optuna.Study
+    answers: AnswerStore
+
+    @classmethod
+    def of(cls, problem: ShiftProblem, settings: Settings, risk: Any) -> Self:
+        """Open the storage; `risk` is the estimator, or its name, as the user has given it."""
+        same = identity(settings, problem, risk)
+        study = open_study(settings.storage, same, join=settings.join)
+        answers = open_answers(settings.storage, study, settings.answers)
+        return cls(problem, settings, study, answers)
+
+    @cached_property
+    def prepared(self) -> tuple[TrialContext, DensityRatio | None]:
+        """What every trial needs, and the density ratio where one is needed."""
+        return self.settings.prepared(self.problem)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Table of the trials so far."""
+        return table(finished_trials(self.study), evaluated_risks(self.study))
+
+    def result(self, settings: Settings, options: dict[str, str]) -> SearchResult:
+        """Choose the final model among the trials so far."""
+        trials, risks = finished_trials(self.study), evaluated_risks(self.study)
+        shown, best = table(trials, risks), best_trial(risks)
+        if best is None:
+            raise ProblemError(nothing_to_choose(shown, self.problem))
+        context, ratio = self.prepared
+        predictions = trial_answers(settings, context, self.study, self.answers, candidates(trials))
+        judged = context.data, context.loss, context.estimate
+        choice = best_alone(best, risks[best], predictions, *judged)
+        if settings.final == "ensemble" and len(predictions) > 1:
+            choice = choose(choice, predictions, *judged)
+        return SearchResult(
+            self.problem, settings, context, options, ratio, self.study, shown, risks, choice
+        )
 
 
 @dataclass(eq=False, repr=False)
-class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
     By default every trial fits four models, each without a fourth of the sources, and each predicts
@@ -194,49 +230,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    best_params_ : dict
-        Of the winning trial; with a define-by-run function, the values that the trial suggested,
-        none where the model is best as it was given.
-    best_model_ : str
-        Name of the winning trial's family; empty in a search of one estimator.
-    families_ : dict from names to Family
-        Estimators and spaces, made for the problem.
-    predictor_ : estimator
-        What `predict` uses, fitted on all rows of all sources: an `EnsembleRegressor`, an
-        `EnsembleClassifier`, or one model.
-    best_score_ : float
-        Negated value of `risk_`; `score` has the same scale.
-    cv_results_ : dict of arrays
-        `trials_` with scikit-learn's names; every source is a split.
-    members_ : DataFrame
-        Trials in `predictor_`: model, weight, estimated risk of its own, parameters.
-    gain_ : Estimate or None
-        Risk of the best single trial less that of the ensemble, paired.
-    risk_ : RiskEstimate
-        Of `predictor_`: the expected loss at a site that the model has not seen. An ensemble is
-        judged on sites that were held out of the choice of its members, and the best trial alone
-        (``final="best"``) likewise: each site judges the trial that the other sites would choose.
-    metrics_, site_metrics_ : DataFrames
-        Metrics of `predictor_` at the target, and at every source; computed when read.
-    verdict_ : Judgement
-        "trust", "with care" or "do not use", with the reason, from `checks`; computed when read.
-    best_estimator_ : estimator
-        Of the winning trial, refitted on all rows of all sources, when it is asked for.
-    trials_ : DataFrame
-        One row per trial: state, model (where there are names), value, standard error, interval,
-        the `criterion` by which trials are compared (for "adjusted" the mean loss of the sites,
-        otherwise the risk), parameters, seconds, ties with the best, the risk at every source, the
-        reason of a failure.
     result_ : SearchResult
-        All of the above, and what report, checks and figures are made of.
-    study_ : optuna.Study
-    problem_ : ShiftProblem
-    settings_ : Settings
-        The parameters, checked for the problem, with defaults filled in.
-    weights_ : list of arrays or None
-        Density ratios at the validation rows, where the risk is estimated with them.
-    ratio_ : DensityRatio or None
-        Fitted, where it is needed.
+        What `fit` has found. The attributes below and most methods read it.
+    trials_, study_, problem_
+        Also there after a `fit` that was interrupted.
 
     Examples
     --------
@@ -316,10 +313,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self._forget()
             check_given(self.estimator, self.space)
             self.add_trials(self._problem(X, y, groups, X_target, sample_weight))
-            self.refit()
-        for note in self.result_.notes:
-            warnings.warn(note, SearchWarning, stacklevel=2)
-        return self
+            return self.refit()
 
     def _problem(
         self, X: Any, y: Any, groups: Any, X_target: Any, sample_weight: Any
@@ -356,13 +350,8 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self._forget()
             settings = check_settings(self._params(), problem)
             with only_search_of(settings.storage, join=settings.join):
-                self._open(problem, settings)
-                try:
-                    self._prepare()
-                    Loop(settings, self.context_, self.study_, self.answers_).run()
-                except KeyboardInterrupt:
-                    self._read_trials()
-                    raise
+                self._opened = opened = OpenedStudy.of(problem, settings, self.risk)
+                Loop(settings, opened.prepared[0], opened.study, opened.answers).run()
         return self
 
     def refit(self) -> Self:
@@ -376,184 +365,125 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ^C KeyboardInterrupt
         >>> search.refit().best_params_                       # doctest: +SKIP
         """
-        if not hasattr(self, "study_"):
-            raise NotFitted("this ShiftSearch has no trials; call fit first")
+        opened = self._trials()
         with _interrupts.deferred():
-            self.settings_: Settings = replace(
-                self.settings_,
-                final=check_final(self.final, self.settings_.risk),
+            settings = replace(
+                opened.settings,
+                final=check_final(self.final, opened.settings.risk),
                 **{name: getattr(self, name) for name in OF_REFIT},
             )
-            if not hasattr(self, "context_"):  # the interrupt came before the first trial
-                self._prepare()
-            self.__dict__.pop("best_estimator_", None)  # of an earlier choice
-            self._read_results()
+            result = opened.result(settings, self._options())
             _interrupts.check()
-            self.predictor_ = self._final()
-            if hasattr(self.predictor_, "classes_"):
-                self.classes_ = self.predictor_.classes_
+            result.predictor  # noqa: B018 - fitted now: an interrupt leaves no result
+            self.result_: SearchResult = result
+        for note in result.notes:
+            warnings.warn(note, SearchWarning, stacklevel=3)
         return self
 
     def reopen(self, problem: ShiftProblem) -> Self:
         """Read the trials in the storage and choose among them; no trial is added, nothing fitted.
 
-        `result_`, `risk_` and `trials_` are then as after `fit`; `refit` adds `predictor_`.
+        All is then as after `fit`, and `predictor_` is fitted when it is first asked for.
         """
         with _interrupts.deferred():
             self._forget()
-            self._open(problem, check_settings(self._params(), problem))
-            self._prepare()
-            self._read_results()
+            settings = check_settings(self._params(), problem)
+            self._opened = OpenedStudy.of(problem, settings, self.risk)
+            self.result_ = self._opened.result(settings, self._options())
         return self
 
-    # ---------------------------------------------------------------- steps of a fit
+    def _options(self) -> dict[str, str]:
+        """Parameters in words, for the report."""
+        return {name: repr(getattr(self, name)) for name in OPTIONS}
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
-
-    def _open(self, problem: ShiftProblem, settings: Settings) -> None:
-        """Open the storage, which may have trials of the same search."""
-        families, loss = settings.families, settings.loss
-        same = identity(families, settings, problem, loss, settings.ratio, self.risk)
-        study = open_study(settings.storage, same, join=settings.join)
-        self.answers_ = open_answers(settings.storage, study, settings.answers)
-        self.problem_, self.settings_, self.study_ = problem, settings, study
-        self.families_ = families
-        self.loss_: Loss = loss
-
-    def _prepare(self) -> None:
-        """Split the sources, fit the density ratio where one is needed, gather what trials need."""
-        settings, target = self.settings_, self.problem_.target
-        split = settings.split(self.problem_)
-        ratio: DensityRatio | None = None
-        if settings.needs_ratio:
-            _interrupts.check()
-            ratio = clone(settings.ratio).fit(target.X, [site.X for site in split.density])
-        _interrupts.check()
-        self.context_: TrialContext = settings.context(self.problem_, split, ratio)
-        weights = self.context_.data.weights
-        self.ratio_, self.weights_ = ratio, None if weights is None else list(weights)
-
-    def _read_trials(self) -> dict[int, RiskEstimate]:
-        """Make the table of the trials; return the estimated risks by trial."""
-        risks = evaluated_risks(self.study_)
-        self.trials_ = table(finished_trials(self.study_), risks)
-        return risks
-
-    def _read_results(self) -> None:
-        risks = self._read_trials()
-        self.result_: SearchResult = SearchResult(
-            problem=self.problem_,
-            settings=self.settings_,
-            context=self.context_,
-            options={name: repr(getattr(self, name)) for name in OPTIONS},
-            ratio=self.ratio_,
-            study=self.study_,
-            trials=self.trials_,
-            risks=risks,
-            choice=self._choose(risks),
-        )
-        self.risk_ = self.result_.risk
-        self.members_, self.gain_ = self.result_.members, self.result_.choice.gain
-        self.best_index_ = self.result_.chosen
-        self.best_model_ = self.result_.family.name
-        self.best_params_ = self.result_.family.plain_params(self.result_.best_trial)
-
-    def _choose(self, risks: Mapping[int, RiskEstimate]) -> Choice:
-        """Choose the final model, from the estimated risks of the trials."""
-        trials, context = finished_trials(self.study_), self.context_
-        best = best_trial(risks)
-        if best is None:
-            raise ProblemError(nothing_to_choose(self.trials_, self.problem_))
-        predictions = trial_answers(
-            self.settings_, context, self.study_, self.answers_, candidates(trials)
-        )
-        data, loss, estimate = context.data, context.loss, context.estimate
-        choice = best_alone(best, risks[best], predictions, data, loss, estimate)
-        if self.settings_.final == "ensemble" and len(predictions) > 1:
-            choice = choose(choice, predictions, data, loss, estimate)
-        return choice
-
-    def _final(self) -> Any:
-        """Fit the final model, and update it by labels of the target."""
-        result, few = self.result_, self.problem_.labelled_target
-        predictor = result.fitted(result.final_model)
-        if few is None or result.updated is None or not result.updated.used_:
-            return predictor
-        return result.updater.with_labels(predictor, few)
+        for name in ("result_", "_opened"):
+            self.__dict__.pop(name, None)
 
     # ---------------------------------------------------------------- as an estimator
 
-    def _check_fitted(self) -> None:
-        known = vars(self)
-        if "predictor_" in known:
-            return
-        name = type(self).__name__
-        if finished := len(known.get("trials_", ())):
-            raise NotFitted(
-                f"the fit of this {name} was stopped after {count(finished, 'trial')}; "
-                "refit() turns them into a model"
-            )
-        raise NotFitted(f"this {name} has not been fitted; call fit first")
+    def _trials(self) -> OpenedStudy:
+        if "_opened" not in vars(self):
+            raise NotFitted(f"this {type(self).__name__} has not been fitted; call fit first")
+        return self._opened
 
     def _result(self) -> SearchResult:
-        self._check_fitted()
+        if "result_" not in vars(self):
+            finished = count(len(self._trials().table), "trial")
+            raise NotFitted(
+                f"the fit of this {type(self).__name__} was stopped after {finished}; "
+                "refit() turns them into a model"
+            )
         return self.result_
+
+    def _model(self) -> Any:
+        return self.result_.predictor if "result_" in vars(self) else self.estimator
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
             """Explain that what `fit` learns is not there yet."""
             if name.endswith("_") and not name.startswith("_"):
-                self._check_fitted()
+                self._result()
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the final model; columns of a table are found by name."""
-        self._check_fitted()
-        return prediction_of(self.predictor_, self.problem_.read(X), "predict")
-
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the final model."""
-        self._check_fitted()
-        rows = self.problem_.read(X)
-        return prediction_of(self.predictor_, rows, "predict_proba")
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Negated mean loss of `predictor_` on labelled rows: the scale of `best_score_`."""
         labels = as_labels(as_pandas(y), "X")
-        rows = self.problem_.read(X)
-        losses = losses_of(self.predictor_, rows, labels, self.result_.loss)
+        result = self._result()
+        losses = losses_of(result.predictor, result.problem.read(X), labels, result.loss)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         return -float(np.average(losses, weights=weights))
 
-    @cached_property
-    def best_estimator_(self) -> Any:
-        """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
-        chosen = self._result().chosen
-        if list(self.result_.choice.weights) == [chosen]:
-            return without_effect(self.predictor_)
-        return self.result_.fitted(self.result_.model_of(chosen))
+    risk_ = _of_result("risk")
+    predictor_ = _of_result("predictor")
+    members_ = _of_result("members")
+    gain_ = _of_result(
+        "choice.gain", "Risk of the best single trial less that of the ensemble, paired, or None."
+    )
+    metrics_ = _of_result(
+        "metrics.table", "Metrics at the target; see `shiftune.metrics.metric_tables`."
+    )
+    site_metrics_ = _of_result(
+        "metrics.by_site", "Metrics at every source; see `shiftune.metrics.metric_tables`."
+    )
+    verdict_ = _of_result("verdict")
+    best_index_ = _of_result("chosen")
+    best_model_ = _of_result("best_model")
+    best_params_ = _of_result("best_params")
+    best_estimator_ = _of_result("best_estimator")
+    cv_results_ = _of_result("cv_results")
 
     @property
     def best_score_(self) -> float:
-        """Negated estimate of the risk of `predictor_` at the target."""
-        return -self.result_.risk.value
+        """Negated value of `risk_`; `score` has the same scale."""
+        return -self._result().risk.value
 
     @property
-    def cv_results_(self) -> dict[str, Any]:
-        """Finished trials as a dict of arrays.
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the probabilities, where the predictor has any."""
+        return np.asarray(self.predictor_.classes_)
 
-        `mean_test_score` is the negated `criterion` by which trials are compared, and
-        `std_test_score` the standard error of the estimate at the target. Every site is a split:
-        `split0_test_score` is the negated estimate of the first source. `rank_test_score` is 1 for
-        `best_index_`. Scores of trials that failed are NaN.
+    @property
+    def study_(self) -> optuna.Study:
+        """Optuna's study, whose values are the criteria of the trials."""
+        return self._trials().study
+
+    @property
+    def problem_(self) -> ShiftProblem:
+        """The problem."""
+        return self._trials().problem
+
+    @property
+    def trials_(self) -> pd.DataFrame:
+        """One row per finished trial.
+
+        State, model (where there are names), risk, standard error, interval, the `criterion` by
+        which trials are compared (for "adjusted" the mean loss of the sites, otherwise the risk),
+        parameters, seconds, the risk at every source, the reason of a failure, ties with the best.
         """
-        return cv_results(self.result_)
+        return self.result_.trials if "result_" in vars(self) else self._trials().table
 
     @property
     def n_features_in_(self) -> int:
@@ -572,7 +502,7 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """A search for a classifier is a classifier; with names the task is known after `fit`."""
         tags, models = super().__sklearn_tags__(), given_models(self.estimator)
         tags.input_tags.sparse = True  # read as arrays
-        if hasattr(self, "predictor_"):
+        if "result_" in vars(self):
             models = [self.predictor_]
         if not models:
             return tags
@@ -595,200 +525,6 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         # A fitted search that is loaded elsewhere does not need what its trials ran with.
         return super().__getstate__() | {"executor": None, "callbacks": None}
 
-    # ---------------------------------------------------------------- figures as data
-
-    @property
-    def metrics_(self) -> pd.DataFrame:
-        """Metrics at the target; see `shiftune.metrics.metric_tables`."""
-        return self._result().metrics.table.copy()
-
-    @property
-    def site_metrics_(self) -> pd.DataFrame:
-        """Metrics at every source; see `shiftune.metrics.metric_tables`."""
-        return self._result().metrics.by_site.copy()
-
-    def calibration_curve(self, site: str | None = None) -> pd.DataFrame:
-        """Observed shares by predicted probability; see `shiftune.metrics.calibration_curve`."""
-        return calibration_curve(check_two_classes(self._result().new_site), site)
-
-    def decision_curve(self) -> pd.DataFrame:
-        """Net benefit by threshold; see `shiftune.metrics.decision_curve`."""
-        return decision_curve(check_two_classes(self._result().new_site))
-
-    def threshold_for(
-        self,
-        *,
-        sensitivity: float | None = None,
-        specificity: float | None = None,
-        net_benefit: float | None = None,
-    ) -> ChosenThreshold:
-        """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
-        return threshold_for(
-            check_two_classes(self._result().new_site),
-            sensitivity=sensitivity,
-            specificity=specificity,
-            net_benefit=net_benefit,
-        )
-
-    def default_risk(self) -> RiskEstimate:
-        """Estimate the target risk of the model with its default parameters.
-
-        It is fitted and evaluated once, on the same rows as every trial, so
-        ``search.default_risk().minus(search.result_.choice.risk)`` is the gain from tuning
-        (`risk_` where no labels of the target have updated the predictor).
-        """
-        outcome = self._result().default
-        if outcome.risk is None:
-            raise ProblemError(
-                f"the model with its default parameters cannot be evaluated: {outcome.failure}"
-            )
-        return outcome.risk
-
-    def regret_bound(self, delta: float = 0.1) -> float:
-        r"""Upper bound on the regret of the choice, with probability :math:`1 - \delta`.
-
-        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
-        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
-        chosen trial and the lowest value that is plausible under the Gaussian process (mean - 2 sd)
-        anywhere in the space. Infinity where no source overlaps with the target and the estimate
-        fell back on another.
-
-        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
-        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
-        Any other estimator is refused, unless its estimate fell back.
-        """
-        result = self._result()
-        risk = result.risks[result.chosen]
-        if risk.fallback:  # its method is that of the substitute; infinity is true of any
-            return np.inf
-        if risk.method not in LAMBDA_UNBIASED:
-            raise SettingsError(
-                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
-                "not one: search with risk='unbiased' or risk='variance_reduced'"
-            )
-        return regret_bound(
-            max(risk.value - lowest_plausible_value(result.study), 0.0),
-            variance_chosen=risk.variance,
-            variance_best=risk.variance,
-            variance_best_estimated=risk.variance,
-            delta=delta,
-        )
-
-    def update(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Updated:
-        """Update the predictor by labels of some rows of the target, without a new search.
-
-        An effect of the site is added to `predictor_`: as much of it as the labels show, given how
-        far the sources differ (`shiftune.effects`). Half of the updated predictor is the same
-        model, refitted with the labels. Where the estimated gain is negative, labels are not used.
-
-        Parameters
-        ----------
-        X : DataFrame or array of shape (m, d)
-            Rows of the target.
-        y : array of shape (m,)
-        group : array of shape (m,), optional
-            Ids of rows that belong together; see `ShiftProblem.from_frame`.
-        sample_weight : array of shape (m,), optional
-            Where the rows of the search have weights; 1 each by default.
-
-        Returns
-        -------
-        Updated
-            The search itself stays as it is; labels that it had count as well.
-        """
-        codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
-        return update(self._result(), self.predictor_, X, y, codes, sample_weight)
-
-    def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
-        """Predict intervals of values that hold at a new site, shape (n, 2).
-
-        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
-        """
-        if self._result().context.data.classes is not None:
-            raise SettingsError("this search predicts classes; predict_set gives sets of them")
-        return interval_around(self.predict(X), self.result_.site_scores.quantile(level))
-
-    def predict_set(self, X: Any, level: float = 0.9) -> NDArray[np.bool_]:
-        """Predict sets of classes that hold at a new site, shape (n, C).
-
-        Conformal prediction over sites: see `shiftune.predictor.SiteScores`.
-        """
-        if self._result().context.data.classes is None:
-            raise SettingsError("this search predicts values; predict_interval gives intervals")
-        q = self.result_.site_scores.quantile(level)
-        return class_sets(self.predict_proba(X), q)
-
-    def label_worth(
-        self, counts: int | Sequence[int] | None = None, *, level: float = 0.95
-    ) -> pd.DataFrame:
-        """Estimate the gain from labelling some rows of the target.
-
-        Each source is treated as the target in turn: some of its rows are labelled, its own effect
-        is learned from them as `update` does it, and its other rows are predicted, all with models
-        that have not seen it. A source that is too small has 60 % of its rows labelled, and its
-        gain is extrapolated. That labels also train is not included. Needs at least two sources.
-
-        Parameters
-        ----------
-        counts : number or numbers of labelled rows, optional
-            In all, including those that the search had; 0 is always in the table. Default: 10, 30,
-            100, 300, as far as the target has rows.
-        level : float
-            Of the intervals.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by the number of labels: ``risk``, the expected loss at the target; ``gain``,
-            how much lower it is than without labels, with the interval from ``gain_low`` to
-            ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
-        """
-        return label_worth(self._result(), counts, level=level)
-
-    def importance(self, *, timeout: float | None = None, level: float = 0.95) -> pd.DataFrame:
-        r"""Estimate which columns matter at the target: permutation feature importance.
-
-        How much the loss rises where column c has the values :math:`x'_c` of other rows,
-
-        .. math:: \mathrm{E}\, \ell(h(x_{-c}, x'_c), y) - \mathrm{E}\, \ell(h(x), y),
-
-        with h the final model, fitted without each fold of sites as in the trials, and
-        :math:`x'_c` drawn from the target's rows. It is estimated as `risk_` is: adjusted to these
-        rows, with an interval for a site that no model has seen. (Linear model, independent
-        columns, squared error: :math:`2 b_c^2 \mathrm{Var}(x_c)`.) Updates by labels do not count.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds after which no further column is begun; those that shift most come first.
-        level : float
-            Of the intervals, which need two sources.
-
-        Returns
-        -------
-        DataFrame of shape (d, 8)
-            Indexed by column, the most important first: ``importance``, ``low`` to ``high``;
-            ``shift``, the mean distance from the sources (`shiftune.ratio.column_shifts`);
-            ``adjustment``, how much the expected loss rises when the sources are adjusted to the
-            target in this column alone, ``adjustment_low`` to ``adjustment_high``; ``note``.
-
-        >>> from sklearn.linear_model import Ridge
-        >>> X = np.random.default_rng(0).normal(size=(4, 200, 2))  # the target and three sources
-        >>> sites = [(rows, 3 * rows[:, 0] + rows[:, 1]) for rows in X[1:]]
-        >>> search = ShiftSearch(Ridge(), {"alpha": [0.01, 0.1]}, n_trials=2)
-        >>> table = search.fit(ShiftProblem.from_sites(sites, X[0])).importance()
-        >>> table["importance"].round().to_dict()
-        {0: 17.0, 1: 2.0}
-        """
-        return importance(self._result(), timeout, level)
-
     def checks(self) -> Checks:
         """Check what can make the result worthless; see `shiftune.checks.run_checks`.
 
@@ -796,99 +532,10 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._result().checks
 
-    @property
-    def verdict_(self) -> Judgement:
-        """Whether to use the result at the target: "trust", "with care" or "do not use", and why.
-
-        From `checks`; ``print(search.verdict_)`` prints it with the reason.
-        """
-        from shiftune.checks import judgement
-
-        return judgement(self._result().checks)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the result as one document of JSON values; see `SearchResult.summary`."""
-        return self._result().summary(predictor=self.predictor_)
-
-    # ---------------------------------------------------------------- pictures
-    # They belong to lower layers, and need Matplotlib (the extra `report`).
-
-    def plot_history(self) -> Figure:
-        """Plot risk and interval of every trial; see `shiftune.report.figures.history`."""
-        from shiftune.report.figures import history
-
-        result = self._result()
-        return history(result.trials, chosen=result.chosen)
-
-    def plot_sources(self, level: float = 0.95) -> Figure:
-        """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
-        from shiftune.report.figures import forest
-
-        return forest(self._result().risk, level)
-
-    def plot_calibration(self) -> Figure:
-        """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
-        from shiftune.report.figures import calibration
-
-        sites = check_two_classes(self._result().new_site).predictions.names
-        return calibration(
-            self.calibration_curve(), {site: self.calibration_curve(site) for site in sites}
-        )
-
-    def plot_decision_curve(self) -> Figure:
-        """Plot net benefit by threshold; see `shiftune.report.figures.decision`."""
-        from shiftune.report.figures import decision
-
-        return decision(self.decision_curve())
-
-    def plot_weights(self) -> Figure:
-        """Plot the density ratios of every source; see `shiftune.report.figures.weights`."""
-        from shiftune.report.figures import weights
-
-        return weights(self._result().overlap)
-
-    def plot_shifts(self) -> Figure:
-        """Plot the columns that differ at the target; see `shiftune.report.figures.shifts`."""
-        from shiftune.report.figures import shifts
-
-        return shifts(self._result().shifts)
-
-    def plot_importances(self) -> Figure:
-        """Plot importances of the parameters; see `shiftune.report.figures.importances`."""
-        from shiftune.report.figures import importances
-
-        return importances(self._result().importances)
-
-    def plot_parameter(self, name: str) -> Figure:
-        """Plot risk against one parameter; see `shiftune.report.figures.parameter_slice`."""
-        from shiftune.report.figures import parameter_slice
-
-        return parameter_slice(self._result(), name)
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        settings: Mapping[str, str] | None = None,
-        updates: Sequence[Mapping[str, Any]] = (),
-    ) -> Path:
-        """Write the result as one HTML file; see `shiftune.report.save_report`."""
-        from shiftune.report import save_report
-
-        return save_report(self._result(), path, settings=settings, updates=updates)
-
-    def model_card(
-        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
-    ) -> Path:
-        """Write a model card, a Markdown file; see `shiftune.report.save_model_card`."""
-        from shiftune.report import save_model_card
-
-        return save_model_card(self._result(), path, settings=settings)
-
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle and hasattr(self, "predictor_"):
+        if "text/html" in bundle and "result_" in vars(self):
             from shiftune.report._page import notebook
 
             bundle["text/html"] = notebook(self.result_)
@@ -897,3 +544,33 @@ class ShiftSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _repr_html_(self) -> str | None:
         """The same as HTML, for viewers that read no bundles; None where the user wants text."""
         return self._repr_mimebundle_().get("text/html")
+
+
+def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:
+    """Return why a search without any evaluated trial has no result."""
+    failures = trials["failure"]
+    if failures.empty:
+        return "no trial was finished, so there is nothing to choose from"
+    shown = "".join(f"\n  {reason}" for reason in failures.unique()[:3])
+    if failures.str.startswith(OUT_OF_TIME).all():
+        hint = "\nGive trials more time (trial_timeout)"
+    else:
+        hint = _hint_about_columns(problem)
+    return (
+        f"all {len(failures)} trials failed, so there is nothing to choose from; "
+        f"the first reasons:{shown}{hint}"
+    )
+
+
+def _hint_about_columns(problem: ShiftProblem) -> str:
+    """Return a hint about columns without numbers, a common reason for trials that fail."""
+    X = problem.target.X
+    if not isinstance(X, pd.DataFrame):
+        return ""
+    text = [str(name) for name in X if kind_of(X[name]) != "number" and X[name].dtype != bool]
+    if not text:
+        return ""
+    return (
+        f"\nThe columns {listed(text)} are not numeric. If that is the reason, encode them in a "
+        "pipeline (shiftune.models.ready_model makes one), or leave them out"
+    )

@@ -19,7 +19,7 @@ from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, TPESampl
 from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 
-from shiftune import _names
+from shiftune import _interrupts, _names
 from shiftune._names import Task
 from shiftune._wording import ROOTS, check_choice, percent
 from shiftune.errors import DataError, DataWarning, ProblemError, SearchWarning, SettingsError
@@ -110,6 +110,16 @@ class Settings:
                 f"the function given as shares must return a Split, got {type(split).__name__}"
             )
         return split
+
+    def prepared(self, problem: ShiftProblem) -> tuple[TrialContext, DensityRatio | None]:
+        """Split the sources, fit the density ratio where one is needed, gather what trials need."""
+        split, ratio = self.split(problem), None
+        if self.needs_ratio:
+            _interrupts.check()
+            sources = [site.X for site in split.density]
+            ratio = clone(self.ratio).fit(problem.target.X, sources)
+        _interrupts.check()
+        return self.context(problem, split, ratio), ratio
 
     def context(
         self, problem: ShiftProblem, split: Split, ratio: DensityRatio | None

@@ -47,10 +47,7 @@ from shiftune.search._journal import explained, open_journal, search_lock
 from shiftune.search._trial import MODEL, PREDICTIONS_BYTES, finished_trials
 
 if TYPE_CHECKING:
-    from shiftune.evaluate._losses import Loss
     from shiftune.problem import ShiftProblem
-    from shiftune.ratio import DensityRatio
-    from shiftune.search._families import Families
     from shiftune.search._loop import TrialWorkers
     from shiftune.search._settings import Settings
 
@@ -238,28 +235,21 @@ def open_driver(storage: Storage, study: optuna.Study, *, join: bool) -> Driver:
 # ---------------------------------------------------------------- identity of a search
 
 
-def identity(
-    families: Families,
-    settings: Settings,
-    problem: ShiftProblem,
-    loss: Loss,
-    ratio: DensityRatio,
-    risk: Any,
-) -> dict[str, str]:
+def identity(settings: Settings, problem: ShiftProblem, risk: Any) -> dict[str, str]:
     """Return what must be the same for trials of one study to be comparable.
 
     `risk` is the estimator, or its name, as the user has given it.
     """
     oracle = problem.oracle if settings.risk.uses_target_labels else None
-    models = {name: family.estimator for name, family in families.items()}
-    spaces = {name: family.space for name, family in families.items()}
+    models = {name: family.estimator for name, family in settings.families.items()}
+    spaces = {name: family.space for name, family in settings.families.items()}
     return {
         "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
         "model": stable_repr(models.get("", models)),  # a single model has no name
         "space": stable_repr(spaces.get("", spaces)),
-        "loss": stable_repr(loss),
+        "loss": stable_repr(settings.loss),
         "risk": stable_repr(risk),
-        "ratio": stable_repr(ratio) if settings.needs_ratio else "",
+        "ratio": stable_repr(settings.ratio) if settings.needs_ratio else "",
         "split": stable_repr((settings.shares, settings.random_state)),
         "training weights": stable_repr(settings.training_weights),
     }
