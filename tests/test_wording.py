@@ -53,8 +53,8 @@ def test_figures_beside_an_interval():
 
 
 def test_names_of_losses_and_metrics():
-    losses = ["squared", "log_loss", "zero_one", "auc"]
-    expected = ["squared error", "log loss", "error rate", "1 - AUC"]
+    losses = ["squared", "log_loss", "zero_one"]
+    expected = ["squared error", "log loss", "error rate"]
     assert [wording.loss_in_words(name) for name in losses] == expected
     metrics = ["auc", "o_e", "sensitivity@0.2"]
     expected = ["AUC", "O:E", "sensitivity at 0.2"]
@@ -116,17 +116,20 @@ def test_names_that_are_given_twice():
         ("squared", "squared"),
         ("neg_mean_absolute_error", "absolute"),
         ("rmse", "squared"),
-        ("roc_auc", "auc"),
     ],
 )
 def test_losses_by_the_names_of_other_libraries(given, ours):
     assert wording.loss_name(given) == ours
 
 
-def test_r2_is_no_loss():
-    message = r"^'r2' is no loss of a search; tune 'squared', .*metrics=\['r2'\] \(--metric r2\)$"
+@pytest.mark.parametrize(
+    ("metric", "instead"),
+    [("r2", "squared"), ("auc", "log_loss"), ("roc_auc", "log_loss"), ("f1", "log_loss")],
+)
+def test_metrics_that_cannot_be_tuned(metric, instead):
+    message = rf"^{metric} cannot be tuned.* use loss='{instead}'.* \(--metric {metric}\)$"
     with pytest.raises(SettingsError, match=message):
-        wording.loss_name("r2")
+        wording.loss_name(metric)
 
 
 def test_how_to_install():

@@ -98,9 +98,7 @@ class Trials:
 
     def losses_of(self, predictions: np.ndarray) -> np.ndarray:
         """Return the losses of predictions of all rows, (n,)."""
-        sites = np.repeat(np.arange(len(self.y)), [len(own) for own in self.y])
-        y = np.concatenate(self.y)
-        return losses_of_rows(predictions, y, self.loss, self.classes, sites)
+        return losses_of_rows(predictions, np.concatenate(self.y), self.loss, self.classes)
 
     @cached_property
     def pooled(self) -> np.ndarray:

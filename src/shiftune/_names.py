@@ -26,10 +26,7 @@ ModelName = Literal[
     "knn",
     "mlp",
 ]
-RowLossName = Literal["log_loss", "brier", "zero_one"]
-# No means over rows: of all rows of a site together.
-SiteLossName = Literal["auc", "average_precision", "balanced_accuracy", "f1"]
-ClassLossName = Literal[RowLossName, SiteLossName]
+ClassLossName = Literal["log_loss", "brier", "zero_one"]
 QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
 LossName = Literal[ClassLossName, QuantityLossName]
 RatioName = Literal["logistic", "ulsif", "rulsif", "boosting", "auto"]
@@ -68,7 +65,6 @@ MODELS: tuple[ModelName, ...] = get_args(ModelName)
 # Stands for several models.
 AUTO = "auto"
 LOSSES: tuple[LossName, ...] = get_args(LossName)
-SITE_LOSSES: tuple[SiteLossName, ...] = get_args(SiteLossName)
 LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
     "classification": get_args(ClassLossName),
     "regression": get_args(QuantityLossName),

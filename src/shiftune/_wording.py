@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from shiftune import _names
-from shiftune._names import SITE_LOSSES, LossName
+from shiftune._names import LossName
 from shiftune.errors import ProblemError, SettingsError
 
 _Choice = TypeVar("_Choice")
@@ -148,9 +148,8 @@ def params_in_words(params: Mapping[str, Any]) -> str:
 
 
 def loss_in_words(name: str) -> str:
-    """Name a loss in a sentence: squared error, log loss, 1 - AUC."""
+    """Name a loss in a sentence: squared error, log loss."""
     known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
-    known |= {metric: f"1 - {metric_in_words(metric)}" for metric in SITE_LOSSES}
     return known.get(name, name.replace("_", " "))
 
 
@@ -246,21 +245,23 @@ _OTHER_NAMES: dict[LossName, tuple[str, ...]] = {
     "squared": ("mse", "mean_squared_error", "neg_mean_squared_error", "squared_error", "l2"),
     "absolute": ("mae", "mean_absolute_error", "neg_mean_absolute_error", "absolute_error", "l1"),
     "pinball": ("quantile", "mean_pinball_loss"),
-    "auc": ("roc_auc", "roc_auc_score", "roc_auc_ovr"),
-    "average_precision": ("average_precision_score", "pr_auc"),
-    "balanced_accuracy": ("balanced_accuracy_score",),
-    "f1": ("f1_score",),
 }
+# Metrics, and the loss that ranks models alike or, on real tables, chooses as good ones
+# (`benchmarks/results/metrics.md`).
+_METRICS_ONLY = {"r2": "squared"} | dict.fromkeys(
+    ("auc", "roc_auc", "average_precision", "balanced_accuracy", "f1"), "log_loss"
+)
 # Their minimum is that of the squared error.
 ROOTS = ("rmse", "root_mean_squared_error", "neg_root_mean_squared_error")
 
 
 def loss_name(given: object) -> LossName:
     """Return our name of a loss, from ours or that of another library."""
-    if given == "r2":
+    if given in _METRICS_ONLY:
         raise SettingsError(
-            "'r2' is no loss of a search; tune 'squared', which at every site prefers the same "
-            "model, and have it estimated with metrics=['r2'] (--metric r2)"
+            f"{given} cannot be tuned, since it is not a mean over rows; use "
+            f"loss={_METRICS_ONLY[given]!r}, which chooses as good models, and add "
+            f"metrics=[{given!r}] (--metric {given})"
         )
     if given in ROOTS:
         return "squared"

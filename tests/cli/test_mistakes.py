@@ -40,7 +40,8 @@ def flat(done):
         (["--risk", "variance-reduced"], "did you mean 'variance_reduced'?"),
         (["--risk", "oracle"], "there is no risk estimator 'oracle'"),
         (["--loss", "sqared"], "did you mean 'squared'?"),
-        (["--loss", "roc_auc"], "the loss 'roc_auc' is for classes, and the labels are quantities"),
+        (["--loss", "brier_score"], "the loss 'brier_score' is for classes, and the labels are"),
+        (["--loss", "r2"], "use loss='squared'"),
         (["--loss", "log_loss"], "choose from squared, half_squared, absolute, pinball"),
         (["--task", "classification"], "different numbers, too many"),
         (["--ratio", "magic"], "magic"),
@@ -100,7 +101,7 @@ def test_a_loss_of_quantities_for_classes(visits, folder, run):
     usual = ["--site", "ward", "--target", "A", "--label", "ill", "--drop", "cost"]
     message = flat(run("tune", "visits.csv", *usual, "--loss", "rmse", code=2))
     assert "the loss 'rmse' is for quantities, and the labels are classes" in message
-    assert "choose from log_loss, brier, zero_one, auc" in message
+    assert "choose from log_loss, brier, zero_one" in message
     assert "squared" not in message
 
 

@@ -20,17 +20,24 @@ P2, VALUES = P3[:, 1], rng.normal(0, 2, ROWS)
 Y2, LABELS = (rng.random(ROWS) < P2).astype(int), VALUES + rng.normal(0, 1, ROWS)
 
 SEVERAL = ("auc", "average_precision", "accuracy", "balanced_accuracy", "f1", "brier", "log_loss")
-CASES = [
-    pytest.param(
-        metric,
-        *((LABELS, VALUES) if metric.task == "regression" else (Y2, P2)),
-        id=metric.name,
-    )
-    for metric in METRICS.values()
-] + [
-    pytest.param(METRICS[name], Y3, P3, id=f"{name} of 3 classes")
-    for name in (*SEVERAL, "calibration_error")
-]
+CASES = (
+    [
+        pytest.param(
+            metric,
+            *((LABELS, VALUES) if metric.task == "regression" else (Y2, P2)),
+            id=metric.name,
+        )
+        for metric in METRICS.values()
+    ]
+    + [
+        pytest.param(METRICS[name], Y2, P2.round(1), id=f"{name} with ties")
+        for name in ("auc", "average_precision")
+    ]
+    + [
+        pytest.param(METRICS[name], Y3, P3, id=f"{name} of 3 classes")
+        for name in (*SEVERAL, "calibration_error")
+    ]
+)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +73,8 @@ def test_weights_are_repeated_rows(metric, y, p):
     ("name", "y", "p", "expected"),
     [
         ("auc", Y3, P3, sk.roc_auc_score(Y3, P3, multi_class="ovr")),
+        ("auc", Y2, P2.round(1), sk.roc_auc_score(Y2, P2.round(1))),
+        ("average_precision", Y2, P2.round(1), sk.average_precision_score(Y2, P2.round(1))),
         ("accuracy", Y3, P3, sk.accuracy_score(Y3, P3.argmax(1))),
         ("balanced_accuracy", Y3, P3, sk.balanced_accuracy_score(Y3, P3.argmax(1))),
         ("f1", Y3, P3, sk.f1_score(Y3, P3.argmax(1), average="macro")),

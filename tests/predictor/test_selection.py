@@ -128,6 +128,22 @@ def test_many_rows_are_thinned_evenly():
     np.testing.assert_allclose(found.weights(), 0.5, atol=0.2)
 
 
+def test_members_are_chosen_on_rows_of_every_class():
+    """Every class of a site keeps its share in the criterion."""
+    sizes, classes = (2000, 1000), np.array(["no", "yes"])
+    y = [np.where(np.arange(n) % 500 == 3, "yes", "no") for n in sizes]
+    labels, site = np.concatenate(y), np.repeat([0, 1], sizes)
+    p = np.random.default_rng(2).uniform(size=(2, 3000))
+    predictions = {number: np.column_stack([1 - own, own]) for number, own in enumerate(p)}
+    shares = np.full(3000, 1 / 3000)
+    found = Candidates(predictions, y, shares, loss_named("brier"), classes, most_rows=1000)
+    for j in (0, 1):
+        for label in classes:
+            kept = (site[found._rows] == j) & (labels[found._rows] == label)
+            alike = (site == j) & (labels == label)
+            assert found._row_shares[kept].sum() == pytest.approx(alike.mean())
+
+
 def test_probabilities_and_votes():
     y = [np.array(["a", "b", "a", "b"])] * 2
     classes = np.array(["a", "b"])

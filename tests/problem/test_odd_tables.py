@@ -166,17 +166,6 @@ def test_a_report_of_metrics_without_an_estimate(tmp_path):
     assert '<td class="n"><b>?</b></td>' in page
 
 
-def test_a_report_of_sites_that_have_no_part_in_the_estimate(tmp_path):
-    """A site of one class has no AUC."""
-    pytest.importorskip("matplotlib")
-    df = sites().assign(y=lambda df: np.where(df["site"] == "D", 1, df["y"] > 0).astype(int))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        search = ShiftSearch("logistic", n_trials=1, loss="auc").fit(problem_of(df))
-        assert "D" not in search.risk_.names
-        assert search.report(tmp_path / "report.html").exists()
-
-
 def test_classes_of_rows_that_are_all_the_same():
     """Their frequencies at the target are those of the sources."""
     df = sites().assign(x=1.0, z=2.0, y=lambda df: (df["y"] > 0).astype(int))

@@ -72,14 +72,6 @@ class TestValues:
         step = summary(result, [CAREFUL], settings={"command": "shiftune tune"})["next_steps"][0]
         assert step["advice"] == "Add sites, or try --risk unbiased."
 
-    def test_a_metric_as_loss_is_read_the_other_way_round(self, result):
-        asked = with_settings(result, loss=replace(result.loss, name="auc"))
-        loss = summary(asked, [FINE])["figures"][-1]
-        assert (loss["title"], loss["meaning"]) == (
-            "1 - AUC",
-            "0 is perfect, 0.5 is chance; lower is better",
-        )
-
     def test_metrics_that_were_asked_for_and_are_unknown(self, result):
         row = {"estimate": np.nan, "low": np.nan, "high": np.nan, "note": "one site", "better": ""}
         end = {"estimate": 2.0, "low": 1.0, "high": np.inf, "better": "lower", "note": ""}

@@ -151,8 +151,8 @@ REFUSED = {
     "fit({'alpha': stats.norm()})": "uniform, loguniform or randint",
     "fit({'alpha': (2.0, 1.0)})": "the values of 'alpha'",
     "fit({'alpha': []})": "the values of 'alpha'",
-    "fit({'alpha': [1.0]}, loss='roc_auc')": "is for classes, and the labels are quantities",
-    "fit({'alpha': [1.0]}, loss='r2')": "tune 'squared'",
+    "fit({'alpha': [1.0]}, loss='brier_score')": "is for classes, and the labels are quantities",
+    "fit({'alpha': [1.0]}, loss='r2')": "use loss='squared'",
     "fit({'alpha': [1.0]}, loss='log_loss')": "the loss 'log_loss' is for classes",
     "fitted('logistic', None, classes, loss='rmse')": (
         "the loss 'rmse' is for quantities, and the labels are classes; choose from log_loss, brier"

@@ -186,12 +186,9 @@ def test_labelled_rows_of_the_target_are_no_source(rng):
     np.testing.assert_allclose(found["importance"], [18, 2, 0], rtol=0.4, atol=0.1)
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "brier", "zero_one", "auc", "average_precision"])
+@pytest.mark.parametrize("loss", ["log_loss", "brier", "zero_one"])
 def test_classes(rng, loss):
-    """Of probabilities, decisions and whole sites; the first column makes them, the third is luck.
-
-    Without it, predictions are as good as those of chance: half of the pairs are ranked rightly.
-    """
+    """Of probabilities and decisions; the first column makes them, the third is luck."""
     sites = {}
     for j in range(6):
         X = rows(rng, 200)
@@ -202,9 +199,6 @@ def test_classes(rng, loss):
     assert table.index[0] == 0
     assert table["low"][0] > 0
     assert abs(table["importance"][2]) < 0.02
-    if loss == "auc":
-        expected = 0.5 - search.risk_.value
-        assert table["importance"][0] == pytest.approx(expected, abs=0.03)
 
 
 def test_an_ensemble_is_its_members(rng):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from optuna.samplers import BruteForceSampler, GridSampler
 from scipy.special import stdtr
 
-from shiftune._names import SITE_LOSSES, Level
+from shiftune._names import Level
 from shiftune._wording import (
     NOT_ESTIMABLE,
     count,
@@ -207,7 +207,7 @@ _HALF = 0.5
 def telling_metrics(result: SearchResult) -> list[str]:
     """Return the metrics that stand beside the loss: those asked for, or those that say most."""
     table, own = result.metrics.table, result.loss.name
-    names = [str(name) for name in table.index if name != own or own in SITE_LOSSES]
+    names = [str(name) for name in table.index if name != own]
     if result.settings.metrics is None:
         known = table.index[table["estimate"].notna()]
         names = [name for name in _TELLING if name in known]
@@ -259,7 +259,7 @@ def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> se
 def loss_says_something(result: SearchResult, risk: Any, constant: float | None) -> bool:
     """Whether the interval of an estimate of the tuned loss says something."""
     name = result.loss.name
-    scale = "logit" if name == "zero_one" or name in SITE_LOSSES else "log"
+    scale = "logit" if name == "zero_one" else "log"
     return says_something(scale, "lower", risk.interval(), constant, squared=name == "squared")
 
 

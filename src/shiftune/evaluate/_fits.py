@@ -109,7 +109,7 @@ class StudyData:
 
     @property
     def fold_numbers(self) -> list[int]:
-        """Folds with judged rows, hence the fits of a trial; some sites may train only."""
+        """Folds with judged rows, hence the fits of a trial."""
         return [int(fold) for fold in np.unique(self.folds)]
 
     def trains(self, fold: int) -> NDArray[np.bool_]:
@@ -132,9 +132,7 @@ class StudyData:
     def losses(self, predictions: Predictions, loss: Loss) -> list[NDArray[np.float64]]:
         """Return the losses of predictions of all judged rows, one array per site."""
         y = np.concatenate(self.y_validation)
-        return self.by_site(
-            losses_of_rows(predictions, y, loss, self.classes, self.validation_sites)
-        )
+        return self.by_site(losses_of_rows(predictions, y, loss, self.classes))
 
     def by_site(self, losses: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Split losses of all judged rows, shape (n,), into one array per site.
@@ -270,8 +268,7 @@ def losses_of_fits(predicted: Mapping[int, Predicted], data: StudyData, loss: Lo
         return TrialLosses(data.losses(P, loss), P)
     columns = [fold.output for fold in predicted.values()]
     values = np.concatenate([c[:, 0] if c.shape[1:] == (1,) else c for c in columns])[order]
-    losses = loss(y, values, None, data.validation_sites)
-    return TrialLosses(data.by_site(losses), _values_or_votes(values, classes))
+    return TrialLosses(data.by_site(loss(y, values)), _values_or_votes(values, classes))
 
 
 def losses_of_rows(
@@ -279,14 +276,13 @@ def losses_of_rows(
     y: NDArray[Any],
     loss: Loss,
     classes: NDArray[Any] | None,
-    sites: NDArray[np.intp] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the loss of every row, shape (n,); without `sites` the rows are of one site."""
+    """Return the loss of every row, shape (n,)."""
     if loss.needs == "predict" and classes is not None:  # shares of votes
         if predictions.ndim != 2:
             raise DataError(f"{loss.name}: votes have shape (n, C), got {predictions.shape}")
         predictions = classes[predictions.argmax(axis=1)]
-    return loss(y, predictions, classes, sites)
+    return loss(y, predictions, classes)
 
 
 def _values_or_votes(values: Predictions, classes: NDArray[Any] | None) -> Predictions | None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune import _names
 from shiftune._names import complete
-from shiftune._wording import check_choice, loss_name
+from shiftune._wording import loss_name
 from shiftune.errors import DataError, SettingsError
 
 Floats = NDArray[np.float64]
@@ -40,10 +40,6 @@ class Loss:
         Method of the model whose output it reads.
     upper : float
         Larger losses are cut to this; the theory needs a bounded loss.
-    within_site : bool
-        Whether the number of a row depends on the other rows of its site, as in a rank; only
-        their mean over the site has a meaning then. The function
-        also gets the number of every row's site: 0, 1, ...
 
     Examples
     --------
@@ -57,30 +53,19 @@ class Loss:
     name: str
     needs: Literal["predict", "predict_proba"] = "predict"
     upper: float = np.inf
-    within_site: bool = False
 
     def __call__(
         self,
         y: ArrayLike,
         prediction: ArrayLike,
         classes: ArrayLike | None = None,
-        sites: NDArray[np.intp] | None = None,
     ) -> Floats:
-        """Return the loss of every row, shape (n,), finite.
-
-        `sites` has the number of every row's site; without it the rows are of one site.
-        """
+        """Return the loss of every row, shape (n,), finite."""
         labels, predicted = np.asarray(y), np.asarray(prediction)
         if labels.ndim != 1:
             raise DataError(f"{self.name}: y must have shape (n,), got {labels.shape}")
-        of_sites = []
-        if self.within_site:
-            one_site = np.zeros(len(labels), dtype=np.intp)
-            of_sites = [one_site if sites is None else np.unique(sites, return_inverse=True)[1]]
         if self.needs == "predict_proba":
-            values = self.function(
-                labels, *_probabilities(self.name, predicted, classes), *of_sites
-            )
+            values = self.function(labels, *_probabilities(self.name, predicted, classes))
         else:
             if predicted.shape == (len(labels), 1):
                 predicted = predicted[:, 0]
@@ -90,7 +75,7 @@ class Loss:
                     f"{predicted.shape}; one prediction per row is needed"
                 )
             with np.errstate(over="ignore"):  # refused below
-                values = self.function(labels, predicted, *of_sites)
+                values = self.function(labels, predicted)
         losses = np.asarray(values, dtype=float)
         if losses.shape != labels.shape:
             # An (n, 1) prediction against (n,) labels would quietly make an (n, n) table.
@@ -132,7 +117,7 @@ def loss_named(loss: str | Loss | Callable[..., Any]) -> Loss:
         return loss
     if callable(loss):
         return Loss(loss, getattr(loss, "__name__", type(loss).__name__))
-    return LOSSES[check_choice(loss_name(loss), LOSSES, "loss of single rows")]
+    return LOSSES[loss_name(loss)]
 
 
 def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:
@@ -144,8 +129,6 @@ def bounded(loss: str | Loss | Callable[..., Any], upper: float) -> Loss:
     if not upper > 0:
         raise SettingsError(f"the bound of a loss must be > 0, got {upper}")
     base = loss_named(loss)
-    if base.within_site:
-        raise SettingsError(f"{base.name} is bounded already")
     return replace(base, upper=float(upper), name=f"{base.name} up to {upper:g}")
 
 
@@ -245,7 +228,7 @@ def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp
 
 
 LOSSES = complete(
-    [name for name in _names.LOSSES if name not in _names.SITE_LOSSES],
+    _names.LOSSES,
     {
         "squared": Loss(_squared, "squared"),
         "half_squared": Loss(_half_squared, "half_squared"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,9 @@ from shiftune._names import Task, complete
 from shiftune._wording import check_choice, check_different
 from shiftune.errors import SettingsError
 from shiftune.evaluate._losses import LOSSES, Loss
-from shiftune.metrics._metric import Floats, Metric, Needs, of_ratio, of_rows
+from shiftune.metrics._metric import Floats, Metric, Needs, influence_on_ratio, of_ratio, of_rows
 
 Labels = NDArray[Any]
-Sites = NDArray[np.intp]
 
 # Smallest probability whose log odds are taken: one row that was thought impossible would decide
 # the slope alone.
@@ -38,119 +37,63 @@ _BINS = 10
 # ---------------------------------------------------------------- rankings
 
 
-class _Ranked(NamedTuple):
-    """Different scores of every site, the lowest of the first site first.
-
-    `place` is the place of every row's score, shape (n,); `site` that of every score's site.
-    """
-
-    place: NDArray[np.intp]
-    site: Sites
-
-    @classmethod
-    def of(cls, p: Floats, sites: Sites) -> _Ranked:
-        order = np.lexsort((p, sites))
-        different = np.diff(p[order], prepend=np.nan) != 0
-        different |= np.diff(sites[order], prepend=-1) != 0
-        place = np.empty(len(p), dtype=np.intp)
-        place[order] = np.cumsum(different) - 1
-        return cls(place, sites[order][different])
-
-    def sums(self, weights: Floats) -> Floats:
-        """Sum over the rows of a score."""
-        return np.bincount(self.place, weights, len(self.site)).astype(float)
-
-    def totals(self, sums: Floats) -> Floats:
-        """Sum over the scores of every site."""
-        return np.bincount(self.site, sums).astype(float)
-
-    def up_to(self, sums: Floats) -> Floats:
-        """Sum over this score and the lower ones of its site."""
-        totals = self.totals(sums)
-        return np.asarray(sums.cumsum() - (totals.cumsum() - totals)[self.site])
+def _sums_by_score(p: Floats, *weights: Floats) -> tuple[NDArray[np.intp], list[Floats]]:
+    """Place of every row's score among the different ones, the lowest first; sums of the scores."""
+    place = np.unique(p, return_inverse=True)[1]
+    return place, [np.bincount(place, own).astype(float) for own in weights]
 
 
-def _placements(y: Labels, p: Floats, w: Floats, sites: Sites) -> Floats:
+def _placements(y: Labels, p: Floats, w: Floats) -> Floats:
     """Of a positive the share of negatives below it, of a negative that of positives above it.
 
     Rows of the same score count half (DeLong 1988).
     """
-    ranked = _Ranked.of(p, sites)
-
-    def below(weights: Floats) -> Floats:
-        own = ranked.sums(weights)
-        shares = (ranked.up_to(own) - own / 2) / ranked.totals(own)[ranked.site]
-        return np.asarray(shares[ranked.place])
-
-    return np.where(y == 1, below(w * (y != 1)), 1 - below(w * (y == 1)))
+    place, sums = _sums_by_score(p, w * (y != 1), w * (y == 1))
+    below, above = ((own.cumsum() - own / 2) / own.sum() for own in sums)
+    return np.asarray(np.where(y == 1, below[place], 1 - above[place]))
 
 
 def _auc(y: Labels, p: Floats, w: Floats) -> float:
-    placements = _placements(y, p, w, np.zeros(len(y), dtype=np.intp))
-    return float(np.average(placements[y == 1], weights=w[y == 1]))
+    return float(np.average(_placements(y, p, w)[y == 1], weights=w[y == 1]))
 
 
-def _auc_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
-    positive, n = y == 1, np.bincount(sites)
-    placements, positives = _placements(y, p, np.ones(len(y)), sites), np.bincount(sites, positive)
-    area = (np.bincount(sites, positive * placements) / positives)[sites]
-    share = np.where(positive, (positives / n)[sites], (1 - positives / n)[sites])
-    return np.asarray(area + (placements - area) / share)
+def _auc_influence(y: Labels, p: Floats) -> Floats:
+    placements, positive = _placements(y, p, np.ones(len(y))), y == 1
+    share = np.where(positive, positive.mean(), 1 - positive.mean())
+    return np.asarray((placements - placements[positive].mean()) / share)
 
 
 def _average_precision(y: Labels, p: Floats, w: Floats) -> float:
-    ranked = _Ranked.of(-p, np.zeros(len(y), dtype=np.intp))
-    positives, rows = ranked.sums(w * y), ranked.sums(w)
-    precision = ranked.up_to(positives) / ranked.up_to(rows)
-    return float(positives @ precision / positives.sum())
+    _, (positives, rows) = _sums_by_score(-p, w * y, w)
+    return float(positives @ (positives.cumsum() / rows.cumsum()) / positives.sum())
 
 
-def _average_precision_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+def _average_precision_influence(y: Labels, p: Floats) -> Floats:
     r"""Derivative of :math:`\sum_i y_i A_i / B_i \big/ \sum_i y_i` by the weights of the rows.
 
     A and B are the positives and all rows that score at least as high as row i.
     """
-    ranked = _Ranked.of(-p, sites)
-    positives, rows = ranked.sums(1.0 * y), ranked.sums(np.ones(len(y)))
-    A, B = ranked.up_to(positives), ranked.up_to(rows)
-    total, n = ranked.totals(positives), ranked.totals(rows)
-    value = ranked.totals(positives * A / B) / total
+    place, (positives, rows) = _sums_by_score(-p, 1.0 * y, np.ones(len(y)))
+    A, B = positives.cumsum(), rows.cumsum()
 
     def from_here(sums: Floats) -> Floats:
-        return np.asarray((ranked.totals(sums)[ranked.site] - ranked.up_to(sums) + sums)[place])
+        return np.asarray(sums[::-1].cumsum()[::-1][place])
 
-    place = ranked.place
-    gained = (A / B)[place] + from_here(positives / B) - value[sites]
-    moved = y * gained - from_here(positives * A / B**2)
-    return np.asarray(value[sites] + (n / total)[sites] * moved)
+    gained = (A / B)[place] + from_here(positives / B) - positives @ (A / B) / y.sum()
+    return np.asarray((y * gained - from_here(positives * A / B**2)) / y.mean())
 
 
 def _one_vs_rest(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mean over the classes that some rows have and others have not; NaN if there are none."""
 
-    def averaged(y: Labels, p: Floats, w: Floats) -> Any:
+    def averaged(y: Labels, p: Floats, *weights: Floats) -> Any:
         each = {1: p} if p.ndim == 1 else dict(enumerate(p.T))
-        found = [
-            function((y == c).astype(int), own, w)
+        values = [
+            function((y == c).astype(int), own, *weights)
             for c, own in each.items()
             if 0 < np.sum(y == c) < len(y)
         ]
-        return np.mean(found) if found else np.nan
-
-    return averaged
-
-
-def _one_vs_rest_by_site(function: Callable[..., Floats]) -> Callable[..., Floats]:
-    """The same at every site."""
-
-    def averaged(y: Labels, p: Floats, sites: Sites) -> Floats:
-        total, count, n = np.zeros(len(y)), np.zeros(len(y)), np.bincount(sites)
-        for c, own in ({1: p} if p.ndim == 1 else dict(enumerate(p.T))).items():
-            rows = np.bincount(sites, y == c)
-            defined = ((rows > 0) & (rows < n))[sites]
-            values = function((y == c).astype(int), own, sites)
-            total, count = total + np.where(defined, values, 0.0), count + defined
-        return np.asarray(total / count)
+        return np.mean(values, axis=0) if values else np.nan
 
     return averaged
 
@@ -216,10 +159,10 @@ def _balanced_accuracy(y: Labels, p: Floats, w: Floats) -> float:
     return float(np.mean([np.average(correct[y == c], weights=w[y == c]) for c in classes]))
 
 
-def _balanced_accuracy_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
+def _balanced_accuracy_influence(y: Labels, p: Floats) -> Floats:
     correct = _correct(y, p)
-    each = [_ratio_by_site((y == c) * correct, y == c, sites) for c in range(y.max() + 1)]
-    return _mean_of_known(each)
+    each = [influence_on_ratio((y == c) * correct, y == c) for c in np.unique(y)]
+    return np.asarray(np.mean(each, axis=0))
 
 
 def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
@@ -228,30 +171,16 @@ def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
     return 2.0 * (y == c) * chosen, 1.0 * (y == c) + chosen
 
 
+def _f1_parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+    return [_rights(y, p, c) for c in ([1] if p.ndim == 1 else np.unique(y))]
+
+
 def _f1(y: Labels, p: Floats, w: Floats) -> float:
-    parts = [_rights(y, p, c) for c in ([1] if p.ndim == 1 else np.unique(y))]
-    return float(np.mean([np.divide(w @ right, w @ both) for right, both in parts]))
+    return float(np.mean([np.divide(w @ right, w @ both) for right, both in _f1_parts(y, p)]))
 
 
-def _f1_by_site(y: Labels, p: Floats, sites: Sites) -> Floats:
-    def of_class(c: int) -> Floats:
-        missing = np.bincount(sites, y == c)[sites] == 0
-        return np.where(missing & (p.ndim > 1), np.nan, _ratio_by_site(*_rights(y, p, c), sites))
-
-    return _mean_of_known([of_class(c) for c in ([1] if p.ndim == 1 else range(y.max() + 1))])
-
-
-def _ratio_by_site(above: Floats, below: Floats, sites: Sites) -> Floats:
-    """Ratio of two sums at every row's site, and the influence of the row on it."""
-    n, total = np.bincount(sites), np.bincount(sites, below)
-    ratio = (np.bincount(sites, above) / total)[sites]
-    return np.asarray(ratio + (above - ratio * below) * (n / total)[sites])
-
-
-def _mean_of_known(each: list[Floats]) -> Floats:
-    """Mean over the classes that have a value at a row's site."""
-    known = ~np.isnan(each)
-    return np.asarray(np.where(known, each, 0.0).sum(axis=0) / known.sum(axis=0))
+def _f1_influence(y: Labels, p: Floats) -> Floats:
+    return np.asarray(np.mean([influence_on_ratio(*parts) for parts in _f1_parts(y, p)], axis=0))
 
 
 def _rarest(y: Labels, p: Floats) -> float:
@@ -425,14 +354,14 @@ METRICS = complete(
                 _one_vs_rest(_auc),
                 "probabilities",
                 scale="logit",
-                by_site=_one_vs_rest_by_site(_auc_by_site),
+                influence=_one_vs_rest(_auc_influence),
             ),
             Metric(
                 "average_precision",
                 _one_vs_rest(_average_precision),
                 "probabilities",
                 scale="logit",
-                by_site=_one_vs_rest_by_site(_average_precision_by_site),
+                influence=_one_vs_rest(_average_precision_influence),
             ),
             of_rows("accuracy", _correct, "classes", scale="logit"),
             Metric(
@@ -440,10 +369,10 @@ METRICS = complete(
                 _balanced_accuracy,
                 "classes",
                 scale="logit",
-                by_site=_balanced_accuracy_by_site,
+                influence=_balanced_accuracy_influence,
                 counted=_rarest,
             ),
-            Metric("f1", _f1, "classes", scale="logit", by_site=_f1_by_site, counted=_rarest),
+            Metric("f1", _f1, "classes", scale="logit", influence=_f1_influence, counted=_rarest),
             sensitivity(),
             specificity(),
             net_benefit(),

@@ -92,12 +92,8 @@ class Metric:
         Whether it is defined for two classes only.
     influence : callable, optional
         ``influence(y, prediction)`` returns :math:`\psi_i`, n times the derivative of the metric by
-        the weight of row i, shape (n,). Without it, and `by_site` or `rows`, groups of rows are
-        left out in turn.
-    by_site : callable, optional
-        ``by_site(y, prediction, sites)`` returns :math:`\theta_j + \psi_{ij}`, the metric of every
-        row's site and its influence on it, shape (n,), for sites with numbers 0, 1, ...; instead of
-        `influence`.
+        the weight of row i, shape (n,). Without it, and `rows`, groups of rows are left out in
+        turn.
     rows : callable, optional
         ``rows(y, prediction)`` returns a value per row, where the metric is their mean
     power : float
@@ -123,7 +119,6 @@ class Metric:
     better: Literal["higher", "lower"] | float = "higher"
     two_classes: bool = False
     influence: Callable[[NDArray[Any], Floats], Floats] | None = None
-    by_site: Callable[[NDArray[Any], Floats, NDArray[np.intp]], Floats] | None = None
     rows: Callable[[NDArray[Any], Floats], Floats] | None = None
     power: float = 1.0
     counted: Callable[[NDArray[Any], Floats], float] | None = None
@@ -154,9 +149,6 @@ class Metric:
             # The other formulas are without weights.
             if weights is None and self.influence is not None:
                 return self.influence(y, prediction)
-            if weights is None and self.by_site is not None:
-                values = self.by_site(y, prediction, np.zeros(len(y), dtype=np.intp))
-                return np.asarray(values - values.mean())
         return _by_leaving_out(self, y, prediction, weights)
 
 
@@ -198,6 +190,11 @@ def of_rows(
     return Metric(name, value, needs, scale, better, two_classes, rows=rows, power=power)
 
 
+def influence_on_ratio(above: Floats, below: Floats) -> Floats:
+    """Influence of every row on the ratio of two sums, shape (n,)."""
+    return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
+
+
 def of_ratio(
     name: str,
     parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
@@ -213,8 +210,7 @@ def of_ratio(
         return float(np.divide(w @ above, w @ below))
 
     def influence(y: NDArray[Any], p: Floats) -> Floats:
-        above, below = parts(y, p)
-        return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
+        return influence_on_ratio(*parts(y, p))
 
     def counted(y: NDArray[Any], p: Floats) -> float:
         return float(parts(y, p)[1].sum())

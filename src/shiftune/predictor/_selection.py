@@ -23,8 +23,6 @@ ROUNDS = 15
 MOST_MEMBERS = 8
 # Rows on which members are chosen.
 _MOST_ROWS = 20_000
-# Losses that rank the rows of a site take about so many times as long.
-_RANKED = 5
 # Sites are left out of the choice in at most this many groups.
 _MOST_FOLDS = 20
 
@@ -85,11 +83,8 @@ class Candidates:
             labels, code = np.unique(self.y, return_inverse=True)
             alike = np.unique(site * len(labels) + code, return_inverse=True)[1]
         cost = 1 if classes is None else max(1, len(classes) // 2)
-        if loss.within_site:
-            cost *= _RANKED
         step, place = -(-len(self.y) * cost // most_rows), _place_among(alike)
         self._rows = np.flatnonzero(place % step == 0)
-        self._sites = site[self._rows]
         thinning = np.bincount(alike) / np.bincount(alike[self._rows])
         self._row_shares = row_shares[self._rows] * thinning[alike[self._rows]]
         several = len(np.unique(site[row_shares != 0])) > 1
@@ -152,10 +147,7 @@ class Candidates:
         """Return each fold's part of the criterion, for several models' predictions end to end."""
         _interrupts.check()
         y = np.tile(self.y[self._rows], size)
-        sites = None  # only losses of whole sites read them, and this is called very often
-        if self.loss.within_site:
-            sites = np.add.outer(np.arange(size) * (self._sites.max() + 1), self._sites).ravel()
-        losses = losses_of_rows(together, y, self.loss, self.classes, sites)
+        losses = losses_of_rows(together, y, self.loss, self.classes)
         return np.asarray(self._row_shares * losses.reshape(size, -1) @ self._in_fold)
 
     def _criterion_with_one_more(self, counts: NDArray[np.intp]) -> Floats:

@@ -18,7 +18,7 @@ import pandas as pd
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from shiftune import _wording
-from shiftune._names import SITE_LOSSES, Level
+from shiftune._names import Level
 from shiftune._provenance import RESULT_FORMAT, made_with, versions_in_words
 from shiftune._wording import (
     MOST_STEPS,
@@ -184,9 +184,6 @@ _MEANINGS = {
     "r2": "0 is no better than the mean, 1 is perfect",
     "bias": "prediction less label: 0 is perfect",
 }
-# Of losses that are 1 less a metric.
-_MEANINGS_AS_LOSS: dict[str, str] = dict.fromkeys(SITE_LOSSES, "0 is perfect; lower is better")
-_MEANINGS_AS_LOSS |= {"auc": "0 is perfect, 0.5 is chance; lower is better"}
 # Losses that people know; beside others, a metric is first.
 _KNOWN = ("absolute", "zero_one")
 _CONSTANT, _CHANCE = "constant learned at the sources", "chance"
@@ -220,7 +217,7 @@ def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
     row |= {"better": "lower", "note": "" if high > low else "the interval has no width"}
     for end, place in (("lowest", 0), ("highest", -1)):
         row |= {end: sites.iloc[place], f"{end}_site": sites.index[place]}
-    meaning = _MEANINGS_AS_LOSS.get(name) or _meaning(name, "lower", result.problem.label)
+    meaning = _meaning(name, "lower", result.problem.label)
     says = loss_says_something(result, result.risk, constant)
     return _figure(row, loss_in_words(name), meaning, (constant, _CONSTANT), estimable=says)
 

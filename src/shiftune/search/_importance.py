@@ -87,9 +87,7 @@ class _Sample:
     def __init__(self, result: SearchResult) -> None:
         self.risk, self.loss, data = result.context.risk, result.loss, result.context.data
         seed, target = result.settings.random_state, result.problem.target
-        # A sample may lack a class, without which losses of whole sites have no value.
-        most = len(data.folds) if self.loss.within_site else _MOST_ROWS
-        self.data = _drawn(data, max(most // len(data.sources), 1), seed)
+        self.data = _drawn(data, max(_MOST_ROWS // len(data.sources), 1), seed)
         X, site = self.data.X_validation, self.data.validation_sites
         drawn, given = drawn_rows(len(target), _MOST_ROWS, seed), target.sample_weight
         self.target_weights = np.ones(len(drawn)) if given is None else given[drawn]

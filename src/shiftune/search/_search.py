@@ -163,8 +163,8 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
         takes an Optuna trial and returns the parameters (define-by-run). A model
         by name has a space of its own.
     loss : str, Loss or function
-        Default: "log_loss" for classification, "squared" for regression. "auc" and other metrics
-        of whole sites are tuned as 1 - metric. "mae" and other names of scikit-learn are known.
+        Default: "log_loss" for classification, "squared" for regression. "mae" and other names
+        of scikit-learn are known.
     risk : str, RiskEstimator or function
         "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
         ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of

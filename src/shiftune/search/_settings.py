@@ -31,9 +31,8 @@ from shiftune.evaluate._fits import (
     seeded,
     weight_argument,
 )
-from shiftune.evaluate._losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss
+from shiftune.evaluate._losses import LARGEST_LOSS, LOSSES, SMALLEST_LOSS, Loss, loss_named
 from shiftune.metrics import metrics_for
-from shiftune.metrics._as_loss import judging_sites, tuned_loss
 from shiftune.models._space import check_names
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem._site import groups_of, weights_of
@@ -132,7 +131,6 @@ class Settings:
                     "risk='oracle' needs a problem whose target labels are kept aside"
                 )
             evaluated = (problem.oracle,)
-        evaluated = judging_sites(evaluated, self.loss)
         names = tuple(site.name for site in evaluated)
         few = problem.labelled_target
         sources = [site for site in evaluated if few is None or site.name != few.name]
@@ -289,11 +287,6 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
             "density ratios count every row once, so rows with sample_weight need "
             "risk='adjusted' or 'naive', and training_weights=None"
         )
-    if weighted and loss.within_site:
-        raise SettingsError(
-            f"rows with sample_weight cannot be tuned by {loss.name}, which counts every row once; "
-            "take the loss 'log_loss'"
-        )
     for family in families.values():
         if given.training_weights or weighted:
             weight_argument(family.estimator)
@@ -376,7 +369,7 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
                 f"{type(model).__name__} is a regressor but the labels are read as classes; if "
                 "they are quantities make the problem with task='regression'"
             )
-    loss = tuned_loss(default if given is None else given)
+    loss = loss_named(default if given is None else given)
     numbers = problem.task == "classification" and problem.classes.dtype.kind in "biuf"
     if not (numbers and all(map(is_regressor, models))):
         _check_kind(given, loss, problem.task)

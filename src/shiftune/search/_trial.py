@@ -81,9 +81,7 @@ class TrialContext:
             # Raised once, when the search begins: it depends on the weights alone.
             warnings.simplefilter("ignore", OverlapWarning)
             risk = self.risk.estimate(losses, self.data.weights, names=self.data.names)
-        if self.loss.within_site:  # a linearised loss can be below 0, though their mean is not
-            risk = risk.signed(nonnegative=True)
-        elif self.data.sample_weight is not None:
+        if self.data.sample_weight is not None:
             risk = risk.signed(nonnegative=self.data.nonnegative(losses))
         groups = self.data.groups
         return (risk if groups is None else by_group(risk, groups)).condensed()

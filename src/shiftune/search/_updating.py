@@ -126,11 +126,6 @@ class Updater:
                 f"the loss {result.loss.name} is of predicted classes, and an effect needs "
                 "probabilities; search with loss='log_loss' or 'brier'"
             )
-        if result.loss.within_site:
-            return (
-                f"the loss {result.loss.name} is of all rows of a site together, and an effect "
-                "needs one of single rows; search with loss='log_loss' or 'brier'"
-            )
         return ""
 
     @property
