@@ -32,7 +32,7 @@ def rows() -> list[str]:
         line(f"update by {labels} labels", "no labels", updates("real-64-65", labels))
         for labels in (10, 30, 100)
     ]
-    name = "the same by 30, on tables that decided nothing"
+    name = "the same by 30, held-out tables"
     found.append(line(name, "no labels", updates("judging-70-71", 30)))
     return found
 

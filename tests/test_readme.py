@@ -1,4 +1,4 @@
-"""The README's example runs, prints what the README says, and its table has the measured figures."""
+"""The README's example prints what the README shows; its table has the measured figures."""
 
 from __future__ import annotations
 

@@ -1,0 +1,61 @@
+"""The documentation uses the field's words (docs/glossary.md): retired ones do not come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("reproduction/*.md")]
+    if path.name not in {"faults.md", "paper.md"}  # written by programs
+)
+# A retired wording, and what takes its place.
+RETIRED = {
+    r"\bhand(s|ed|ing)? over\b|\bhanded-over\b": "final model, ensemble",
+    r"\bhad? no say\b": "sites held out of the selection",
+    r"\bplay(s|ed|ing)? the (target|new site)\b": "is treated as the target",
+    r"\b(takes?|took|taking) turns\b": "trial budget",
+    r"\btickets?\b|\bbeats\b(?! a)": "claims, heartbeats",
+    r"\bnews\b": "reported",
+    r"\bdecided? nothing\b": "held-out seeds",
+    r"\bjudg(e|es|ed|ing)\b(?!\.(md|py))": "evaluate, estimate",
+    r"\b(is|are) no (feature|number|mean|date|loss|news|external|error|evidence|map)\b": "is not a",
+    r"\bdealt to\b": "assigned to",
+    r"\bsays? (nothing|anything)\b": "uninformative",
+    r"\btoo sure\b": "overconfident",
+    r"\ban answer(ed|s)?\b|\banswered by\b|\bthe answers\b": "predictions",
+    r"\bof more(,| rows than)\b": "larger tables are sampled",
+    r"\ba map\b|\bthe map\b": "calibration",
+    r"\bone more site\b": "a new site",
+    r"\banybody\b": "anyone",
+}
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_retired_words_do_not_come_back(page):
+    text = CODE.sub("", (ROOT / page).read_text())
+    found = [
+        f"line {text[: hit.start()].count(chr(10)) + 1}: {hit[0]!r}; write: {better}"
+        for retired, better in RETIRED.items()
+        for hit in re.finditer(retired, text, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_the_glossary_is_sorted_and_has_a_line_for_each_term():
+    lines = (ROOT / "docs" / "glossary.md").read_text().splitlines()
+    terms = [line.split("|")[1].strip() for line in lines if line.startswith("| ")][2:]
+    assert terms == sorted(set(terms), key=str.lower)
+    for term in (
+        "out-of-site prediction",
+        "site effect",
+        "calibration",
+        "extrapolation",
+        "verdict",
+    ):
+        assert term in terms
