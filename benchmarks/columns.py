@@ -33,7 +33,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem
-from shiftune.columns._column import learn
+from shiftune.columns._column import TableRows, learn
 from shiftune.errors import ProblemError
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,8 @@ def left_out(draws: int) -> pd.DataFrame:
                 sites = pd.Series(rng.integers(0, k, n)).astype(str)
                 task = "regression" if y.dtype.kind == "f" else "classification"
                 x, y = pd.Series(values(u), name="v"), pd.Series(y)
-                gone += not learn(x, sites, "0", y.mask(sites == "0"), task=task)[0].used
+                rows = TableRows(sites, "0", y.mask(sites == "0"), task)
+                gone += not learn(x, rows)[0].used
             found.append((column, label, SIZES[n, k], explained, round(100 * gone / draws, 1)))
     keys = ["numbers", "label", "rows, sites"]
     table = pd.DataFrame(found, columns=[*keys, "explained", "share"])

@@ -8,7 +8,7 @@ import pytest
 
 from shiftune import ShiftProblem
 from shiftune.cli._options import shell_option
-from shiftune.columns._column import learn
+from shiftune.columns._column import TableRows, learn
 from shiftune.errors import ProblemError
 from shiftune.problem._table import TableSettings
 from shiftune.tables import _files, read_file
@@ -71,7 +71,7 @@ def test_patients_of_several_rows(table, understood, name, zeros):
 @pytest.mark.parametrize("name", ["pid", "MRN", "mrn"])
 def test_names_of_cases_with_a_row_each(name):
     column = pd.Series(np.arange(N) * 1000, name=name)
-    assert learn(column, SITES, "A")[0].identifier
+    assert learn(column, TableRows(SITES, "A"))[0].identifier
 
 
 def test_few_codes_are_categories(table, understood):
@@ -86,7 +86,8 @@ def test_few_codes_are_categories(table, understood):
 
 
 def test_many_codes_are_told_apart_in_part():
-    found, _ = learn(pd.Series([f"{i % 60:03}" for i in range(N)]), SITES, "A")
+    values = pd.Series([f"{i % 60:03}" for i in range(N)])
+    found, _ = learn(values, TableRows(SITES, "A"))
     assert found.kind == "category"
     assert found.remark.endswith("read as categories; rare ones share one category")
 

@@ -9,7 +9,7 @@ import pytest
 from shiftune import ShiftProblem
 from shiftune.cli._options import shell_option
 from shiftune.columns import Column, Columns
-from shiftune.columns._column import learn
+from shiftune.columns._column import TableRows, learn
 from shiftune.errors import DataError, DataWarning
 from shiftune.problem._table import TableSettings
 
@@ -28,8 +28,11 @@ SITES = pd.Series(np.where(TARGET, "A", "B"))
 
 
 def read(values, name="x", **options):
-    column, _ = learn(pd.Series(values, name=name), SITES, "A", **options)
-    return column
+    return read_with_values(values, name, **options)[0]
+
+
+def read_with_values(values, name="x", **options):
+    return learn(pd.Series(values, name=name), TableRows(SITES, "A"), **options)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ def test_identifiers_of_several_rows(name, distinct, used, noticed, text):
     rows = np.random.default_rng(0).permutation(1000) % distinct * 7
     column = pd.Series([f"c{row}" for row in rows] if text else rows, name=name)
     sites = pd.Series(np.where(np.arange(1000) < 300, "A", "B"))
-    found, _ = learn(column, sites, "A", option=shell_option)
+    found, _ = learn(column, TableRows(sites, "A", option=shell_option))
     assert (found.used, found.identifier) == (used, not used)
     assert ("named like an identifier" in found.remark) == noticed
     if not used:
@@ -85,7 +88,7 @@ def test_identifiers_of_several_rows(name, distinct, used, noticed, text):
         )
     elif noticed:
         assert found.remark.endswith(f"if it is one: --id {name}")
-    kept, _ = learn(column, sites, "A", keep=True)
+    kept, _ = learn(column, TableRows(sites, "A"), keep=True)
     assert kept.used
     assert "named like" not in kept.remark
 
@@ -93,7 +96,7 @@ def test_identifiers_of_several_rows(name, distinct, used, noticed, text):
 def test_numbers_with_decimals_name_no_case():
     column = pd.Series(np.arange(1000) % 300 + 0.5, name="patient_id")
     sites = pd.Series(np.where(np.arange(1000) < 300, "A", "B"))
-    assert learn(column, sites, "A")[0].remark == ""
+    assert learn(column, TableRows(sites, "A"))[0].remark == ""
 
 
 def test_a_constant_with_gaps_is_information():
@@ -104,7 +107,7 @@ def test_a_constant_with_gaps_is_information():
 def test_dates_that_do_not_fit_one_order_fit_the_other():
     days = pd.date_range("2024-01-01", periods=N)
     for date_format in ("%m/%d/%Y", "%d/%m/%Y"):
-        found, values = learn(pd.Series(days.strftime(date_format).to_list()), SITES, "A")
+        found, values = read_with_values(days.strftime(date_format).to_list())
         assert found.kind == "date"
         assert found.date_format == date_format
         assert (values == days).all()
@@ -113,7 +116,7 @@ def test_dates_that_do_not_fit_one_order_fit_the_other():
 def test_a_few_strange_dates_are_missing():
     values = pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d").to_list()
     values[40] = "soon"
-    found, read_values = learn(pd.Series(values), SITES, "A")
+    found, read_values = read_with_values(values)
     assert found.kind == "date"
     assert read_values.isna().sum() == 1
     assert found.remark == (

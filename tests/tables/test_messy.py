@@ -14,7 +14,7 @@ import pytest
 from shiftune import ShiftProblem
 from shiftune.cli._options import shell_option
 from shiftune.columns import Column, Columns
-from shiftune.columns._column import learn, typed
+from shiftune.columns._column import TableRows, learn, typed
 from shiftune.columns._columns import NewRows
 from shiftune.errors import ProblemError
 from shiftune.problem._table import TableSettings
@@ -331,7 +331,7 @@ def test_every_site_may_write_dates_in_its_own_way():
     days = pd.Series(pd.date_range("2024-01-01", periods=30, freq="5D"))
     styles = {"A": "%d/%m/%Y", "B": "%m/%d/%Y", "C": "%d.%m.%Y", "D": "%Y-%m-%d", "E": "%d/%m/%Y"}
     column = pd.concat([days.dt.strftime(each) for each in styles.values()], ignore_index=True)
-    found, values = typed(column, sites=pd.Series(np.repeat([*styles], 30)), target="A")
+    found, values = typed(column, TableRows(pd.Series(np.repeat([*styles], 30)), "A"))
     assert found.kind == "date"
     assert values.to_list() == [*days] * 5
     assert found.remark == (
@@ -343,11 +343,11 @@ def test_every_site_may_write_dates_in_its_own_way():
 def test_a_date_format_decides():
     column = cycled("03/04/2024", "05/06/2024")
     assert typed(column)[1].dt.month.to_list()[:2] == [3, 5]
-    decided, values = typed(column, "%d/%m/%Y")
+    decided, values = typed(column, date_format="%d/%m/%Y")
     assert values.dt.month.to_list()[:2] == [4, 6]
     assert decided.date_format == "%d/%m/%Y"
-    assert typed(cycled("24Mar04", "24Apr05"), "%y%b%d")[0].kind == "date"
-    assert typed(cycled("a", "b"), "%d/%m/%Y")[0].kind == "category"
+    assert typed(cycled("24Mar04", "24Apr05"), date_format="%y%b%d")[0].kind == "date"
+    assert typed(cycled("a", "b"), date_format="%d/%m/%Y")[0].kind == "category"
 
 
 def test_all_rows_decide():
@@ -414,7 +414,7 @@ def notes_on(trained, new):
     """What is noted about a column of new rows, by a profile of training rows."""
     values = cycled(*trained).rename("x")
     sites = pd.Series(np.resize(["A", "B", "B"], len(values)))
-    column, _ = learn(values, sites, "A", keep=True)
+    column, _ = learn(values, TableRows(sites, "A"), keep=True)
     rows = NewRows(Columns({"x": column}))
     rows.add(pd.DataFrame({"x": cycled(*new)}))
     return " ".join(str(each) for each in rows.findings())

@@ -10,7 +10,7 @@ import pytest
 
 from shiftune import ShiftProblem
 from shiftune.cli._options import TableOptions
-from shiftune.columns._column import learn
+from shiftune.columns._column import TableRows, learn
 from shiftune.columns._columns import Columns, NewRows
 from shiftune.errors import DataError, SettingsError
 
@@ -29,8 +29,8 @@ def problem_of(df, **options):
     return ShiftProblem.from_frame(df, site="site", target="A", label="y", **options)
 
 
-def learned(values, name="v", **options):
-    return learn(pd.Series(values, name=name), pd.Series(SITES), "A", **options)
+def learned(values, name="v", labels=None, **options):
+    return learn(pd.Series(values, name=name), TableRows(pd.Series(SITES), "A", labels), **options)
 
 
 def read_again(column, values):

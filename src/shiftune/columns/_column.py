@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from functools import partial
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +32,7 @@ from shiftune.columns._formats import (
     NumberFormat,
     NumberFormats,
     are_whole,
+    counted,
     date_formats_by_site,
     find_format,
     first_code,
@@ -40,6 +41,7 @@ from shiftune.columns._formats import (
     on_distinct,
     parse_dates,
     stripped,
+    with_levels,
     without_zeros,
 )
 from shiftune.errors import DataError
@@ -243,64 +245,118 @@ def as_text(column: pd.Series) -> pd.Series:
     """
     if types.is_float_dtype(column) and are_whole(column.dropna()):
         column = column.astype("Int64")
-    codes, texts = pd.factorize(column.astype("string"))
-    levels = np.array([*(text.strip() for text in texts), None], dtype=object)
-    return pd.Series(levels[codes], column.index, dtype=object)
+    # 1 and True are different texts, but the same object
+    codes, values = pd.factorize(column.astype("string") if column.dtype == object else column)
+    texts = pd.Series(values).astype("string").str.strip()
+    return pd.Series(np.array([*texts, None], dtype=object)[codes], column.index, dtype=object)
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The rows of a table, beside their columns: sites and labels.
+
+    Sites may write numbers and dates in different ways; new rows will be written as those of the
+    `target` are. `labels` are missing where there are none. `decimal` is the sign of the file, and
+    `option` writes an option, with a column name, as the user would.
+    """
+
+    sites: pd.Series
+    target: str = ""
+    labels: pd.Series | None = None
+    task: Task | None = None
+    decimal: str = "."
+    option: Option = python_option
+
+    @cached_property
+    def codes(self) -> NDArray[np.intp]:
+        """Number of every row's site, shape (n,)."""
+        return pd.factorize(self.sites)[0]
+
+    @cached_property
+    def sizes(self) -> NDArray[np.intp]:
+        """Number of rows of every site, shape (k,)."""
+        return np.bincount(self.codes)
+
+    @cached_property
+    def inside(self) -> Mask:
+        """Rows of the target, shape (n,)."""
+        return (self.sites == self.target).to_numpy(dtype=bool)
+
+    @cached_property
+    def labelled(self) -> Mask:
+        """Rows of the sources, and those of the target with a label, shape (n,)."""
+        return ~self.inside if self.labels is None else ~self.inside | self.labels.notna()
+
+    def helps(self, values: pd.Series) -> bool:
+        """Whether the label differs over intervals of a column within sites, by F tests.
+
+        Both are ranked within sites, quantities at least; of classes each has a test. About 25 rows
+        have an interval. Without labels nothing helps.
+        """
+        if self.labels is None:
+            return False
+        known = (values.notna() & self.labels.notna()).to_numpy()
+        where, y = self.codes[known], self.labels[known]
+        n, k = len(where), len(pd.unique(where))
+        b = int(np.clip(n // _ROWS_OF_INTERVAL, 2, _INTERVALS))
+        if n - k - b < 1:
+            return True
+        if self.task == "classification" or not types.is_numeric_dtype(y) or y.nunique() <= 2:
+            classes = y.value_counts().index[:_INTERVALS]
+            Y = pd.DataFrame({c: (y == name).astype(float) for c, name in enumerate(classes)})
+        else:
+            Y = pd.DataFrame({"y": y.astype(float).groupby(where).rank(pct=True)})
+        Y = Y - Y.groupby(where).transform("mean")
+        ranks = values[known].astype(float).groupby(where).rank(method="first", pct=True)
+        interval = np.minimum((ranks * b).to_numpy().astype(int), b - 1)
+        means = Y.groupby(interval).transform("mean")
+        between, within = (means**2).sum(), ((Y - means) ** 2).sum()
+        F = (between / (b - 1)) / (within / (n - k - b + 1)).clip(lower=1e-300)
+        return bool(fdtrc(b - 1, n - k - b + 1, F.to_numpy()).min() * len(F) < _HELPS)
 
 
 # ------------------------------------------------------------ decide what a column holds
 
 
 def learn(
-    column: pd.Series,
-    sites: pd.Series,
-    target: str,
-    labels: pd.Series | None = None,
-    *,
-    keep: bool = False,
-    task: Task | None = None,
-    date_format: str | None = None,
-    decimal: str = ".",
-    option: Option = python_option,
+    column: pd.Series, rows: TableRows, *, keep: bool = False, date_format: str | None = None
 ) -> tuple[Column, pd.Series]:
     """Decide from all rows what a column holds; return it with its values as a model sees them.
 
-    `sites` has the site of every row. Sites may write numbers and dates in different ways; new rows
-    will be written as those of the `target` are. `labels` are missing where there are none. With
-    `keep` the column is used in any case. `date_format` is tried first, `decimal` is the sign of
-    the file, and `option` writes an option, with a column name, as the user would.
+    With `keep` the column is used in any case. `date_format` is tried first.
     """
-    found, values = typed(column, date_format, sites, target, decimal, option)
-    inside = (sites == target).to_numpy()
-    labelled = ~inside if labels is None else ~inside | labels.notna().to_numpy()
-    if found.kind == "category" and values.dtype == object:
-        found, values = _spelled_alike(found, values, labelled)
-    found = described(found, values, sites.to_numpy(), target, labelled)
+    found, values = typed(column, rows, date_format)
+    is_text = isinstance(values.dtype, pd.CategoricalDtype) and _is_text(column)
+    if is_text:
+        found, values = _spelled_alike(found, values, rows.labelled)
+    found = described(found, values, rows)
     if found.kind == "number":
-        found = found.remarked(question_about(values, option))
+        found = found.remarked(question_about(values, rows.option))
     if keep and found.kind == "date":
         found = replace(found, parts=found.parts or (TREND,))
     if not keep:
-        helps = None if labels is None else partial(_helps, values, sites, labels, task)
-        found = _judged(found, values, sites, target, helps, option)
+        found = _judged(found, values, rows)
+    if is_text:
+        levels = np.array([*values.cat.categories, None], dtype=object)
+        values = pd.Series(levels[values.cat.codes], values.index, dtype=object, name=column.name)
     return found, values
 
 
 def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[Column, pd.Series]:
     """Give categories of the target the spelling of the sources, as new rows will have it."""
-    known = values[labelled].dropna().unique()
+    levels = list(values.cat.categories)
+    known = list(values[labelled].cat.remove_unused_categories().cat.categories)
     if len(known) > _MOST_LEVELS:
-        return column, values.map(without_zeros, na_action="ignore")
+        return column, with_levels(values, without_zeros)
     if spelled := [each for each, n in Counter(map(_loose, known)).items() if n > 1]:
         shown = listed(each for each in known if _loose(each) == spelled[0])
         column = column.remarked(f"{shown} are different categories")
-    if same := spelled_like(known, values.dropna().unique()):
-        values = values.map(same).where(values.isin(list(same)), values)
-        column = replace(column, distinct=int(values.nunique()))
+    if same := spelled_like(known, levels):
+        values = with_levels(values, lambda level: same.get(level, level))
         shown = listed(
             (f"{old!r} is read as {new!r}" for old, new in same.items()), 3, quoted=False
         )
-        column = column.remarked(shown)
+        column = replace(column, distinct=len(values.cat.categories)).remarked(shown)
     return column, values
 
 
@@ -321,72 +377,52 @@ def _loose(level: str) -> str:
     return without_zeros(" ".join(level.split()).casefold().removesuffix(".0"))
 
 
-def described(
-    column: Column,
-    values: pd.Series,
-    sites: NDArray[Any],
-    target: str,
-    labelled: Mask | None = None,
-) -> Column:
+def described(column: Column, values: pd.Series, rows: TableRows) -> Column:
     """Return a column with what it holds: missing values, range or levels, parts of dates."""
-    missing, inside = values.isna(), sites == target
-    at_sites = missing.groupby(sites).mean()
-    labelled = ~inside if labelled is None else labelled
+    missing = values.isna().to_numpy()
+    at_sites = np.bincount(rows.codes[missing], minlength=len(rows.sizes)) / rows.sizes
     found = replace(
         column,
         missing=float(missing.mean()),
         missing_at_sites=(float(at_sites.min()), float(at_sites.max())),
     )
     if column.kind == "category":
-        seen = as_text(pd.Series(values[labelled].dropna().unique()))
+        seen = as_text(pd.Series(values[rows.labelled].unique()).dropna())
         if len(seen) <= _MOST_LEVELS:
             found = replace(found, levels=tuple(sorted(seen)))
     elif not missing.all():
         dates = column.kind == "date"
         numbers = pd.Series(days_in(values)) if dates else values
-        parts = _parts_of(values, numbers, sites, target) if dates else ()
+        parts = _parts_of(values, numbers, rows) if dates else ()
         found = replace(found, low=float(numbers.min()), high=float(numbers.max()), parts=parts)
-    unseen, beyond = _beyond(found, values, inside, labelled)
+    unseen, beyond = _beyond(found, values, rows)
     return replace(found, unseen=unseen, beyond=beyond)
 
 
-def _parts_of(
-    dates: pd.Series, days: pd.Series, sites: NDArray[Any], target: str
-) -> tuple[str, ...]:
+def _parts_of(dates: pd.Series, days: pd.Series, rows: TableRows) -> tuple[str, ...]:
     """Return what of a date differs; its days only if the target's lie within those of a source."""
     if dates.dtype.kind == "m":
         return (TREND,)
     parts = [part for part, of in PARTS.items() if len(of(dates).dropna().unique()) > 1]
-    inside = sites == target
-    own, others = days[inside].dropna().to_numpy(), days[~inside].dropna()
+    own, others = days[rows.inside].dropna().to_numpy(), days[~rows.inside]
     if len(own) and others.min() < others.max():
-        within = np.zeros(len(own), dtype=bool)
-        for _, each in others.groupby(sites[others.index]):
-            within |= (own >= each.min()) & (own <= each.max())
+        ends = others.groupby(rows.codes[~rows.inside]).agg(["min", "max"]).to_numpy()
+        within = np.any([(own >= low) & (own <= high) for low, high in ends], axis=0)
         if 1 - within.mean() <= _MOST_OUTSIDE_TREND:
             parts.append(TREND)
     return tuple(parts)
 
 
-def _judged(
-    column: Column,
-    values: pd.Series,
-    sites: pd.Series,
-    target: str,
-    helps: Callable[[], bool] | None,
-    option: Option,
-) -> Column:
-    """Return a column, left out if no model should see it.
-
-    `helps` tells whether it helps to predict the label; None where there are no labels.
-    """
-    if why := _useless(column, values, (sites == target).to_numpy()):
+def _judged(column: Column, values: pd.Series, rows: TableRows) -> Column:
+    """Return a column, left out if no model should see it."""
+    option = rows.option
+    if why := _useless(column, values, rows.inside):
         return column.left_out(why)
     uses = f"; {option('keep', str(column.name))} uses it"
-    if why := _copies_site(column, values, sites, target):
+    if why := _copies_site(column, values, rows):
         return column.left_out(why + uses)
     name = re.sub("([a-z])(ID|Id|Nr|No)$", r"\1_\2", str(column.name)).lower()
-    why, identifier = _names_rows(column, values, sites, name, helps)
+    why, identifier = _names_rows(column, values, rows, name)
     if identifier:
         return column.left_out(why + uses, identifier=True)
     if why:
@@ -399,8 +435,8 @@ def _judged(
     rows_of_a_case = present / column.distinct
     are_cases = column.distinct > _MANY_CATEGORIES and rows_of_a_case <= _MOST_ROWS_OF_A_CASE
     # lymphocytes_no may be a number of them
-    unsure = column.kind == "number" and _NUMBER_NAME.search(name) and helps is not None
-    if are_cases and not (unsure and helps and helps()):
+    unsure = column.kind == "number" and _NUMBER_NAME.search(name)
+    if are_cases and not (unsure and rows.helps(values)):
         keep = option("keep", str(column.name))
         return column.left_out(f"{remark}to use it: {keep}", identifier=True)
     return column.remarked(f"{remark}if it is one: {option('id', str(column.name))}")
@@ -414,59 +450,62 @@ def _useless(column: Column, values: pd.Series, inside: Mask) -> str:
         value = values.iloc[0]
         text = repr(value.item() if isinstance(value, np.generic) else value)
         return f"the same value in every row ({shortened(text, 30)})"
-    if not present[inside].any():
+    if not np.any(present & inside):
         return "empty at the target, so no model can use it there"
-    if not present[~inside].any():
+    if not np.any(present & ~inside):
         return "empty at every source, so no model can learn from it"
     if column.kind == "date" and not column.parts:
         return "dates whose month, weekday and hour are the same in every row"
     return ""
 
 
-def _copies_site(column: Column, values: pd.Series, sites: pd.Series, target: str) -> str:
+def _copies_site(column: Column, values: pd.Series, rows: TableRows) -> str:
     """Say why a column is the site under another name: it is the same in all rows of a site.
 
     No two sites share a value, or the target shares its category or date with none, so that nothing
     can be learned from it. Numbers with decimals may be quantities of sites, such as a mean income,
     and stay.
     """
-    if column.distinct < 2 or not (column.kind == "date" or _may_be_codes(column, values)):
+    if not 2 <= column.distinct <= len(rows.sizes):
         return ""
-    pairs = pd.DataFrame({"site": sites, "value": values}).dropna().drop_duplicates()
+    if column.kind != "date" and not _may_be_codes(column, values):
+        return ""
+    pairs = pd.DataFrame({"site": rows.codes, "value": values, "inside": rows.inside})
+    pairs = pairs.dropna().drop_duplicates()
     if pairs["site"].duplicated().any():
         return ""
     if not pairs["value"].duplicated().any():
         return "one value per site, so it is the site under another name"
-    own = pairs["value"][pairs["site"] == target]
-    if column.kind != "number" and not pairs["value"][pairs["site"] != target].isin(own).any():
+    own = pairs["value"][pairs["inside"]]
+    if column.kind != "number" and not pairs["value"][~pairs["inside"]].isin(own).any():
         return "one value per site, and no source has that of the target"
     return ""
 
 
-def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> tuple[float, str]:
+def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, str]:
     """Return the share of target rows with unseen categories, and what lies beyond the sources."""
-    own, rows = values[inside], int(inside.sum())
+    own, n = values[rows.inside], int(rows.inside.sum())
     if column.kind == "category" and column.levels is not None:
-        levels = as_text(own).dropna()
-        new = levels[~levels.isin(column.levels)]
-        if len(new):
-            have = "has a category" if len(new) == 1 else "have categories"
-            return len(new) / rows, (
-                f"{count(len(new), 'row')} of the target ({percent(len(new) / rows)}) {have} that "
-                f"no source has: {listed(new.value_counts().index, 3)}"
+        counts = counted(as_text(own))
+        new = counts[~counts.index.isin(column.levels)]
+        if m := int(new.sum()):
+            have = "has a category" if m == 1 else "have categories"
+            return m / n, (
+                f"{count(m, 'row')} of the target ({percent(m / n)}) {have} that no source has: "
+                f"{listed(new.index, 3)}"
             )
     if column.kind == "number":
-        others, found = values[labelled & ~inside], []
+        others, found = values[rows.labelled & ~rows.inside], []
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
-        most = rows * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
+        most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
         for outside, where, limit in (
             (own < others.min(), "below the smallest", others.min()),
             (own > others.max(), "above the largest", others.max()),
         ):
-            if (n := int(outside.sum())) > most:
+            if (m := int(outside.sum())) > most:
                 found.append(
-                    f"{count(n, 'row')} of the target ({percent(n / rows)}) "
-                    f"{'is' if n == 1 else 'are'} {where} of all sources ({number(float(limit))})"
+                    f"{count(m, 'row')} of the target ({percent(m / n)}) "
+                    f"{'is' if m == 1 else 'are'} {where} of all sources ({number(float(limit))})"
                 )
         return 0.0, ", ".join(found)
     if column.kind == "date" and column.parts and TREND not in column.parts:
@@ -475,50 +514,47 @@ def _beyond(column: Column, values: pd.Series, inside: Mask, labelled: Mask) -> 
 
 
 def typed(
-    column: pd.Series,
-    date_format: str | None = None,
-    sites: pd.Series | None = None,
-    target: str = "",
-    decimal: str = ".",
-    option: Option = python_option,
+    column: pd.Series, rows: TableRows | None = None, date_format: str | None = None
 ) -> tuple[Column, pd.Series]:
-    """Return a column with its kind, and its values.
+    """Return a column with its kind, and its values; other texts become categorical.
 
-    Text that is nearly all numbers or dates is converted. See `learn`.
+    Text that is nearly all numbers or dates is converted. Without `rows`, all are of one site. See
+    `learn`.
     """
-    name, distinct = column.name, distinct_values(column, sites)
+    name, rows = column.name, rows or TableRows(pd.Series("", column.index))
+    refuse_unusable(column, rows.sites)
     column = _of_one_type(column)
     if date_format is not None and types.is_integer_dtype(column):  # 20231231
         column = as_text(column)
     if types.is_timedelta64_dtype(column):
         days = pd.Series(days_in(column), column.index, name=name)
+        distinct = int(days.nunique())
         return Column(name=name, kind="number", distinct=distinct, remark="durations in days"), days
-    found = Column(name=name, kind=kind_of(column), distinct=distinct)
-    is_text = types.is_object_dtype(column) or types.is_string_dtype(column)
-    if isinstance(column.dtype, pd.CategoricalDtype) or not is_text:
-        return found, column
-    given = column.dropna()
-    if given.empty or types.infer_dtype(given) != "string":
-        return found, pd.Series(as_text(column), name=name)
-    text = stripped(given)
-    levels = text[~text.isin(MISSING_TEXTS)]
-    column = pd.Series(levels.astype(object).reindex(column.index, fill_value=None), name=name)
-    found = replace(found, distinct=int(levels.nunique()))
-    missing = text.isin(MISSING_TEXTS | MISSING_CODES)
-    given, codes = text[~missing], text[missing]
+    found = Column(name=name, kind=kind_of(column))
+    if not _is_text(column):
+        return replace(found, distinct=int(column.nunique())), column
+    if column.dtype == object and types.infer_dtype(column) not in ("string", "empty"):
+        text = stripped(as_text(column))
+        return replace(found, distinct=int(column.nunique())), pd.Series(text, name=name)
+    text = stripped(column)
+    levels = with_levels(text, lambda each: None if each in MISSING_TEXTS else each)
+    found = replace(found, distinct=len(levels.cat.categories))
+    given = with_levels(levels, lambda each: None if each in MISSING_CODES else each).dropna()
     if given.empty:
-        return found, column
+        return found, levels
 
-    read = _dates(found, given, sites, target, date_format, option)
-    converted, values = read or _numbers(found, given, sites, target, decimal)
+    read = _dates(found, given, rows, date_format)
+    converted, values = read or _numbers(found, given, rows)
     kind, strange = converted.kind, given[values[given.index].isna()]
     # 007 is a code, not a number
-    if kind == "number" and (_are_many(strange, given) or first_code(given)):
-        return replace(found, remark=_about_categories(found, strange, given)), column
+    if kind == "number" and (
+        _are_many(strange, given) or first_code(given.cat.categories.to_numpy())
+    ):
+        return replace(found, remark=_about_categories(found, strange, given)), levels
     remarks = [converted.remark]
-    if len(codes):
-        rows = count(len(codes), "row")
-        remarks.append(f"{listed(map(str, codes.unique()))} in {rows} counts as missing")
+    if n := int(text.count()) - len(given):
+        codes = [each for each in text.cat.categories if each not in given.cat.categories]
+        remarks.append(f"{listed(codes)} in {count(n, 'row')} counts as missing")
     if len(strange):
         one, shown = len(strange) == 1, listed(strange.unique(), _MOST_STRANGE_TEXTS)
         what = f"1 value is not a {kind}" if one else f"{len(strange)} values are not {kind}s"
@@ -533,7 +569,13 @@ def typed(
     return converted, pd.Series(values.reindex(column.index), name=name)
 
 
-def distinct_values(column: pd.Series, sites: pd.Series | None = None) -> int:
+def _is_text(column: pd.Series) -> bool:
+    """Whether a column has objects or text, and is not categorical."""
+    return types.is_string_dtype(column.dtype)
+
+
+def refuse_unusable(column: pd.Series, sites: pd.Series | None = None) -> None:
+    """Refuse a column of lists, bytes and the like."""
     if unusable := unusable_types(column):
         where = ""
         if sites is not None:
@@ -543,7 +585,6 @@ def distinct_values(column: pd.Series, sites: pd.Series | None = None) -> int:
             f"{where}column {column.name!r} holds values of type {', '.join(unusable)}; features "
             "are numbers, text, booleans or dates: leave it out"
         )
-    return int(column.nunique())
 
 
 def types_in(column: pd.Series) -> set[type]:
@@ -579,20 +620,15 @@ def _of_one_type(column: pd.Series) -> pd.Series:
 
 
 def _dates(
-    column: Column,
-    given: pd.Series,
-    sites: pd.Series | None,
-    target: str,
-    preferred: str | None,
-    option: Option,
+    column: Column, given: pd.Series, rows: TableRows, preferred: str | None
 ) -> tuple[Column, pd.Series] | None:
     """Read dates; with slashes, some sites may write the day first, and others the month."""
-    if sites is not None and preferred is None and (own := date_formats_by_site(given, sites)):
-        of_rows = sites[given.index].map(own)
+    if preferred is None and (own := date_formats_by_site(given, rows.sites)):
+        of_rows = rows.sites[given.index].map(own)
         dates = pd.concat([parse_dates(part, each) for each, part in given.groupby(of_rows)])
         if dates.isna().mean() <= MOST_STRANGE:
             how = _at_sites({site: format_in_words(each) for site, each in own.items()})
-            of_target = own.get(target, of_rows.iloc[0])
+            of_target = own.get(rows.target, of_rows.iloc[0])
             read = replace(column, kind="date", remark=f"dates ({how})", date_format=of_target)
             return read, dates
     if (expected := find_format(given, preferred)) is None:
@@ -603,7 +639,7 @@ def _dates(
         return None
     others = [format_in_words(each) for each in formats.others]
     also = f", also {listed(others, quoted=False)}" if others else ""
-    possible = _also_possible(given, expected, option, asked=expected == preferred)
+    possible = _also_possible(given, expected, rows.option, asked=expected == preferred)
     how = f"dates ({format_in_words(expected)}{also}{possible})"
     read = replace(column, kind="date", remark=how, date_format=formats.usual)
     return read, formats.read(given)
@@ -618,23 +654,21 @@ def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bo
     return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
 
 
-def _numbers(
-    column: Column, given: pd.Series, sites: pd.Series | None, target: str, decimal: str
-) -> tuple[Column, pd.Series]:
+def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series]:
     plain = PLAIN.read(given).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
     limit = 10 * float(plain[plain % 1 > 0].max()) if (plain % 1 > 0).any() else np.inf
-    formats = NumberFormats(-limit, limit, decimal)
+    formats = NumberFormats(-limit, limit, rows.decimal)
     formats.add(given)
     written = formats.decided()
     how, numbers = written.words, written.read(given)
     unclear = any(formats.outside) or _are_many(given[numbers.isna()], given)
-    if sites is not None and formats.odd.total and unclear:
-        by_site = number_formats_by_site(given, sites)
-        parts = given.groupby(sites[given.index])
+    if formats.odd.total and unclear:
+        by_site = number_formats_by_site(given, rows.sites)
+        parts = given.groupby(rows.sites[given.index])
         numbers = pd.concat([by_site[str(site)].read(part) for site, part in parts])
         how = _at_sites({site: each.words for site, each in by_site.items() if each != PLAIN})
-        written = by_site.get(target, PLAIN)
+        written = by_site.get(rows.target, PLAIN)
     if how:
         how = f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
     return replace(column, kind="number", remark=how, number_format=written), numbers
@@ -670,13 +704,7 @@ def _about_categories(column: Column, strange: pd.Series, given: pd.Series) -> s
 # ------------------------------------------------------------ identifiers and codes
 
 
-def _names_rows(
-    column: Column,
-    values: pd.Series,
-    sites: pd.Series,
-    name: str,
-    helps: Callable[[], bool] | None,
-) -> tuple[str, bool]:
+def _names_rows(column: Column, values: pd.Series, rows: TableRows, name: str) -> tuple[str, bool]:
     """Say why a column that differs in almost every row may be an identifier, and whether it is.
 
     Text is one. So are whole numbers that are named so, and row numbers: numbers in the order of
@@ -692,14 +720,14 @@ def _names_rows(
     alone = column.distinct > _ROW_SHARE * len(given)
     if column.kind == "category":
         return (f"{different}, like an identifier", True) if alone else ("", False)
-    given, where = given.astype(float), sites[given.index].to_numpy()
+    given, where = given.astype(float), rows.codes[values.notna().to_numpy()]
     by_site = given.groupby(where, sort=False)
     steps, first = by_site.diff().dropna(), by_site.min()
     in_order = len(steps) >= len(given) / 2 and ((steps > 0).all() or (steps < 0).all())
     anew = first.min() >= 0 and first.median() <= 1
     # Rows that are left of a table are spread like all of it, or like those of their site.
     evenness = max(_evenness(given, groups) for groups in (where, np.zeros(len(given))))
-    if in_order and evenness >= _UNEVEN_ROWS and (alone or (anew and not (helps and helps()))):
+    if in_order and evenness >= _UNEVEN_ROWS and (alone or (anew and not rows.helps(values))):
         return "whole numbers in the order of the rows, like row numbers", True
     if not alone:
         return "", False
@@ -707,11 +735,11 @@ def _names_rows(
         return f"{different}, and named like an identifier", True
     if evenness < _UNEVEN:
         return "", False
-    if helps is not None and helps():
+    if rows.helps(values):
         return f"{different}, like an identifier, but related to the label", False
     if len(given) < _FEWEST_TESTED_ROWS:
         return f"{different}, perhaps an identifier", False
-    useless = ", and no help in predicting the label" if helps else ""
+    useless = ", and no help in predicting the label" if rows.labels is not None else ""
     return f"{different}, like an identifier{useless}", True
 
 
@@ -732,34 +760,6 @@ def _evenness(numbers: pd.Series, sites: NDArray[Any]) -> float:
     steps = np.arange(n + 1) / max(n, 1)
     distance = max(np.max(steps[1:] - u, initial=0), np.max(u - steps[:-1], initial=0))
     return float(kolmogorov(np.sqrt(n) * distance))
-
-
-def _helps(
-    values: pd.Series, sites: pd.Series, labels: pd.Series, task: Task | None = None
-) -> bool:
-    """Whether the label differs over intervals of a column within sites, by F tests.
-
-    Both are ranked within sites, quantities at least; of classes each has a test. About 25 rows
-    have an interval.
-    """
-    known = (values.notna() & labels.notna()).to_numpy()
-    where, y = sites[known].to_numpy(), labels[known]
-    n, k = len(where), len(pd.unique(where))
-    b = int(np.clip(n // _ROWS_OF_INTERVAL, 2, _INTERVALS))
-    if n - k - b < 1:
-        return True
-    if task == "classification" or not types.is_numeric_dtype(y) or y.nunique() <= 2:
-        classes = y.value_counts().index[:_INTERVALS]
-        Y = pd.DataFrame({c: (y == name).astype(float) for c, name in enumerate(classes)})
-    else:
-        Y = pd.DataFrame({"y": y.astype(float).groupby(where).rank(pct=True)})
-    Y = Y - Y.groupby(where).transform("mean")
-    ranks = values[known].astype(float).groupby(where).rank(method="first", pct=True)
-    interval = np.minimum((ranks * b).to_numpy().astype(int), b - 1)
-    means = Y.groupby(interval).transform("mean")
-    between, within = (means**2).sum(), ((Y - means) ** 2).sum()
-    F = (between / (b - 1)) / (within / (n - k - b + 1)).clip(lower=1e-300)
-    return bool(fdtrc(b - 1, n - k - b + 1, F.to_numpy()).min() * len(F) < _HELPS)
 
 
 def question_about(values: pd.Series, option: Option = python_option) -> str:

@@ -24,13 +24,14 @@ from shiftune.columns._column import (
     TREND,
     Column,
     ColumnKind,
+    TableRows,
     as_text,
     days_in,
     described,
-    distinct_values,
     in_utc,
     is_code,
     kind_of,
+    refuse_unusable,
     spelled_like,
 )
 from shiftune.columns._formats import (
@@ -95,11 +96,13 @@ class Columns(Mapping[str, Column]):
     def of_rows(cls, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
         """Return the columns of rows in which nothing is decided; `sites` include the target."""
         where = np.repeat(list(sites), [len(X) for X in sites.values()])
+        rows = TableRows(pd.Series(where, dtype=object), target)
         found = {}
         for name in sites[target].columns:
             values = pd.concat([X[name] for X in sites.values()], ignore_index=True)
-            column = Column(name=name, kind=kind_of(values), distinct=distinct_values(values))
-            found[str(name)] = described(column, values, where, target)
+            refuse_unusable(values)
+            column = Column(name=name, kind=kind_of(values), distinct=int(values.nunique()))
+            found[str(name)] = described(column, values, rows)
         return cls(found, as_given=True)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,19 @@ def stripped(text: pd.Series, missing: Collection[str] = ()) -> pd.Series:
     """Return texts without spaces around them, as a categorical column without some of them."""
     codes, texts = distinct(text)
     texts = texts.str.strip()
-    own, shorter = pd.factorize(texts.mask(texts.isin(missing)))
-    found = pd.Categorical.from_codes(np.append(own, -1)[codes], pd.Index(shorter, dtype=object))
-    return pd.Series(found, text.index, name=text.name)
+    return _categorical(text, codes, texts.mask(texts.isin(missing)))
+
+
+def with_levels(text: pd.Series, change: Callable[[str], str | None]) -> pd.Series:
+    """Return a categorical column with its levels changed; they may become equal, or missing."""
+    levels = [change(level) for level in text.cat.categories]
+    return _categorical(text, text.cat.codes.to_numpy(), levels)
+
+
+def _categorical(like: pd.Series, codes: NDArray[Any], levels: Iterable[str | None]) -> pd.Series:
+    own, texts = pd.factorize(pd.Series(levels, dtype=object))
+    found = pd.Categorical.from_codes(np.append(own, -1)[codes], pd.Index(texts, dtype=object))
+    return pd.Series(found, like.index, name=like.name)
 
 
 def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
@@ -74,9 +84,9 @@ def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
 
 
 def counted(text: pd.Series) -> pd.Series:
-    """Return how often every text occurs, the most frequent first."""
+    """Return how often every text occurs, the most frequent first; missing ones do not count."""
     codes, texts = distinct(text)
-    counts = np.bincount(codes, minlength=len(texts))
+    counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     order = np.argsort(-counts, kind="stable")
     return pd.Series(counts[order], pd.Index(texts.iloc[order], dtype=object))
 

@@ -95,7 +95,7 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
                 f"X has {n} rows, and {what} has the shape {shape}; {what} must have shape (n,), "
                 "one entry per row"
             )
-    codes, names = pd.factorize(site_names(pd.Series(where), "groups"))
+    codes, names = pd.factorize(site_names(pd.Series(where, dtype=where.dtype), "groups"))
     order = np.argsort(codes, kind="stable")
     places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     return [stacked.take(own, name) for name, own in zip(names, places, strict=False)]
@@ -111,14 +111,14 @@ def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
             f"{what} is empty in {missing} row(s) (NA, None and null count as empty); fill it, or "
             "leave those rows out"
         )
-    values = where.unique()
+    codes, values = pd.factorize(where)
     texts = [str(value) for value in values]
     _check_ends(texts)  # before the names are mapped: pandas 2 takes such names for the same
     if doubled := sorted(text for text, n in Counter(texts).items() if n > 1):
         raise DataError(
             f"the sites {doubled} occur both as text and as number; write them in one way"
         )
-    return np.asarray(where.map(dict(zip(values, texts, strict=True))), dtype=object)
+    return np.array([*texts, None], dtype=object)[codes]
 
 
 def _check_ends(names: Iterable[str]) -> None:

@@ -24,6 +24,7 @@ from shiftune.columns._column import (
     REQUESTED,
     Column,
     Option,
+    TableRows,
     as_text,
     is_code,
     kind_of,
@@ -165,12 +166,14 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         known = None
         if label is not None:
             known = labels if settings.target_labels == "use" else labels.mask(inside)
-        X, columns = _read_columns(df, pd.Series(sites, df.index), target, known, task, settings)
+        where = pd.Series(sites, df.index, dtype=object)
+        everyone = TableRows(where, target, known, task, settings.decimal, settings.option)
+        X, columns = _read_columns(df, everyone, settings)
         if known is not None:
             quiet = _about_labels(known, columns, sites, inside, task, settings)
     group, weights = df.get(settings.group), df.get(settings.sample_weight)
-    everyone = GivenSite("", X, labels, rows, group, weights)
-    by_site = {each.name: each for each in split_by_site(everyone, sites)}
+    stacked = GivenSite("", X, labels, rows, group, weights)
+    by_site = {each.name: each for each in split_by_site(stacked, sites)}
     own = by_site.pop(target)
     if label is None or settings.target_labels == "hide" or own.y.isna().all():
         own = own._replace(y=None)
@@ -198,7 +201,7 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
         # numbers and dates may be text in one of the tables, as in one of two files
         texts = pd.concat([*map(as_text, pair)], ignore_index=True)
         sites = pd.Series([*[name] * n, *df[site]]).astype(str)
-        if typed(texts, sites=sites, target=name)[0].kind != "category":
+        if typed(texts, TableRows(sites, name))[0].kind != "category":
             own[column], df[column] = texts[:n].to_numpy(), texts[n:].to_numpy()
     df, own = of_one_kind({others: df, name: own}).values()
     own[site] = name
@@ -283,7 +286,9 @@ def in_one_spelling(
         return column
     plain = [value.strip() if isinstance(value, str) else value for value in values]
     deciding = codes if known is None else codes[known]
-    rows = Counter(deciding[deciding >= 0].tolist())
+    deciding = deciding[deciding >= 0]
+    sizes = np.bincount(deciding)
+    rows = {code: int(sizes[code]) for code in pd.unique(deciding).tolist()}
     missing: frozenset[Any] = frozenset(("",))
     usual: dict[str, Any] = {}
     if known is not None:
@@ -310,7 +315,7 @@ def in_one_spelling(
     if written == values:
         return column
     names = pd.Series([*written, None], dtype=object).to_numpy()
-    return pd.Series(names[codes], column.index, name=column.name)
+    return pd.Series(names[codes], column.index, dtype=object, name=column.name)
 
 
 def _missing_codes(labels: Collection[Any]) -> frozenset[str]:
@@ -414,7 +419,7 @@ def _read_labels(
         labels[own.index] = own
         return labels.infer_objects(), task
     advice = f"to use them: {settings.option('target_labels', 'use')}"
-    if task == "classification" and (new := set(own) - set(given)):
+    if task == "classification" and (new := {*own.unique()} - {*given.unique()}):
         shown = listed(sorted(map(str, new)), 4)
         advice = f"they cannot be used as they are: no source has the class(es) {shown}"
     notes.append(f"{count(len(own), 'label')} of the target set aside; {advice}")
@@ -476,12 +481,7 @@ def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> p
 
 
 def _read_columns(
-    df: pd.DataFrame,
-    sites: pd.Series,
-    target: str,
-    labels: pd.Series | None,
-    task: Task | None,
-    settings: TableSettings,
+    df: pd.DataFrame, rows: TableRows, settings: TableSettings
 ) -> tuple[pd.DataFrame, Columns]:
     """Read all columns but site and label, and decide which of them are features."""
     features: dict[Any, pd.Series] = {}
@@ -492,7 +492,6 @@ def _read_columns(
     never |= {settings.group: f"group, {REQUESTED}"}
     others = [str(name) for name in (settings.site, settings.label) if name in df.columns]
     wanted, dates = settings.features, settings.dates
-    how: dict[str, Any] = {"task": task, "decimal": settings.decimal, "option": settings.option}
     for name in df.columns.drop([settings.site, settings.label], errors="ignore"):
         if name in never:
             try:
@@ -506,9 +505,9 @@ def _read_columns(
         if wanted is not None and name not in wanted:
             others.append(str(name))
             continue
-        how["date_format"] = dates.get(name) if isinstance(dates, Mapping) else dates
-        how["keep"] = name in settings.keep or wanted is not None
-        column, values = learn(df[name], sites, target, labels, **how)
+        date_format = dates.get(name) if isinstance(dates, Mapping) else dates
+        keep = name in settings.keep or wanted is not None
+        column, values = learn(df[name], rows, keep=keep, date_format=date_format)
         codes = (*column.missing_texts, *settings.codes.get(name, ()))
         columns.append(replace(column, missing_texts=codes))
         if column.used:
@@ -531,7 +530,8 @@ def _read_columns(
 
 
 def _weights(weights: pd.Series, settings: TableSettings) -> pd.Series:
-    column, values = typed(weights, decimal=settings.decimal)
+    where = pd.Series("", weights.index)
+    column, values = typed(weights, TableRows(where, decimal=settings.decimal))
     if column.kind != "number":
         raise DataError(
             f"column {column.name!r} has the weights of rows, but is not numeric; weights "
@@ -583,13 +583,14 @@ def _about_used(own: pd.Series) -> str:
 
 def _about_lacking_classes(labels: pd.Series, sites: NDArray[np.object_]) -> list[str]:
     """Note the sources in which a class does not occur."""
-    given = labels.notna().to_numpy()
-    by_site = pd.crosstab(sites[given], labels[given].astype(str).to_numpy())
+    (own, names), (codes, classes) = pd.factorize(sites, sort=True), pd.factorize(labels)
+    cells = len(classes) * own[codes >= 0] + codes[codes >= 0]
+    by_site = np.bincount(cells, minlength=len(names) * len(classes)).reshape(len(names), -1)
     notes = []
-    for site, rows in by_site.iterrows():
-        if lacking := [str(label) for label, n in rows.items() if n == 0]:
-            classes = "class" if len(lacking) == 1 else "classes"
-            notes.append(f"site {site!r} has no row of {classes} {listed(lacking)}")
+    for site, rows in zip(names, by_site, strict=True):
+        if lacking := sorted(map(str, classes[rows == 0])):
+            what = "class" if len(lacking) == 1 else "classes"
+            notes.append(f"site {site!r} has no row of {what} {listed(lacking)}")
     if len(notes) > 4:
         notes = [*notes[:3], f"{len(notes) - 3} more sites lack a class"]
     return notes
