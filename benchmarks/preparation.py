@@ -22,15 +22,11 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from sklearn.compose import ColumnTransformer
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.columns import Columns
 from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
-from shiftune.problem._reading import column_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shiftune.columns._column import ColumnKind
+    pass
 
 ROWS = 100_000
 SITES = list("ABCDEF")
@@ -85,9 +81,9 @@ class Clock:
                 one.stop()
 
 
-def measured(problem: ShiftProblem, kinds: Mapping[str, ColumnKind], trials: int) -> str:
+def measured(problem: ShiftProblem, trials: int) -> str:
     """Run a search and return where its time went, as a row of a table."""
-    model = ready_model("lightgbm", problem.task, Columns.of_kinds(kinds))
+    model = ready_model("lightgbm", problem.task, problem.columns)
     space = {
         "model__n_estimators": IntDistribution(50, 150),
         "model__learning_rate": FloatDistribution(0.02, 0.3, log=True),
@@ -113,13 +109,14 @@ def main(trials: int) -> None:
     warnings.simplefilter("ignore")
     frame = table()
     problem = ShiftProblem.from_frame(frame, site="site", label="sick", target="A")
-    kinds = column_kinds({"all": frame.drop(columns=["site", "sick"])})
-    print(f"{len(frame)} rows, {len(kinds)} columns, {len(SITES)} sites, {trials} trials.\n")
+    print(
+        f"{len(frame)} rows, {len(problem.columns)} columns, {len(SITES)} sites, {trials} trials.\n"
+    )
     print("| rows are prepared | transformers (calls) | LightGBM (calls) | search | share | risk |")
     print("| --- | --- | --- | --- | --- | --- |")
     with patch("shiftune.search._trial.tunes_last_step", lambda model, params: False):
-        print(f"| in every fit | {measured(problem, kinds, trials)} |")
-    print(f"| once per study | {measured(problem, kinds, trials)} |")
+        print(f"| in every fit | {measured(problem, trials)} |")
+    print(f"| once per study | {measured(problem, trials)} |")
 
 
 if __name__ == "__main__":

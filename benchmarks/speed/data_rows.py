@@ -19,10 +19,8 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks._of_result import influence_check
-from shiftune.columns import Columns
 from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
-from shiftune.problem._reading import column_kinds
 from shiftune.risk import RegressionAdjusted
 from shiftune.search._settings import check_settings
 from shiftune.stability import label_stability
@@ -181,8 +179,7 @@ def preparation(quick: bool) -> Figures:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         problem = ShiftProblem.from_frame(df, site="site", label="sick", target="site 0")
-    kinds = column_kinds({"all": df.drop(columns=["site", "sick"])})
-    model = ready_model("lightgbm", problem.task, Columns.of_kinds(kinds))
+    model = ready_model("lightgbm", problem.task, problem.columns)
     space = {f"model__{name}": values for name, values in SPACE.items()}
     search = ShiftSearch(model.pipeline, space, n_trials=trials, progress=False)
     steps = [(c, m) for c in (ColumnReader, ColumnTransformer) for m in TRANSFORM]

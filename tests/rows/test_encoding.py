@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftune.columns._column import kind_of
 from shiftune.errors import ProblemError
-from shiftune.problem._reading import align, column_kinds
+from shiftune.problem._reading import align, of_one_kind
 from shiftune.rows._encoding import (
     _center_and_spread,
     in_batches,
+    kinds_of,
     number_columns,
     one_hot,
     subsample,
@@ -36,7 +36,7 @@ def mixed(rng) -> pd.DataFrame:
 
 
 def test_numbers_keep_their_order(mixed):
-    found = number_columns(mixed, column_kinds({"B": mixed}))
+    found = number_columns(mixed, kinds_of(mixed))
     days = (mixed["seen"] - pd.Timestamp("1970-01-01")).dt.days
     wanted = [mixed["x"], days, mixed["visits"], mixed["score"], mixed["gaps"], mixed["small"]]
     for column, expected in zip(found.T, wanted, strict=False):
@@ -46,17 +46,17 @@ def test_numbers_keep_their_order(mixed):
 
 
 def test_text_where_numbers_were(mixed):
-    kinds = column_kinds({"B": mixed})
+    kinds = kinds_of(mixed)
     with pytest.raises(ProblemError, match="column 'x' had numbers in the rows of fit"):
         number_columns(mixed.assign(x="a"), kinds)
 
 
 def test_kinds_are_those_of_each_column(mixed):
     empty = mixed.assign(x=None, visits=pd.Series([None] * 40, dtype=object))
-    kinds = column_kinds({"B": mixed, "C": empty})
-    assert kinds == {name: kind_of(mixed[name]) for name in mixed}
+    tables = of_one_kind({"B": mixed, "C": empty})
+    assert kinds_of(tables["C"]) == kinds_of(mixed)
     with pytest.raises(ProblemError, match="column 'visits' holds numbers in site 'B' but"):
-        column_kinds({"B": mixed, "C": mixed.assign(visits="many")})
+        of_one_kind({"B": mixed, "C": mixed.assign(visits="many")})
 
 
 def test_the_first_infinite_column_is_named(mixed):

@@ -174,7 +174,7 @@ REFUSED = {
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).predict(X)": "call fit first",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).best_score_": "call fit first",
     "ShiftSearch(Ridge(), {'alpha': [1.0]}).cv_results_": "call fit first",
-    "search.predict(X[['age']])": "lack the column 'dose'",
+    "search.predict(X[['age']])": "reads: 'dose'",
     "search.predict(np.zeros((3, 5)))": "5 columns",
     "search.score(X, y[:5])": "5 labels",
     "ShiftProblem.from_arrays(np.zeros((90, 0)), y, sites, np.zeros((5, 0)))": "no feature columns",

@@ -90,7 +90,9 @@ class TestColumns:
         assert search.score(odd, y) == search.score(X, y)
 
     def test_a_missing_one_is_named(self, search):
-        with pytest.raises(DataError, match="lack the column 'dose'; did you mean 'Dose'"):
+        with pytest.raises(
+            DataError, match="lack 1 column that the model reads: 'dose'; is it 'Dose'"
+        ):
             search.predict(rows(5, 3)[0].rename(columns={"dose": "Dose"}))
 
     def test_an_array_with_too_many(self, search):

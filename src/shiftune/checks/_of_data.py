@@ -234,7 +234,7 @@ def _column_errors(data: StudyData) -> tuple[pd.Series, float]:
 
     Learned and measured in the folds of a trial, like the model's.
     """
-    kinds = kinds_of([data.X_train, data.X_validation])
+    kinds = kinds_of(data.X_train)
     folds = [_errors_in_fold(data, fold, kinds) for fold in data.fold_numbers]
     sizes = np.unique(data.folds, return_counts=True)[1]
     errors = sum(n * own for n, (own, _) in zip(sizes, folds, strict=True)) / sizes.sum()
@@ -566,7 +566,7 @@ def _range_check(result: SearchResult) -> Check:
 def _outside_shares(result: SearchResult) -> dict[str, float]:
     """Share of the target's rows outside the sources' range, by column, the largest first."""
     target, sources = result.problem.target.X, result.context.data.X_train
-    kinds = kinds_of([target, sources])
+    kinds = kinds_of(target)
     X, rows = number_columns(target, kinds), number_columns(sources, kinds)
     names = [name for name, kind in kinds.items() if kind != "category"] or range(X.shape[1])
     found = {str(name): _outside(own, x) for name, own, x in zip(names, X.T, rows.T, strict=True)}

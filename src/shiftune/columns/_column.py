@@ -161,8 +161,6 @@ class Column:
     """Of dates written as text; empty otherwise."""
     number_format: NumberFormat = PLAIN
     """Of numbers written as text."""
-    converted: bool = False
-    """Whether text was read as numbers or dates."""
     missing_texts: tuple[str, ...] = ()
     """What counts as missing among the values."""
     missing: float = 0.0
@@ -522,7 +520,10 @@ def typed(
     `learn`.
     """
     name, rows = column.name, rows or TableRows(pd.Series("", column.index))
-    refuse_unusable(column, rows.sites)
+    if flaw := flaw_of(column):
+        unusable = column.astype(object).map(lambda value: isinstance(value, _UNUSABLE)).to_numpy()
+        first = rows.sites.iloc[int(unusable.argmax())]
+        raise DataError(f"site {first!r}: column {name!r} {flaw}")
     column = _of_one_type(column)
     if date_format is not None and types.is_integer_dtype(column):  # 20231231
         column = as_text(column)
@@ -561,7 +562,6 @@ def typed(
         remarks.append(f"{what} ({shown}) and {'counts' if one else 'count'} as missing")
     converted = replace(
         converted,
-        converted=True,
         distinct=int(values.nunique()),
         remark="; ".join(filter(None, remarks)) or "numbers written as text",
         missing_texts=tuple(map(str, strange.unique())),
@@ -574,17 +574,17 @@ def _is_text(column: pd.Series) -> bool:
     return types.is_string_dtype(column.dtype)
 
 
-def refuse_unusable(column: pd.Series, sites: pd.Series | None = None) -> None:
-    """Refuse a column of lists, bytes and the like."""
-    if unusable := unusable_types(column):
-        where = ""
-        if sites is not None:
-            objects = column.astype(object).map(lambda value: isinstance(value, _UNUSABLE))
-            where = f"site {sites[objects.to_numpy()].iloc[0]!r}: "
-        raise DataError(
-            f"{where}column {column.name!r} holds values of type {', '.join(unusable)}; features "
-            "are numbers, text, booleans or dates: leave it out"
+def flaw_of(column: pd.Series) -> str:
+    """Say why a column cannot be a feature, and what to do; empty if it can."""
+    unusable = sorted(each.__name__ for each in types_in(column) if issubclass(each, _UNUSABLE))
+    if unusable:
+        return (
+            f"holds values of type {', '.join(unusable)}; features are numbers, text, booleans or "
+            "dates: leave it out"
         )
+    if isinstance(column.dtype, pd.SparseDtype):
+        return "is sparse; use X.sparse.to_dense() first"
+    return "holds complex numbers; use the real part" if column.dtype.kind == "c" else ""
 
 
 def types_in(column: pd.Series) -> set[type]:
@@ -596,11 +596,6 @@ def types_in(column: pd.Series) -> set[type]:
     if values.dtype != object or types.infer_dtype(values) == "string":
         return set()
     return {type(value) for value in values[values.notna()]}
-
-
-def unusable_types(column: pd.Series) -> list[str]:
-    """Return the names of types in a column that cannot be features."""
-    return sorted(kind.__name__ for kind in types_in(column) if issubclass(kind, _UNUSABLE))
 
 
 def _of_one_type(column: pd.Series) -> pd.Series:

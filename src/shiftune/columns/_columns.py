@@ -31,7 +31,6 @@ from shiftune.columns._column import (
     in_utc,
     is_code,
     kind_of,
-    refuse_unusable,
     spelled_like,
 )
 from shiftune.columns._formats import (
@@ -100,7 +99,6 @@ class Columns(Mapping[str, Column]):
         found = {}
         for name in sites[target].columns:
             values = pd.concat([X[name] for X in sites.values()], ignore_index=True)
-            refuse_unusable(values)
             column = Column(name=name, kind=kind_of(values), distinct=int(values.nunique()))
             found[str(name)] = described(column, values, rows)
         return cls(found, as_given=True)
@@ -153,6 +151,8 @@ class Columns(Mapping[str, Column]):
         """
         rows = NewRows(self)
         rows.check_names(table.columns)
+        if self.as_given:
+            return table.reindex(columns=[column.name for column in self.values()])
         return rows.add(table, compare=False).read(table)
 
     def overview(self) -> pd.DataFrame:

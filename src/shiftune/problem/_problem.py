@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune._names import Task
-from shiftune._wording import alike, check_choice, count, listed
+from shiftune._wording import check_choice, count, listed
 from shiftune.columns import Column, Columns
 from shiftune.columns._column import Option, python_option
 from shiftune.errors import DataError, DataWarning, SettingsError
@@ -479,13 +479,7 @@ class ShiftProblem:
         X, known = as_pandas(X, "the rows"), self.target.X
         if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
             check_columns(X.columns, "the rows")
-            if not self.columns.as_given:
-                return self.columns.read(X)
-            for name in known.columns.difference(X.columns, sort=False):
-                near = alike(str(name), map(str, X.columns))
-                advice = f"did you mean {near[0]!r}?" if near else "the model was trained with it"
-                raise DataError(f"the rows lack the column {name!r}; {advice}")
-            return X.reindex(columns=known.columns)
+            return self.columns.read(X)
         shape = np.shape(X)
         if len(shape) == 2 and shape[1] != known.shape[1]:
             raise DataError(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed, number
-from shiftune.columns._column import ColumnKind, Option, kind_of, types_in, unusable_types
+from shiftune.columns._column import ColumnKind, Option, flaw_of, kind_of, types_in
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._site import (
     MOST_CLASSES,
@@ -347,34 +347,6 @@ def _ids(site: GivenSite) -> pd.Series:
 # ------------------------------------------------------------ columns of sites
 
 
-def column_kinds(frames: Mapping[str, pd.DataFrame]) -> dict[Any, ColumnKind]:
-    """Return the kind of every column, from all sites together.
-
-    A column that is empty in a site fits any kind; two sites with different kinds are an error
-    that names both.
-    """
-    first = next(iter(frames.values()))
-    found: dict[Any, ColumnKind] = {}
-    plain = set.intersection(*map(plain_numbers, frames.values()))
-    for name in first.columns:
-        if name in plain:
-            found[name] = "number"
-            continue
-        by_kind: dict[ColumnKind, str] = {}
-        for site, frame in frames.items():
-            if frame[name].notna().any():
-                by_kind.setdefault(kind_of(frame[name]), site)
-        if len(by_kind) > 1:
-            (kind_a, site_a), (kind_b, site_b) = list(by_kind.items())[:2]
-            words = {"number": "numbers", "category": "categories or text", "date": "dates"}
-            raise DataError(
-                f"column {name!r} holds {words[kind_a]} in site {site_a!r} but "
-                f"{words[kind_b]} in site {site_b!r}; convert it to one kind in all sites"
-            )
-        found[name] = next(iter(by_kind), kind_of(first[name]))
-    return found
-
-
 def plain_numbers(X: pd.DataFrame) -> set[Any]:
     """Return the names of columns with a NumPy number type, which can be checked all at once."""
     kinds = zip(X.columns, X.dtypes, strict=True)
@@ -493,17 +465,7 @@ def _as_table(X: Any, site: str) -> Features:
     plain = plain_numbers(frame)
     for name in [name for name in frame.columns if name not in plain]:
         column = frame[name]
-        flaw = ""
-        if unusable := unusable_types(column):
-            flaw = (
-                f"holds values of type {', '.join(unusable)}; features are numbers, text, booleans "
-                "or dates"
-            )
-        elif isinstance(column.dtype, pd.SparseDtype):
-            flaw = "is sparse; use X.sparse.to_dense() first"
-        elif column.dtype.kind == "c":
-            flaw = "holds complex numbers; use the real part"
-        if flaw:
+        if flaw := flaw_of(column):
             raise DataError(f"site {site!r}: column {name!r} {flaw}")
         if column.dtype == object and str in types_in(column):
             # Text among numbers makes the whole column text, in any part of the rows.
@@ -534,15 +496,29 @@ def _check_sizes(numbers: Floats, names: Sequence[Any], site: str) -> None:
 
 
 def of_one_kind(frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Give tables the same categories, and columns without a value the type of the others."""
+    """Give tables the same categories, and columns without a value the type of the others.
+
+    Two sites with different kinds of values are an error that names both.
+    """
     plain = set.intersection(*map(plain_numbers, frames.values()))
-    for name, kind in column_kinds(frames).items():
-        if name in plain:
-            continue
+    first = next(iter(frames.values()))
+    for name in [name for name in first.columns if name not in plain]:
         columns = {site: frame[name] for site, frame in frames.items()}
         dtypes = [column.dtype for column in columns.values()]
         if all(dtype == dtypes[0] for dtype in dtypes):
             continue
+        by_kind: dict[ColumnKind, str] = {}
+        for site, column in columns.items():
+            if column.notna().any():
+                by_kind.setdefault(kind_of(column), site)
+        if len(by_kind) > 1:
+            (kind_a, site_a), (kind_b, site_b) = list(by_kind.items())[:2]
+            words = {"number": "numbers", "category": "categories or text", "date": "dates"}
+            raise DataError(
+                f"column {name!r} holds {words[kind_a]} in site {site_a!r} but "
+                f"{words[kind_b]} in site {site_b!r}; convert it to one kind in all sites"
+            )
+        kind = next(iter(by_kind), kind_of(first[name]))
         if any(isinstance(dtype, pd.CategoricalDtype) for dtype in dtypes):
             levels = [
                 c.cat.categories if hasattr(c, "cat") else c.dropna().unique()

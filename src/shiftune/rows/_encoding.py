@@ -41,16 +41,12 @@ def one_hot() -> OneHotEncoder:
     )
 
 
-def kinds_of(tables: Sequence[Features]) -> dict[Any, ColumnKind]:
-    """Return the kind of every column, by the first table that has values; empty for arrays.
+def kinds_of(X: Features) -> dict[Any, ColumnKind]:
+    """Return the kind of every column of a table, by its type; empty for arrays.
 
-    The tables were made alike (`shiftune.problem._reading.align`), so no other one can differ.
+    The tables of a problem have the same types (`shiftune.problem._reading.align`).
     """
-    frames = [X for X in tables if isinstance(X, pd.DataFrame)]
-    return {
-        name: kind_of(next((X[name] for X in frames if X[name].notna().any()), frames[0][name]))
-        for name in (frames[0] if frames else ())
-    }
+    return {name: kind_of(X[name]) for name in X} if isinstance(X, pd.DataFrame) else {}
 
 
 def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.float64]:
@@ -81,7 +77,7 @@ def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.ob
 
 def raw_numbers(X: Features) -> NDArray[np.float64]:
     """Return the columns unscaled, if all hold numbers or dates and none has gaps."""
-    kinds = kinds_of([X])
+    kinds = kinds_of(X)
     for name, kind in kinds.items():
         if kind == "category":
             raise DataError(
@@ -132,7 +128,7 @@ class RowEncoder:
 
     def fit_transform(self, tables: Sequence[Features]) -> Iterator[Floats]:
         """Learn from the tables, and encode them one at a time; their columns are read once."""
-        self.kinds_ = kinds_of(tables)
+        self.kinds_ = kinds_of(tables[0])
         read: list[tuple[Floats, NDArray[np.object_]]] = []
         # A thousand small tables take ten times as long one by one.
         for some in in_batches(tables, ROWS_AT_ONCE):
