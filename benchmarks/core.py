@@ -20,8 +20,9 @@ import numpy as np
 from densratio import densratio
 from threadpoolctl import threadpool_limits
 
+from shiftune._names import RATIOS
 from shiftune.datasets import GaussianSites, gaussian_sites
-from shiftune.ratio import ULSIF, AutoRatio, DensityRatio, default_candidates
+from shiftune.ratio import ULSIF, ratio_named
 from shiftune.risk import estimate
 
 K, D = 30, 7
@@ -74,9 +75,8 @@ def against_densratio(n: int, timed: int) -> None:
 
 
 def accuracy() -> None:
-    candidates: dict[str, DensityRatio] = {**default_candidates(), "auto": AutoRatio()}
     for n in (210, 1000):
-        for name, ratio in candidates.items():
+        for name, ratio in ((name, ratio_named(name)) for name in RATIOS):
             errors, spent = [], 0.0
             for seed in range(3):
                 sites, (target, *sources), fresh = shift(n, seed)
@@ -112,7 +112,7 @@ def memory() -> None:
     rng = np.random.default_rng(0)
     target = rng.standard_normal((1_000_000, D))
     sources = [rng.standard_normal((1000, D)) + 0.2 for _ in range(5)]
-    for name, ratio in {**default_candidates(), "auto": AutoRatio()}.items():
+    for name, ratio in ((name, ratio_named(name)) for name in RATIOS):
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
         before = mebibytes("VmRSS")
         took, _ = seconds(lambda r=ratio: r.fit(target, sources))

@@ -1,4 +1,4 @@
-"""Rules by which `auto` chooses a density ratio, and regularisation of the boosted trees.
+"""Errors of density ratios, and the regularisation of logistic and boosted ones.
 
     python benchmarks/ratios.py [--seeds 5]
 
@@ -18,9 +18,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from shiftune._names import RATIOS
 from shiftune.datasets import GaussianSites, gaussian_sites
-from shiftune.ratio import ClassifierRatio, default_candidates, held_out_scores
-from shiftune.ratio._auto import chosen
+from shiftune.ratio import ClassifierRatio, ratio_named
 
 K = 8
 
@@ -41,22 +41,6 @@ def shifts(rng: np.random.Generator) -> Iterator[tuple[str, GaussianSites]]:
     mixed_means[1 : K // 2] = 0.0
     mixed_scales[K // 2 :] = 1.0
     yield "some means, some scales", gaussian_sites(mixed_means, mixed_scales)
-
-
-def rules(scores: np.ndarray) -> dict[str, np.ndarray]:
-    """Ways to choose from scores of shape (candidates, folds, k)."""
-    means = scores.mean(axis=1)
-    ranks = means.argsort(axis=0).argsort(axis=0).mean(axis=1)
-    everyone = np.ones(means.shape[1], dtype=int)
-    found = {
-        "lowest score of every source": means.argmin(axis=0),
-        "best mean rank over sources": int(ranks.argmin()) * everyone,
-        "least behind in the median source": chosen(scores)[0] * everyone,
-    }
-    for z in (1.0, 3.0, 4.0):
-        found[f"the same, departures at {z:.0f} se"] = chosen(scores, z)[1]
-    found["AutoRatio (departures at 2 se)"] = chosen(scores)[1]
-    return found
 
 
 def boosters() -> dict[str, ClassifierRatio]:
@@ -118,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
     seeds = parser.parse_args().seeds
-    by_candidate, by_rule, by_booster = [], [], []
+    by_ratio, by_booster = [], []
     for n in (200, 500, 1000):
         for seed in range(seeds):
             rng = np.random.default_rng([seed, n])
@@ -129,23 +113,13 @@ def main() -> None:
                 fresh = [sites.draw(j, 2000, rng) for j in every]
                 truth = [sites.ratio(j)(x) for j, x in zip(every, fresh, strict=True)]
                 data = target, sources, fresh, truth
-                found = {c: errors(r, *data) for c, r in default_candidates().items()}
-                by_candidate += [(n, name, c, np.median(e)) for c, e in found.items()]
-                scores = np.stack(
-                    [held_out_scores(r, target, sources) for r in default_candidates().values()]
-                )
-                table = np.stack(list(found.values()))
-                best = table.min(axis=0)
-                for rule, choice in rules(scores).items():
-                    got = table[choice, np.arange(sites.k)]
-                    by_rule.append((n, name, rule, np.log(got / best).mean()))
+                by_ratio += [(n, name, r, np.median(errors(ratio_named(r), *data))) for r in RATIOS]
                 if seed < 2 and n != 500:
                     by_booster += [
                         (n, name, b, np.median(errors(r, *data))) for b, r in boosters().items()
                     ]
     pd.set_option("display.width", 200)
-    show("median error of the candidates", by_candidate)
-    show("mean log(error of the chosen / error of the best candidate), 0 is perfect", by_rule)
+    show("median error of the ratios", by_ratio)
     show("median error of boosted trees", by_booster)
     show("median error of logistic ratios where rows are few", few_rows(seeds))
 

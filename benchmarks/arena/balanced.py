@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import clone
 
-from shiftune.ratio._auto import ratio_named
 from shiftune.ratio._base import DensityRatio
+from shiftune.ratio._classifier import ratio_named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

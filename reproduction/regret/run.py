@@ -12,7 +12,7 @@ from reproduction.regret.objective import SPACE, EstimatedRisk, Method
 from reproduction.theory import optimal_variance, variance_of_unbiased
 from reproduction.toy import ToyProblem, toy_problem
 from shiftune.errors import SettingsError
-from shiftune.ratio._auto import ratio_named
+from shiftune.ratio._classifier import ratio_named
 from shiftune.risk._theory import regret_bound
 from shiftune.search._settings import sampler_named
 from shiftune.search._storage import open_study

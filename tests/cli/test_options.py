@@ -37,7 +37,7 @@ OTHERS = {
     "space": {"alpha": {"low": 1, "high": 2}},
     "loss": "absolute",
     "risk": "naive",
-    "ratio": "auto",
+    "ratio": "boosting",
     "final": "best",
     "metric": ["auc", "brier"],
     "safe_csv": False,

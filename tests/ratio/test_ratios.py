@@ -16,18 +16,15 @@ from shiftune.errors import DataWarning, ProblemError
 from shiftune.ratio import (
     RULSIF,
     ULSIF,
-    AutoRatio,
     ClassifierRatio,
     EncodedRatio,
     KnownRatio,
-    held_out_scores,
     ratio_named,
 )
-from shiftune.ratio._auto import chosen
 from shiftune.rows import RowEncoder
 from shiftune.testing import check_density_ratio
 
-RATIOS = [ULSIF(), RULSIF(), ClassifierRatio(), ClassifierRatio("boosting"), AutoRatio(n_folds=3)]
+RATIOS = [ULSIF(), RULSIF(), ClassifierRatio(), ClassifierRatio("boosting")]
 
 
 @pytest.mark.parametrize(
@@ -79,9 +76,7 @@ class TestAccuracy:
             [np.mean((w - t) ** 2) / np.var(t) for w, t in zip(weights, truth, strict=True)]
         )
 
-    @pytest.mark.slow
-    def test_auto_and_logistic(self, shift):
-        assert self.error(AutoRatio(), shift) < 0.2
+    def test_logistic(self, shift):
         assert self.error(ClassifierRatio(), shift) < 0.2
 
     def test_kernels_are_far_off(self, shift):
@@ -91,42 +86,6 @@ class TestAccuracy:
     def test_any_classifier(self, shift):
         squares = make_pipeline(PolynomialFeatures(2), LogisticRegression(C=0.1, max_iter=1000))
         assert self.error(ClassifierRatio(squares), shift) < 0.6
-
-
-class TestScore:
-    def test_it_is_half_the_squared_error_up_to_a_constant(self):
-        """J(w) - J(truth) = E_j (w - w_j)^2 / 2, to 4 Monte Carlo standard errors."""
-        sites = gaussian_sites([[0.0], [0.5]])
-        rng = np.random.default_rng(0)
-        target, source = sites.draw(0, 100_000, rng), sites.draw(1, 100_000, rng)
-        true = sites.ratio(1)
-        wrong = KnownRatio([lambda X: 1.0 + 0.5 * np.tanh(X[:, 0])])
-        right = KnownRatio([true])
-        a = held_out_scores(wrong, target, [source], n_folds=20)[:, 0]
-        b = held_out_scores(right, target, [source], n_folds=20)[:, 0]
-        gap = a - b
-        want = np.mean((1.0 + 0.5 * np.tanh(source[:, 0]) - true(source)) ** 2) / 2
-        assert abs(gap.mean() - want) < 4 * gap.std(ddof=1) / np.sqrt(20)
-        assert gap.mean() > 10 * gap.std(ddof=1) / np.sqrt(20)  # it can tell them apart
-
-    def test_choice(self):
-        """Candidate 1 is best in all sources but the last, where candidate 0 wins clearly."""
-        rng = np.random.default_rng(0)
-        scores = rng.normal(0, 0.01, (2, 5, 4))
-        scores[1, :, :3] -= 0.2
-        scores[0, :, 3] -= 1.0
-        overall, own = chosen(scores)
-        assert (overall, own.tolist()) == (1, [1, 1, 1, 0])
-        noisy = scores.copy()
-        noisy[0, :, 3] = [1.0, 1.0, 1.0, 1.0, -9.0]  # one lucky fold is no evidence
-        assert chosen(noisy)[1].tolist() == [1, 1, 1, 1]
-
-    def test_auto_keeps_what_it_saw(self):
-        rng = np.random.default_rng(0)
-        target, source = rng.normal(size=(200, 1)), rng.normal(0.3, 1, (200, 1))
-        auto = AutoRatio({"a": ULSIF(), "b": ClassifierRatio()}).fit(target, [source, source + 1])
-        assert auto.scores_.shape == (2, 2)
-        assert set(auto.choice_) <= {"a", "b"}
 
 
 class TestEncoding:
@@ -222,30 +181,6 @@ class TestOddData:
         assert 0.25 * truth.std() < w.std()
 
 
-class TestAutoBesideTinySites:
-    @pytest.mark.slow
-    def test_they_do_not_choose_for_the_others(self, shift):
-        target, sources, _, _ = shift
-        for n in (1, 5):
-            auto = AutoRatio().fit(target, [*sources[:2], sources[2][:n]])
-            assert auto.choice_ == ["logistic"] * 3
-
-    def test_it_is_the_candidate_it_chose(self, hospitals):
-        """Candidates see the user's rows, not rows that were encoded before."""
-        columns = ["age", "ward", "drug", "smoker", "admitted", "visits"]
-        target, *sources = [g[columns] for _, g in hospitals.groupby("hospital")]
-        alone = ULSIF().fit(target, sources).weights(sources)
-        auto = AutoRatio({"only": ULSIF()}).fit(target, sources).weights(sources)
-        for a, b in zip(alone, auto, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-    def test_known_ratios_can_be_candidates(self, rng):
-        X = rng.normal(size=(100, 1)) + 40
-        known = KnownRatio([lambda rows: np.full(len(rows), float(rows.mean() > 30))])
-        (w,) = AutoRatio({"known": known}).fit(X, [X]).weights([X])
-        np.testing.assert_array_equal(w, 1.0)
-
-
 def test_far_dates():
     frame = pd.DataFrame({"d": pd.Series(["9999-12-31", "2020-01-01"]).astype("datetime64[us]")})
     numbers = RowEncoder().fit([frame]).transform(frame)
@@ -312,7 +247,7 @@ class TestErrors:
     def test_names(self):
         with pytest.raises(ProblemError, match="no density ratio 'kliep'"):
             ratio_named("kliep")
-        assert isinstance(ratio_named("auto"), AutoRatio)
+        assert isinstance(ratio_named("boosting"), ClassifierRatio)
 
 
 def test_a_target_of_a_row_or_two_is_pointed_out():

@@ -407,7 +407,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
     otherwise = (
         "some sites have harder cases (an estimate with weights corrects for that)"
         if risk.method == "naive"
-        else "the density ratios are off (try ratio='auto')"
+        else "the density ratios are off (try ratio='boosting')"
     )
     ends = f"{number(numbers['new_site_low'], 4)} to {number(numbers['new_site_high'], 4)}"
     return Check(

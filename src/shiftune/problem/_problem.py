@@ -549,8 +549,7 @@ class ShiftProblem:
     ) -> pd.DataFrame:
         """Return the overlap of every source with the target; no model is trained.
 
-        See `shiftune.ratio.diagnose`. The default ratio is that of `ShiftSearch`; "auto" is more
-        thorough and takes some 10 s for 30 sources.
+        See `shiftune.ratio.diagnose`.
         """
         # A convenience for the user's first line; the only import from a later layer.
         from shiftune.ratio import diagnose

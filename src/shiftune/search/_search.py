@@ -171,9 +171,8 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
         (losses, weights, names) that returns a `RiskEstimate`.
     ratio : str or DensityRatio
         For the risk estimators and training weights that need density ratios; see
-        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
-        also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
-        30 sources.
+        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means;
+        "boosting" and "ulsif" also see other shifts.
     sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
     n_trials : int
         Number of trials in all, those of a continued study included.
