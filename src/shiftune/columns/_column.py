@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -255,7 +255,7 @@ class TableRows:
 
     Sites may write numbers and dates in different ways; new rows will be written as those of the
     `target` are. `labels` are missing where there are none. `decimal` is the sign of the file, and
-    `option` writes an option, with a column name, as the user would.
+    `option` writes an option, with a column name, as the user would. `further` are more targets.
     """
 
     sites: pd.Series
@@ -264,6 +264,7 @@ class TableRows:
     task: Task | None = None
     decimal: str = "."
     option: Option = python_option
+    further: Sequence[str] = ()
 
     @cached_property
     def codes(self) -> NDArray[np.intp]:
@@ -277,8 +278,8 @@ class TableRows:
 
     @cached_property
     def inside(self) -> Mask:
-        """Rows of the target, shape (n,)."""
-        return (self.sites == self.target).to_numpy(dtype=bool)
+        """Rows of the targets, shape (n,)."""
+        return self.sites.isin([self.target, *self.further]).to_numpy(dtype=bool)
 
     @cached_property
     def labelled(self) -> Mask:

@@ -7,7 +7,7 @@ differs from the rows of training; how numbers, dates and categories are read fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -102,6 +102,16 @@ class Columns(Mapping[str, Column]):
             column = Column(name=name, kind=kind_of(values), distinct=int(values.nunique()))
             found[str(name)] = described(column, values, rows)
         return cls(found, as_given=True)
+
+    def of_target(self, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
+        """Return the same columns with what the rows of another target hold; `sites` include it."""
+        where = np.repeat(list(sites), [len(X) for X in sites.values()])
+        rows, found = TableRows(pd.Series(where, dtype=object), target), dict(self.used)
+        for name, column in self.items():
+            if not column.parts:
+                own = [X[column.name] for X in sites.values()]
+                found[name] = described(column, pd.concat(own, ignore_index=True), rows)
+        return replace(self, used=found)
 
     @property
     def categories(self) -> list[Any]:

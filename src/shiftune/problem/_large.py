@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import union_categoricals
+from pandas.api import types
 
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
 from shiftune.problem._reading import about_unlabelled, check_columns, refuse_unlabelled
-from shiftune.problem._table import TableSettings, in_one_spelling
+from shiftune.problem._table import UNLABELLED, TableSettings, in_one_spelling
 from shiftune.tables._files import CHANGED, SiteFiles
 
 # Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
@@ -125,7 +125,7 @@ def _sites_and_labels(
         codes, own = pd.factorize(where.astype(object))
         sites.append(pd.Categorical.from_codes(codes, pd.Index(own, dtype=object)))
         known.append(part[needed[-1]].notna() | (settings.label is None))
-    return union_categoricals(sites), np.concatenate(known)
+    return types.union_categoricals(sites), np.concatenate(known)
 
 
 def _draw(
@@ -137,9 +137,15 @@ def _draw(
 ) -> Sampled:
     """Draw rows, from the site of each and whether it has a label; they are not read yet."""
     names, target, n_rows = sites.categories, settings.target, len(sites)
+    targets = list(target) if types.is_list_like(target) else [target]
     if nowhere := int((sites.codes < 0).sum()):
         raise DataError(f"the site column {settings.site!r} is empty in {nowhere} row(s); fill it")
-    own = np.array([target is not None and _alike(name, target) for name in names])[sites.codes]
+    inside = np.array(
+        [any(each is not None and _alike(n, each) for each in targets) for n in names]
+    )
+    if targets == [UNLABELLED] and UNLABELLED not in names:
+        inside = np.bincount(sites.codes, known, len(names)) == 0
+    own = inside[sites.codes]
     possible = known | own
     counts, lacking = (
         np.bincount(sites.codes[mask], minlength=len(names)) for mask in (possible, ~possible)

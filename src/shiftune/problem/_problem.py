@@ -68,7 +68,9 @@ class ShiftProblem:
     sources : tuple of Site
         The labelled sites, at least one.
     target : Site
-        The rows of the site to tune for, without labels.
+        The rows of the site to tune for, without labels; of several, the rows of all together.
+    target_rows : dict from names to arrays
+        Where `target` holds the rows of several sites: their positions there, by site.
     labelled_target : Site or None
         A few labelled rows of the target: an additional source, whose density ratio is 1.
     oracle : Site or None
@@ -104,9 +106,10 @@ class ShiftProblem:
     notes: tuple[str, ...] = field(default=())
     label: str = ""
     sample: Sample | None = None
+    target_rows: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_names(self.names, self.target.name)
+        check_names([*self.names, *self.target_rows], self.target.name)
 
     @classmethod
     def from_frame(
@@ -140,8 +143,9 @@ class ShiftProblem:
         df : DataFrame
             One row per case, all sites together.
         site, label : column names
-        target : site name, or DataFrame
-            The site to tune for; or its rows as a table of their own.
+        target : site name, list of site names, "unlabelled", or DataFrame
+            The site to tune for; or several (`at` has the problem of each); or all sites without
+            any label; or the rows of the site as a table of their own.
         group : column name, optional
             Rows with the same value belong together, such as visits of a patient: they are never
             divided between training and validation, and intervals count groups instead of rows. A
@@ -232,6 +236,7 @@ class ShiftProblem:
             option=settings.option,
             stacklevel=4 if warn else 0,
         )
+        problem = replace(problem, target_rows=table.targets)
         # labelled rows that were not drawn may not be typical of the target
         typical = ~np.isin(problem.target.rows, numbers[np.flatnonzero(sampled.added)])
         rows = problem.target if typical.all() else problem.target.take(np.flatnonzero(typical))
@@ -456,6 +461,64 @@ class ShiftProblem:
         return [site.name for site in self.sources]
 
     @property
+    def targets(self) -> tuple[Site, ...]:
+        """The sites to tune for: `target`, or those of which it holds the rows."""
+        parts = self.target_rows.items()
+        return tuple(self.target.take(rows, name) for name, rows in parts) or (self.target,)
+
+    def at(self, site: Any, *, name: str = "new") -> Self:
+        """Return the problem of another target: same sources, same columns.
+
+        Parameters
+        ----------
+        site : site name, or array or DataFrame of shape (n, d)
+            One of `targets`; or a source, which is then the target, its labels kept aside as
+            `oracle`, and all other sources remain; or rows of a site that nobody had thought of.
+        name : str
+            Of the site whose rows are given.
+
+        >>> df = pd.DataFrame({"shop": list("BBBCCCDDDAAE"), "area": [3, 4, 5, 4, 6, 7, 2, 5, 6] +
+        ...                    [4, 5, 6], "sales": [1, 2, 3, 1, 3, 4, 1, 2, 4] + [None] * 3})
+        >>> problem = ShiftProblem.from_frame(
+        ...     df, site="shop", label="sales", target="unlabelled", task="regression")
+        >>> [site.name for site in problem.targets], len(problem.at("A").target)
+        (['A', 'E'], 2)
+        >>> problem.at("B").names, len(problem.at(df[:4]).target)
+        (['C', 'D'], 4)
+        """
+        sources: tuple[Site, ...] = self.sources
+        oracle: Site | None = None
+        if np.ndim(site):
+            X = align({name: self.read(site), "sources": self.sources[0].X})[name]
+            target = Site(name, X)
+        elif (wanted := str(site)) == self.target.name:
+            return self
+        else:
+            check_choice(wanted, [*self.target_rows, *self.names], "site", DataError)
+            if wanted in self.target_rows:
+                rows = self.target_rows[wanted]
+                target = self.target.take(rows, wanted)
+                oracle = None if self.oracle is None else self.oracle.take(rows, wanted)
+            else:
+                (oracle,) = (each for each in sources if each.name == wanted)
+                sources = tuple(each for each in sources if each is not oracle)
+                known = oracle.rows, oracle.groups, oracle.sample_weight
+                target = Site(wanted, oracle.X, None, *known)
+        columns = self.columns
+        frames = {s.name: X for s in (target, *sources) if isinstance(X := s.X, pd.DataFrame)}
+        if frames:
+            columns = columns.of_target(frames, target.name)
+        return replace(
+            self,
+            sources=sources,
+            target=target,
+            labelled_target=None,
+            oracle=oracle,
+            columns=columns,
+            target_rows={},
+        )
+
+    @property
     def labelled_sites(self) -> tuple[Site, ...]:
         """All sites with labels: the sources, and the few labelled target rows, if any."""
         return (*self.sources, *([] if self.labelled_target is None else [self.labelled_target]))
@@ -559,11 +622,14 @@ class ShiftProblem:
     def __repr__(self) -> str:
         few = self.labelled_target
         labels = " without labels" if few is None else f", and labels of {len(few)}"
-        shown = [f"{site.name!r}: {len(site)} rows" for site in self.sources]
+        targets, sources = (
+            listed([f"{site.name!r}: {len(site)} rows" for site in sites], 7, quoted=False)
+            for sites in (self.targets, self.sources)
+        )
         lines = [
             f"ShiftProblem: {self.task}, {count(len(self.columns), 'column')}",
-            f"  target  {self.target.name!r}: {len(self.target)} rows{labels}",
-            f"  sources {listed(shown, 7, quoted=False)}",
+            f"  target{'s' * (len(self.targets) > 1):2}{targets}{labels}",
+            f"  sources {sources}",
         ]
         lines += [f"  note    {note}" for note in self.notes]
         return "\n".join(lines)

@@ -116,13 +116,17 @@ class Site:
             raise DataError(f"site {self.name!r} has no labels")
         return y
 
-    def take(self, positions: NDArray[np.intp]) -> Site:
-        """Return the same site with only the rows at these positions, which are not copied."""
+    def take(self, positions: NDArray[np.intp], name: str | None = None) -> Site:
+        """Return the same site with only the rows at these positions, which are not copied.
+
+        It keeps its name, unless another is given.
+        """
         at = np.asarray(positions) if self._at is None else self._at[positions]
         few = len(self._X) <= np.iinfo(np.int32).max
         part = object.__new__(Site)
         for slot in self.__slots__:
             setattr(part, slot, getattr(self, slot))
+        part._name = self.name if name is None else name
         part._at = at.astype(np.int32 if few else np.int64)
         if len(part) == 0:
             raise DataError(f"site {self.name!r} has no rows; it needs at least one")

@@ -59,6 +59,10 @@ from shiftune.problem._site import MOST_CLASSES, sites_have, task_of
 
 TargetLabels = Literal["hide", "use", "oracle"]
 
+# Stands for all sites without any label, unless a site has this name.
+UNLABELLED = "unlabelled"
+# Several targets together are named by their names, up to so many.
+MOST_NAMED = 3
 # Density ratio, training and validation need a row each.
 _FEWEST_ROWS = 3
 # Codes for missing values that may be classes, too, unless the others are numbers.
@@ -123,6 +127,7 @@ class ReadTable(NamedTuple):
     task: Task | None
     notes: list[str]
     quiet: list[str]  # notes that are no surprise
+    targets: dict[str, NDArray[np.intp]]  # rows of each target, where `target` holds several
 
 
 def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] = ()) -> ReadTable:
@@ -137,27 +142,21 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         if settings.sample_weight is not None:
             df[settings.sample_weight] = _weights(df[settings.sample_weight], settings)
         df[site] = in_one_spelling(df[site], f"the site column {site!r}", decisions)
-    sites = site_names(df[site], f"the site column {site!r}")
-    target = _target_name(settings.target, df[site], sites)
+    every = site_names(df[site], f"the site column {site!r}")
+    targets = _target_names(settings, df, every)
+    target, sites = _as_one_site(targets, every)
     if label is not None and not settings.as_given:
         known = (sites != target) | (settings.target_labels == "use")
         df[label] = in_one_spelling(df[label], f"the label {label!r}", decisions, known)
     rows = _usable_rows(df, sites, target, settings, decisions)
     if len(rows) < len(df):
-        df, sites = df.iloc[rows], sites[rows]
+        df, sites, every = df.iloc[rows], sites[rows], every[rows]
 
     inside, task, columns = sites == target, settings.task, None
     if label is None:  # overlap needs no labels
         labels, task = pd.Series(0.0, df.index), task or "regression"
     elif settings.as_given:
-        hidden = int(df[label][inside].count())
-        # hidden labels do not make others fractions
-        parts = (df[label][each].dropna().astype(object) for each in (inside, ~inside))
-        whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
-        labels = pd.concat(whole).reindex(df.index)
-        if hidden and settings.target_labels == "hide":
-            advice = f"to use them: {settings.option('target_labels', 'use')}"
-            decisions.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
+        labels = _labels_as_given(df[label], inside, settings, decisions)
     else:
         labels, task = _read_labels(df[label], inside, settings, decisions)
     if settings.as_given:
@@ -166,8 +165,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         known = None
         if label is not None:
             known = labels if settings.target_labels == "use" else labels.mask(inside)
-        where = pd.Series(sites, df.index, dtype=object)
-        everyone = TableRows(where, target, known, task, settings.decimal, settings.option)
+        where, how = pd.Series(every, df.index, dtype=object), (settings.decimal, settings.option)
+        everyone = TableRows(where, targets[0], known, task, *how, targets[1:])
         X, columns = _read_columns(df, everyone, settings)
         if known is not None:
             quiet = _about_labels(known, columns, sites, inside, task, settings)
@@ -178,7 +177,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if label is None or settings.target_labels == "hide" or own.y.isna().all():
         own = own._replace(y=None)
     asked = task if label is None else settings.task
-    return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet)
+    places = {n: np.flatnonzero(every[inside] == n) for n in targets if n != target}
+    return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet, places)
 
 
 def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings) -> pd.DataFrame:
@@ -328,9 +328,11 @@ def _missing_codes(labels: Collection[Any]) -> frozenset[str]:
     return codes | (MISSING_CODES - {*labels})
 
 
-def _target_name(target: Any, column: pd.Series, sites: NDArray[np.object_]) -> str:
-    """Return the name of the target, which may be given as a number: 7 for 7.0, or for 007."""
-    names = sorted(set(sites))
+def _target_names(
+    settings: TableSettings, df: pd.DataFrame, sites: NDArray[np.object_]
+) -> list[str]:
+    """Return the names of the targets, which may be given as numbers: 7 for 7.0, or for 007."""
+    names, given, column = sorted(set(sites)), settings.target, df[settings.site]
     by_number: dict[str, str] = {}
     if all(name.removesuffix(".0").isdigit() for name in names):
         for name in names:
@@ -340,11 +342,53 @@ def _target_name(target: Any, column: pd.Series, sites: NDArray[np.object_]) -> 
                     f"the sites {other!r} and {name!r} differ by leading zeros only; write them in "
                     "one way"
                 )
-    same = [v for v in column.unique() if type(v) is not str and v == target]  # 1 and 1.0
-    wanted = str(same[0] if same else target)
-    found = str(check_choice(by_number.get(wanted, wanted), names, "site", DataError))
-    check_names([name for name in names if name != found], found)
-    return found
+    wanted = list(given) if types.is_list_like(given) else [given]
+    if wanted == [UNLABELLED] and UNLABELLED not in names:
+        wanted = _unlabelled(settings, df, sites)
+    if not wanted:
+        raise SettingsError("there is no target; name at least one site")
+    found = []
+    for each in wanted:
+        same = [v for v in column.unique() if type(v) is not str and v == each]  # 1 and 1.0
+        text = str(same[0] if same else each)
+        found.append(str(check_choice(by_number.get(text, text), names, "site", DataError)))
+    if len(set(found)) > 1 and settings.target_labels == "use":
+        raise SettingsError(
+            "labels of one target can be used in a search, not those of several; leave "
+            f"{settings.option('target_labels', 'use')} out, and update each target's predictor "
+            "by its labels: search.at(site).update(X, y), shiftune update"
+        )
+    check_names([name for name in names if name not in found], listed(found, 3, quoted=False))
+    return list(dict.fromkeys(found))
+
+
+def _as_one_site(
+    targets: Sequence[str], sites: NDArray[np.object_]
+) -> tuple[str, NDArray[np.object_]]:
+    """Name all targets together; return the name, and the site of every row with that name."""
+    if len(targets) == 1:
+        return targets[0], sites
+    few = len(targets) <= MOST_NAMED
+    name = listed(targets, quoted=False) if few else f"{len(targets)} sites"
+    return name, np.where(pd.Index(sites).isin(targets), name, sites)
+
+
+def _unlabelled(settings: TableSettings, df: pd.DataFrame, sites: NDArray[np.object_]) -> list[str]:
+    """Return the sites without any label."""
+    if settings.label is None:
+        raise SettingsError(
+            f"the target {UNLABELLED!r} stands for the sites without labels, and no label is given"
+        )
+    labels = df[settings.label]
+    if not settings.as_given:
+        labels = in_one_spelling(labels, "", [], np.ones(len(df), dtype=bool))
+    known = labels.notna().groupby(sites).any()
+    if known.all():
+        raise DataError(
+            f"every site has a label in {settings.label!r}, so none is {UNLABELLED}; name the "
+            "sites to tune for"
+        )
+    return list(known.index[~known])
 
 
 def _usable_rows(
@@ -424,6 +468,18 @@ def _read_labels(
         advice = f"they cannot be used as they are: no source has the class(es) {shown}"
     notes.append(f"{count(len(own), 'label')} of the target set aside; {advice}")
     return labels, task
+
+
+def _labels_as_given(
+    column: pd.Series, inside: NDArray[np.bool_], settings: TableSettings, notes: list[str]
+) -> pd.Series:
+    """Return labels of which whole numbers are integers; hidden ones make no others fractions."""
+    if (hidden := int(column[inside].count())) and settings.target_labels == "hide":
+        advice = f"to use them: {settings.option('target_labels', 'use')}"
+        notes.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
+    parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
+    whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
+    return pd.concat(whole).reindex(column.index)
 
 
 def _as_whole(labels: pd.Series) -> pd.Series:
