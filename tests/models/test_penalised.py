@@ -47,9 +47,36 @@ def test_degree_1_is_ridge_and_logistic_regression(data):
     ridge = make_pipeline(StandardScaler(), Ridge(3.0)).fit(X, y)
     own = ProductsRegressor(3.0).fit(X, y).predict(X)
     np.testing.assert_allclose(own, np.clip(ridge.predict(X), y.min(), y.max()))
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(C=1 / 3, max_iter=300))
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(C=1 / 3, tol=1e-9))
     own = ProductsClassifier(3.0).fit(X, y > 0).predict_proba(X)
-    np.testing.assert_allclose(own, logistic.fit(X, y > 0).predict_proba(X))
+    np.testing.assert_allclose(own, logistic.fit(X, y > 0).predict_proba(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("columns", [3, 60])
+def test_logistic_fits_end_at_the_minimum(rng, monkeypatch, alpha, classes, columns):
+    """Also with weights, correlated columns, and more columns than rows."""
+    X = rng.normal(3.0, 1.0, size=(50, columns))
+    X[:, 1] = X[:, 0] + 0.01 * X[:, 1]
+    y = np.digitize(X[:, 0] + rng.normal(size=50), np.linspace(2, 4, classes - 1))
+    weights = rng.uniform(0.5, 2.0, size=50)
+    X[:, 2] *= 100
+    exact = LogisticRegression(C=1 / alpha, tol=1e-12, solver="newton-cholesky").fit(X, y, weights)
+    monkeypatch.setitem(_penalised._OPTIONS, "gtol", 1e-9)
+    own = _penalised._logistic(X, y, alpha, weights)
+    np.testing.assert_allclose(own.predict_proba(X), exact.predict_proba(X), atol=1e-4)
+
+
+def test_equal_rows_are_no_obstacle_to_kernels(rng):
+    """Of few different rows, whose Gram matrix is singular; predictions follow the means."""
+    X = np.repeat(np.arange(5.0)[:, None], 80, axis=0)
+    y = (rng.random(400) < X[:, 0] / 5).astype(int)
+    means = y.reshape(5, 80).mean(axis=1)
+    values = KernelRegressor(10.0, 1e-4, random_state=0).fit(X, y).predict(X[::80])
+    np.testing.assert_allclose(values, means, atol=1e-3)
+    chances = KernelClassifier(10.0, 1e-4, random_state=0).fit(X, y).predict_proba(X[::80])[:, 1]
+    np.testing.assert_allclose(chances[1:], means[1:], atol=0.01)
 
 
 def test_degree_2_knows_products(data):

@@ -31,6 +31,7 @@ TRUSTED = frozenset(
         "shiftune.models._by_name.NumberedClasses",
         "shiftune.models._penalised.KernelClassifier",
         "shiftune.models._penalised.KernelRegressor",
+        "shiftune.models._penalised.KernelValues",
         "shiftune.models._penalised.ProductsClassifier",
         "shiftune.models._penalised.ProductsRegressor",
         "shiftune.models._by_name.ColumnReader",
