@@ -479,7 +479,8 @@ def _labels_as_given(
         notes.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
     parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
     whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
-    return pd.concat(whole).reindex(column.index)
+    labels: pd.Series = pd.concat(whole).reindex(column.index)
+    return labels
 
 
 def _as_whole(labels: pd.Series) -> pd.Series:
