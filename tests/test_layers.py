@@ -17,6 +17,7 @@ ORDER = [
     "errors",
     "_names",
     "_wording",
+    "_options",
     "_interrupts",
     "_files",
     "_provenance",
@@ -45,6 +46,7 @@ BESIDE = {
 # problem.diagnose(), search.plot_*(), checks, summary, report and notebooks look down the
 # picture, when the user calls them.
 EXCEPTIONS = {
+    *(("_options.py", layer) for layer in ("problem", "ratio", "evaluate", "risk")),  # types
     ("problem/_problem.py", "ratio"),
     ("search/_search.py", "report"),
     ("search/_search.py", "checks"),

@@ -11,8 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from shiftune._options import Role
 from shiftune._provenance import RESULT_FORMAT
-from shiftune.cli._options import Role, TuneOptions, named, taking
+from shiftune.cli._options import TuneOptions, named, taking
 from shiftune.errors import StorageError
 
 FILES = {"data": Path("v.csv")}
@@ -46,7 +47,7 @@ OTHERS = {
 
 
 def test_every_field_is_saved_and_read_back():
-    unsaved = {*named(TuneOptions, Role.RUN), *named(TuneOptions, Role.FILE)}
+    unsaved = {n for role in (Role.RUN, Role.TRIALS, Role.FILE) for n in named(TuneOptions, role)}
     assert unsaved == {
         "data", "target_file", "trials", "timeout", "trial_timeout", "out", "jobs", "join",
         "as_json",
@@ -57,7 +58,7 @@ def test_every_field_is_saved_and_read_back():
         saved = json.loads(json.dumps(options.saved()))
         assert saved[name] == value
         again = TuneOptions.from_saved(saved, FILES, "run")
-        assert replace(again, trials=BASE.trials) == options
+        assert replace(again, **{"trials": BASE.trials}) == options
 
 
 @dataclass(frozen=True, kw_only=True)

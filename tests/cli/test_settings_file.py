@@ -42,7 +42,7 @@ def test_a_file_repeats_a_run(written):
     found = read_settings(written(settings_text(OPTIONS)), TuneOptions)
     found |= {name: Path(found[name]) for name in ("data", "target_file")}
     again = TuneOptions(**found)
-    assert again == replace(OPTIONS, model=sorted(OPTIONS.model))
+    assert again == replace(OPTIONS, **{"model": sorted(OPTIONS.model)})
 
 
 def test_names_values_and_paths(written, tmp_path):

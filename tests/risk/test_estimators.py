@@ -37,7 +37,7 @@ def test_a_search_asks_the_estimator_only():
     toy = toy_problem(1.0, n=100).problem
     search = ShiftSearch(Ridge(), SPACE, risk=Doubled(), n_trials=3, progress=False)
     settings = search.fit(toy).result_.settings
-    assert not settings.needs_ratio
+    assert settings.ratio is None
     assert settings.shares is None
     assert settings.final == "ensemble"
     assert search.result_.ratio is None

@@ -31,8 +31,8 @@ def test_the_same_format_continues(tmp_path):
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (5, r"newer shiftune \(format 5; this version reads 4\).*upgrade"),
-        (3, "older"),
+        (6, r"newer shiftune \(format 6; this version reads 5\).*upgrade"),
+        (4, "older"),
         (None, "older"),
     ],
 )

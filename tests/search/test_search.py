@@ -613,7 +613,7 @@ class TestStorage:
         [
             ({"loss": lambda y, p: np.abs(y - p)}, {"loss": lambda y, p: (y - p) ** 4}, "loss"),
             ({"space": ALPHA}, {"space": {"alpha": FloatDistribution(1, 2)}}, "space"),
-            ({"estimator": Ridge()}, {"estimator": Ridge(fit_intercept=False)}, "model"),
+            ({"estimator": Ridge()}, {"estimator": Ridge(fit_intercept=False)}, "estimator"),
             ({"risk": "naive"}, {"risk": "unbiased"}, "risk"),
         ],
     )

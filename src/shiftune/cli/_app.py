@@ -17,7 +17,6 @@ from typer.core import TyperGroup
 from shiftune import __version__, _interrupts, _names
 from shiftune._wording import check_choice, printable
 from shiftune.cli._options import (
-    RISKS,
     DiagnoseOptions,
     Jobs,
     Json,
@@ -140,7 +139,7 @@ NAMES = "\n\n".join(
     f"[bold]{what}[/]: {', '.join(each)}"
     for what, each in (
         ("Models", _names.MODELS),
-        ("Risk estimators", RISKS),
+        ("Risk estimators", [name for name in _names.RISKS if name != "oracle"]),
         ("Density ratios", _names.RATIOS),
         ("Losses for classes", _names.LOSSES_OF["classification"]),
         ("Losses for quantities", _names.LOSSES_OF["regression"]),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import math
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from enum import Enum, auto
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import (
@@ -27,7 +25,8 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from shiftune import _names
 from shiftune._files import toml_lines
-from shiftune._wording import check_choice, check_different, hint, loss_name
+from shiftune._options import RUNNING, Check, OneOf, Role, first_paragraph, in_shell
+from shiftune._wording import check_different, hint
 from shiftune.errors import SettingsError, StorageError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- kinds of options
 
-READING, SEARCHING, RUNNING = "Table", "Search", "Run"  # panels of the help
+READING = "Table"  # a panel of the help
 
 
 def option(metavar: str, text: str, panel: str | None = None, *flags: str, **more: Any) -> Any:
@@ -59,44 +58,52 @@ def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in choices if name.startswith(incomplete)]
 
 
-def _name(
-    what: str,
-    choices: Sequence[str],
-    text: str,
-    panel: str | None = None,
-    *,
-    check_one: Callable[[Any], str] | None = None,
+def checked_option(
+    check: Check | None, metavar: str, text: str, panel: str | None, flag: str, *short: str
 ) -> Any:
-    """Return an option for names out of several: checked, and completed by the shell."""
+    """Return an option with a check and completion of names; those of a list are different."""
 
-    def check(value: Any) -> Any:
-        if value is None:
-            return None
-        if not isinstance(value, list):
-            check_one(value) if check_one else check_choice(value, choices, what)
-            return value
-        for name in value:
-            parts = [part.strip() for part in name.split(",")]
-            if len(parts) > 1 and set(parts) <= set(choices):
-                repeated = " ".join(f"--{what} {part}" for part in parts)
-                raise SettingsError(f"--{what} takes one name at a time; repeat it: {repeated}")
-            check_choice(name, choices, what)
-        check_different(value, what)
+    def checked(value: Any) -> Any:
+        several = value if isinstance(value, list) else [value]
+        for each in several:
+            if isinstance(check, OneOf) and isinstance(each, str) and "," in each:
+                names = [name.strip() for name in each.split(",")]
+                if set(names) <= set(check.choices):
+                    repeated = " ".join(f"{flag} {name}" for name in names)
+                    raise SettingsError(f"{flag} takes one name at a time; repeat it: {repeated}")
+            if check is not None:
+                check(each, flag)
+        check_different(several, flag.removeprefix("--"))
         return value
 
-    return option("NAME", text, panel, callback=check, autocompletion=completing(choices))
+    more = {"autocompletion": completing(check.choices)} if isinstance(check, OneOf) else {}
+    return option(metavar, text, panel, flag, *short, callback=checked, **more)
 
 
-def _above_zero(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise typer.BadParameter(f"{seconds:g} is no time above 0 seconds")
-    return seconds
+def search_option(name: str) -> Any:
+    """Return an option of a search, with its check, completion and help."""
+    of_search, shell = in_shell()[name]
+    text = shell.text or first_paragraph(of_search.name)
+    if get_origin(shell.kind) is list:
+        text += " Can be repeated."
+    flags = [shell.flag, *filter(None, [shell.short])]
+    check = of_search.metadata["check"]
+    found = checked_option(check, shell.metavar, text, shell.panel, *flags)
+    if dict in [get_origin(each) for each in get_args(shell.kind)]:
+        found.parser = _space_entries
+    return found
 
 
-def _check_jobs(value: int) -> int:
-    if value == 0 or value < -1:
-        raise SettingsError(f"--jobs must be a number of processes, or -1 for all cores: {value}")
-    return value
+def _with_search_options() -> type:
+    """Return a dataclass of all options of a search that the command line has."""
+    found = []
+    for name, (of_search, shell) in in_shell().items():
+        several = get_origin(shell.kind) is list
+        default = field(default_factory=list) if several else field(default=of_search.default)
+        marks = (search_option(name), of_search.metadata["role"])
+        hint: Any = Annotated[(shell.kind, *marks)]
+        found.append((name, hint, default))
+    return make_dataclass("SearchFlags", found, frozen=True, kw_only=True)
 
 
 def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
@@ -107,21 +114,6 @@ def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- options as fields
-
-
-class Role(Enum):
-    """Part of a run that an option decides; `SEARCH` where a field names none."""
-
-    FILE = auto()
-    """A file that is read: what it holds is compared, not its path."""
-    DATA = auto()
-    """The rows, columns and labels that are read: settings of a table."""
-    SEARCH = auto()
-    """The model and the trials."""
-    RESULT = auto()
-    """What is made of the trials; saved, but another run may want another result."""
-    RUN = auto()
-    """Place, pace and output of this run; neither saved nor compared."""
 
 
 SAVED = (Role.DATA, Role.SEARCH, Role.RESULT)
@@ -237,26 +229,7 @@ SafeCsv = Annotated[
         "Write text that a spreadsheet would take for a formula with ' before it.",
     ),
 ]
-Ratio = Annotated[
-    str,
-    _name(
-        "density ratio",
-        _names.RATIOS,
-        "Density ratios, for the risk estimators that need them; auto compares all, and is slow.",
-        SEARCHING,
-    ),
-]
-Seed = Annotated[
-    int,
-    option("N", "Random seed; the same seed and --jobs give the same result.", SEARCHING, min=0),
-]
-Jobs = Annotated[
-    int,
-    option(
-        "N", "Number of processes; -1: one per core.", RUNNING, "--jobs", "-j", callback=_check_jobs
-    ),
-    Role.RUN,
-]
+Jobs = Annotated[int, search_option("jobs"), Role.TRIALS]
 Json = Annotated[bool, flag("--json", "Print JSON, for scripts.", RUNNING), Role.RUN]
 
 
@@ -429,57 +402,21 @@ def _missing_values(entries: Sequence[str]) -> dict[str, list[str]]:
 class DiagnoseOptions(TableOptions):
     """Options of `shiftune diagnose`."""
 
-    ratio: Ratio = "logistic"
-    seed: Seed = 0
+    ratio: Annotated[str, search_option("ratio")] = "logistic"
+    seed: Annotated[int, search_option("seed")] = 0
     as_json: Json = False
 
 
-# "oracle" needs labels of the target that are kept aside, which only Python code can do.
-RISKS = tuple(name for name in _names.RISKS if name != "oracle")
-
-
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(TableOptions):
-    """Options of `shiftune tune`.
+class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
+    """Options of `shiftune tune`: those of a search (`SearchOptions`), of a table, and its own.
 
-    A new option is a field here, and its use. Settings that are saved, compared with those
-    of an earlier run and read back follow from the fields and their roles.
+    Settings that are saved, compared with those of an earlier run and read back follow from the
+    fields and their roles.
     """
 
     # field() takes the inherited default away
     label: Annotated[str, option("COLUMN", "Column to predict."), Role.DATA] = field()
-    model: Annotated[
-        list[str],
-        _name(
-            "model",
-            (*_names.MODELS, _names.AUTO),
-            "Model to tune; names below. Can be repeated: several models share the trials. "
-            "Default: auto, which is boosted trees, a kernel machine and a linear model.",
-        ),
-    ] = field(default_factory=list)
-    trials: Annotated[
-        int, option("N", "Number of trials, those of earlier runs included.", min=1), Role.RUN
-    ] = 50
-    timeout: Annotated[
-        float | None,
-        option(
-            "SECONDS",
-            "Begin no trial after this time; the same command continues.",
-            RUNNING,
-            callback=_above_zero,
-        ),
-        Role.RUN,
-    ] = None
-    trial_timeout: Annotated[
-        float | None,
-        option(
-            "SECONDS",
-            "Time for the fits of one trial; a longer trial fails, and the search goes on.",
-            RUNNING,
-            callback=_above_zero,
-        ),
-        Role.RUN,
-    ] = None
     out: Annotated[
         Path | None,
         option(
@@ -491,11 +428,12 @@ class TuneOptions(TableOptions):
     ] = None
     task: Annotated[
         str | None,
-        _name(
-            "task",
-            _names.TASKS,
+        checked_option(
+            OneOf("task", _names.TASKS),
+            "NAME",
             "Kind of label, classification or regression; default: inferred.",
             READING,
+            "--task",
         ),
         Role.DATA,
     ] = None
@@ -513,65 +451,13 @@ class TuneOptions(TableOptions):
         ),
         Role.DATA,
     ] = False
-    space: Annotated[
-        dict[str, Any] | None,
-        option(
-            "FILE",
-            "Search space, TOML or JSON; [bold]shiftune models NAME[/] prints one to edit.",
-            SEARCHING,
-            parser=_space_entries,
-        ),
-    ] = None
-    loss: Annotated[
-        str | None,
-        _name(
-            "loss",
-            _names.LOSSES,
-            "Loss of a prediction, or a metric such as auc; default: log_loss or squared.",
-            SEARCHING,
-            check_one=loss_name,
-        ),
-    ] = None
-    risk: Annotated[
-        str, _name("risk estimator", RISKS, "Estimator of the risk at the target.", SEARCHING)
-    ] = "adjusted"
-    ratio: Ratio = "logistic"
-    final: Annotated[
-        str | None,
-        _name(
-            "final model",
-            _names.FINALS,
-            "What predicts: a weighted mean of the best trials (ensemble) or the best trial alone "
-            "(best); default: ensemble with the risk estimator adjusted, best otherwise.",
-            SEARCHING,
-        ),
-        Role.RESULT,
-    ] = None
-    metric: Annotated[
-        list[str],
-        option(
-            "NAME",
-            "Metric to estimate beside the loss, such as auc, o_e, sensitivity@0.2, rmse, or a "
-            "scorer of scikit-learn. Can be repeated. Default: a set for the label.",
-            SEARCHING,
-            autocompletion=completing(_names.METRICS),
-        ),
-        Role.RESULT,
-    ] = field(default_factory=list)
     safe_csv: Annotated[SafeCsv, Role.RESULT] = True
-    seed: Seed = 0
-    jobs: Jobs = 1
-    join: Annotated[
-        bool,
-        flag(
-            "--join",
-            "Share the trials with other processes that run the same command with the same --out, "
-            "on machines that share the folder; the last one writes the results.",
-            RUNNING,
-        ),
-        Role.RUN,
-    ] = False
     as_json: Json = False
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters of `ShiftSearch`; those that name files or models are not made."""
+        given = {each.name: getattr(self, name) for name, (each, _) in in_shell().items()}
+        return {name: None if value == [] else value for name, value in given.items()}
 
     # ---------------------------------------------------------------- as they are saved
 
@@ -661,8 +547,7 @@ def _checked(value: Any, option: Declared, path: Path) -> Any:
 
 def settings_text(options: TuneOptions) -> str:
     """Return the text of a file with what another run needs to give the same result."""
-    run = {name: getattr(options, name) for name in ("trials", "jobs", "trial_timeout")}
-    values = {**options.saved_files(), **options.saved(), **run}
+    values = {**options.saved_files(), **options.saved(), **values_of(options, Role.TRIALS)}
     given = {each.key: values.get(each.name) for each in declared(TuneOptions)}
     lines = toml_lines({k: v for k, v in given.items() if v not in (None, [])})
     return f"# shiftune tune --settings THIS_FILE --out DIR repeats this run.\n{lines}\n"

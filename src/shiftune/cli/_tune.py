@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from shiftune import _interrupts, _names
 from shiftune._files import PART, atomic_write, one_at_a_time
+from shiftune._options import Role
 from shiftune._provenance import RESULT_FORMAT, check_same, made_with, versions_in_words
 from shiftune._wording import count, how_to_install, listed, printable
 from shiftune.checks import Trust
@@ -41,7 +42,6 @@ from shiftune.cli._folder import (
 )
 from shiftune.cli._options import (
     DiagnoseOptions,
-    Role,
     TuneOptions,
     named,
     settings_text,
@@ -248,38 +248,23 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
             raise SettingsError("--space is for one model; give one --model with it")
         (model,) = models.values()
         space = space_from_entries(options.space, model.bare, model.space)
-    search = ShiftSearch(
-        models,
-        space,
-        loss=options.loss,
-        risk=options.risk,
-        ratio=options.ratio,
-        final=options.final,
-        metrics=options.metric or None,
-        n_trials=options.trials,
-        timeout=options.timeout,
-        trial_timeout=options.trial_timeout,
-        n_jobs=options.jobs,
-        storage=storage,
-        join=options.join,
-        random_state=options.seed,
-    )
+    made = {"estimator": models, "space": space, "storage": storage}
+    search = ShiftSearch(**{**options.params(), **made})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `fit` gives the same, as notes
         settings = check_settings(search.get_params(deep=False), problem)
-    settled = replace(
-        options,
-        target=problem.target.name,
-        task=task,
-        model=list(models),
-        space=None if space is None else space_entries(space),
-        loss=settings.loss.name,
-        final=settings.final,
-    )
+    settled: dict[str, Any] = {
+        "target": problem.target.name,
+        "task": task,
+        "model": list(models),
+        "space": None if space is None else space_entries(space),
+        "loss": settings.loss.name,
+        "final": settings.final,
+    }
     identifiers = pd.DataFrame(index=range(len(problem.target)))
     if problem.identifiers:
         identifiers = options.files.as_written(problem.identifiers, problem.target.rows)
-    return TuneJob(settled, problem, identifiers, search)
+    return TuneJob(replace(options, **settled), problem, identifiers, search)
 
 
 def _notes_on_table(problem: ShiftProblem) -> list[str]:

@@ -7,10 +7,9 @@ From `fit` to the result: the parameters are checked once (`_settings`), the tri
 from __future__ import annotations
 
 import copy
-import os
+import textwrap
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
@@ -19,29 +18,26 @@ import numpy as np
 import optuna
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from optuna.samplers import BaseSampler
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from shiftune import _interrupts
 from shiftune._names import Task
+from shiftune._options import PARAMETERS, Role, SearchOptions, options
 from shiftune._wording import count, listed
 from shiftune.columns._column import kind_of
 from shiftune.errors import ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._fits import losses_of
-from shiftune.evaluate._losses import Loss
 from shiftune.predictor._selection import best_alone, choose
-from shiftune.problem import ShiftProblem, Split
+from shiftune.problem import ShiftProblem
 from shiftune.problem._reading import as_pandas
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
-from shiftune.risk import RiskEstimator
-from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import check_given, given_models
 from shiftune.search._loop import Loop, trial_answers
 from shiftune.search._result import ResultMethods, SearchResult
-from shiftune.search._settings import Callback, Settings, check_final, check_settings
+from shiftune.search._settings import Settings, check_settings
 from shiftune.search._storage import (
     AnswerStore,
     candidates,
@@ -51,7 +47,6 @@ from shiftune.search._storage import (
     open_study,
 )
 from shiftune.search._trial import (
-    CATCH,
     OUT_OF_TIME,
     TrialContext,
     best_trial,
@@ -62,21 +57,6 @@ from shiftune.search._trial import (
 
 if TYPE_CHECKING:
     from shiftune.checks import Checks
-
-# Parameters that the report lists.
-OPTIONS = (
-    "estimator",
-    "loss",
-    "risk",
-    "ratio",
-    "sampler",
-    "n_trials",
-    "shares",
-    "training_weights",
-    "random_state",
-)
-# Parameters that `refit` reads anew, besides `final`: they do not change what a trial is.
-OF_REFIT = ("metrics", "n_jobs", "executor", "trial_timeout")
 
 
 class NotFitted(ProblemError, NotFittedError):  # type: ignore[misc]  # noqa: N818
@@ -103,9 +83,9 @@ class OpenedStudy:
     answers: AnswerStore
 
     @classmethod
-    def of(cls, problem: ShiftProblem, settings: Settings, risk: Any) -> Self:
-        """Open the storage; `risk` is the estimator, or its name, as the user has given it."""
-        same = identity(settings, problem, risk)
+    def of(cls, problem: ShiftProblem, settings: Settings) -> Self:
+        """Open the storage."""
+        same = identity(settings, problem)
         study = open_study(settings.storage, same, join=settings.join)
         answers = open_answers(settings.storage, study, settings.answers)
         return cls(problem, settings, study, answers)
@@ -137,8 +117,7 @@ class OpenedStudy:
         )
 
 
-@dataclass(eq=False, repr=False)
-class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search for hyperparameters of a target without labels, with an estimate of the risk there.
 
     By default every trial fits four models, each without a fourth of the sources, and each predicts
@@ -148,84 +127,7 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
     ``risk="variance_reduced"`` it is the paper's Algorithm 1 (any optimiser) and, with the default
     sampler, Algorithm 2 (Bayesian optimisation), with density ratios estimated once.
 
-    Parameters
-    ----------
-    estimator : scikit-learn estimator or pipeline, name, list of names, mapping, or "auto"
-        Names are those of `shiftune.models.MODELS`; such models read columns of any kind. A
-        mapping has names of your choice, and pairs (estimator, space) or what
-        `shiftune.models.ready_model` returns. "auto" stands for boosted trees, a kernel machine
-        and a linear model. Several families share the trials of one study, in which parameters
-        have names such as "linear.alpha". The first trial of every model has the parameters that
-        it was given, so that no choice is estimated to be worse.
-    space : mapping from parameter names to distributions, or function
-        Distributions are Optuna's, or a list of choices, (low, high), (low, high, "log"), or
-        scipy's `uniform`, `loguniform`, `randint`; `shiftune.spaces` has ready ones. A function
-        takes an Optuna trial and returns the parameters (define-by-run). A model
-        by name has a space of its own.
-    loss : str, Loss or function
-        Default: "log_loss" for classification, "squared" for regression. "mae" and other names
-        of scikit-learn are known.
-    risk : str, RiskEstimator or function
-        "adjusted" (see `shiftune.risk.RegressionAdjusted`), another of `shiftune.risk.ESTIMATORS`
-        ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
-        (losses, weights, names) that returns a `RiskEstimate`.
-    ratio : str or DensityRatio
-        For the risk estimators and training weights that need density ratios; see
-        `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means;
-        "boosting" and "ulsif" also see other shifts.
-    sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
-    n_trials : int
-        Number of trials in all, those of a continued study included.
-    timeout : float, optional
-        Seconds after which no new trial is begun, but for the first. Of several families, one
-        whose trials take long has fewer of its first eight.
-    trial_timeout : float, optional
-        Seconds that the fits of one trial may take, one after the other; a longer trial is recorded
-        as failed. Trials then run in worker processes, which can be stopped, or on a Dask cluster
-        whose workers have nannies.
-    n_jobs : int
-        Worker processes, which share the fits of a trial; -1 is one per core. They are started
-        when that pays: the first fits of a small table run in this process.
-    executor : function, optional
-        Run trials on a Dask cluster instead of `n_jobs` processes: ``client.get_executor``, or a
-        function that calls it with options. It is called once; the client has to last.
-    storage : path, Optuna URL or Optuna storage, optional
-        A path is a journal file. A run that was killed continues where it stopped; other data or
-        other settings are refused, and so is a second search at the same time, unless all `join`.
-        (With other storages, one search at a time is the user's promise.)
-    join : bool
-        Share the trials in the storage with other processes that run the same search. Together they
-        run `n_trials`, and take over those of a process that has died. `fit` returns in each of
-        them when all are finished. Proposals then depend on the processes' speed.
-    answers : path, optional
-        Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
-        every process computes those of the others again at the end.
-    shares : three numbers, or a function from the problem to a `Split`, optional
-        Of every source for density ratio, training and validation, where `risk` is one of the
-        paper's estimators. Default: the paper's .21 / .49 / .30, or 0 / .7 / .3 where no density
-        ratio is needed. ("adjusted" trains and judges on every row.)
-    training_weights : None or "importance"
-        Whether the model is trained on rows weighted by their density ratios.
-    final : "ensemble" or "best", optional
-        What `predict` uses: a weighted mean of the best trials, judged on sites that were held out
-        of the choice of its members (`shiftune.predictor`), or the best trial alone.
-        Default: "ensemble" for "adjusted", "best" otherwise.
-    metrics : names, functions or Metrics, optional
-        In `metrics_`; see `shiftune.metrics.metric_named`. Default: a set for the task.
-    callbacks : list of functions, optional
-        Called with the study and the finished trial after every trial, as Optuna does;
-        ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are
-        risks.)
-    catch : exception class or tuple of them
-        Errors of a model that make a trial fail; others end the search. Default: all. With
-        ``catch=()`` the first error is raised.
-    progress : bool, optional
-        Show a progress bar; default: on terminals.
-    random_state : int
-        The same number gives the same trials, also with several workers (as many as before), and
-        also when a study is continued (except with "tpe", which then goes on differently). It
-        seeds the split, the density ratio, the sampler, and every `random_state` of the model
-        that is None. (An Optuna sampler that is passed in keeps its own seed.)
+    {parameters}
 
     Attributes
     ----------
@@ -244,30 +146,6 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
     >>> search.fit(problem).trials_["state"].value_counts().to_dict()
     {'COMPLETE': 8}
     """
-
-    estimator: Any = "auto"
-    space: Any = None
-    _: KW_ONLY
-    loss: str | Loss | Callable[..., Any] | None = None
-    risk: str | RiskEstimator | Callable[..., RiskEstimate] = "adjusted"
-    ratio: str | DensityRatio = "logistic"
-    sampler: str | BaseSampler = "gp_lcb"
-    n_trials: int = 50
-    timeout: float | None = None
-    trial_timeout: float | None = None
-    n_jobs: int = 1
-    executor: Callable[[], Any] | None = None
-    storage: str | os.PathLike[str] | optuna.storages.BaseStorage | None = None
-    join: bool = False
-    answers: str | os.PathLike[str] | None = None
-    shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = None
-    training_weights: str | None = None
-    final: str | None = None
-    metrics: Any = None
-    callbacks: Sequence[Callback] | None = None
-    catch: type[BaseException] | tuple[type[BaseException], ...] = CATCH
-    progress: bool | None = None
-    random_state: int = 0
 
     # ---------------------------------------------------------------- fitting
 
@@ -338,7 +216,7 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
 
     def _params(self) -> dict[str, Any]:
         """Parameters of a search; a subclass may have others, or none."""
-        return {field.name: getattr(self, field.name) for field in fields(ShiftSearch)}
+        return {each.name: getattr(self, each.name) for each in options()}
 
     def add_trials(self, problem: ShiftProblem) -> Self:
         """Run trials until there are enough; `refit` then chooses among them.
@@ -349,7 +227,7 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
             self._forget()
             settings = check_settings(self._params(), problem)
             with only_search_of(settings.storage, join=settings.join):
-                self._opened = opened = OpenedStudy.of(problem, settings, self.risk)
+                self._opened = opened = OpenedStudy.of(problem, settings)
                 Loop(settings, opened.prepared[0], opened.study, opened.answers).run()
         return self
 
@@ -366,12 +244,7 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
         """
         opened = self._trials()
         with _interrupts.deferred():
-            settings = replace(
-                opened.settings,
-                final=check_final(self.final, opened.settings.risk),
-                **{name: getattr(self, name) for name in OF_REFIT},
-            )
-            result = opened.result(settings, self._options())
+            result = opened.result(opened.settings.renewed(self._params()), self._options())
             _interrupts.check()
             result.predictor  # noqa: B018 - fitted now: an interrupt leaves no result
             self.result_: SearchResult = result
@@ -387,13 +260,14 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
         with _interrupts.deferred():
             self._forget()
             settings = check_settings(self._params(), problem)
-            self._opened = OpenedStudy.of(problem, settings, self.risk)
+            self._opened = OpenedStudy.of(problem, settings)
             self.result_ = self._opened.result(settings, self._options())
         return self
 
     def _options(self) -> dict[str, str]:
         """Parameters in words, for the report."""
-        return {name: repr(getattr(self, name)) for name in OPTIONS}
+        shown = options(Role.SEARCH, Role.TRIALS)
+        return {each.name: repr(getattr(self, each.name)) for each in shown}
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
@@ -543,6 +417,11 @@ class ShiftSearch(ResultMethods, MetaEstimatorMixin, BaseEstimator):  # type: ig
     def _repr_html_(self) -> str | None:
         """The same as HTML, for viewers that read no bundles; None where the user wants text."""
         return self._repr_mimebundle_().get("text/html")
+
+
+ShiftSearch.__doc__ = (ShiftSearch.__doc__ or "").replace(
+    "{parameters}", textwrap.indent(PARAMETERS, "    ").strip()
+)
 
 
 def nothing_to_choose(trials: pd.DataFrame, problem: ShiftProblem) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,8 @@ from sklearn.pipeline import Pipeline
 
 from shiftune import _interrupts, _names
 from shiftune._names import Task
-from shiftune._wording import ROOTS, check_choice, percent
+from shiftune._options import Role, SearchOptions, check_each, options
+from shiftune._wording import ROOTS, percent
 from shiftune.errors import DataError, DataWarning, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._fits import (
     StudyData,
@@ -41,7 +41,7 @@ from shiftune.ratio._base import site_weights
 from shiftune.ratio._classifier import ratio_named
 from shiftune.risk import RiskEstimator, risk_named
 from shiftune.search._families import Families, Family, resolve
-from shiftune.search._storage import Storage, open_study, stable_repr
+from shiftune.search._storage import open_study, stable_repr
 from shiftune.search._trial import TrialContext
 from shiftune.search.gp import GPLCBSampler
 
@@ -51,51 +51,33 @@ Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
 NO_DENSITY_ROWS = (0.0, 0.7, 0.3)
 # Share of the other sites' rows that a model is trained on, below which a warning is raised.
 _FEWEST_KEPT = 0.8
-SAMPLERS = ("gp_lcb", "random", "tpe")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
-    """Parameters of a search that suit its problem and each other, with defaults filled in.
+@dataclass(kw_only=True, eq=False, repr=False)
+class Settings(SearchOptions):
+    """Options of a search that suit its problem and each other, with defaults filled in.
 
-    `check_settings` makes them; nothing below the search knows more of it. `families` are models
-    and spaces by name, `ratio` is not fitted yet, `answers` is a folder, and None in `metrics`
-    stands for the default set.
+    `check_settings` makes them, and nobody changes them; nothing below the search knows more of it.
+    `families` are models and spaces by name, `ratio` is not fitted yet, None where none is needed,
+    `answers` is a folder, and None in `metrics` stands for the default set.
     """
 
-    # What a trial is, and its risk.
     families: Families
     loss: Loss
     risk: RiskEstimator
-    ratio: DensityRatio
-    shares: Shares | None
-    training_weights: str | None
-    random_state: int
-    # What is made of the trials.
+    ratio: DensityRatio | None  # type: ignore[assignment]  # a name or one is given
     final: str
-    metrics: Any
-    # How trials are proposed, run and kept.
-    sampler: str | BaseSampler
-    n_trials: int
-    timeout: float | None
-    trial_timeout: float | None
-    n_jobs: int
-    executor: Callable[[], Any] | None
-    storage: Storage
-    join: bool
-    answers: str | os.PathLike[str] | None
     callbacks: Sequence[Callback]
-    catch: type[BaseException] | tuple[type[BaseException], ...]
-    progress: bool | None
+
+    def renewed(self, params: Mapping[str, Any]) -> Settings:
+        """Return the settings with all but what a trial is from parameters by name."""
+        check_each(params)
+        own = {each.name: getattr(self, each.name) for each in options(Role.SEARCH)}
+        return replace(self, **{**params, **own, **_filled_in(params, self.risk)})
 
     def __getstate__(self) -> dict[str, Any]:
         # A fitted search that is loaded elsewhere does not need what its trials ran with.
         return vars(self) | {"executor": None, "callbacks": ()}
-
-    @property
-    def needs_ratio(self) -> bool:
-        """Whether density ratios are needed, to estimate the risk or to train."""
-        return self.risk.needs_ratio or self.training_weights is not None
 
     def split(self, problem: ShiftProblem) -> Split:
         """Split the rows of every source; with out-of-site predictions all rows do everything."""
@@ -113,7 +95,7 @@ class Settings:
     def prepared(self, problem: ShiftProblem) -> tuple[TrialContext, DensityRatio | None]:
         """Split the sources, fit the density ratio where one is needed, gather what trials need."""
         split, ratio = self.split(problem), None
-        if self.needs_ratio:
+        if self.ratio is not None:
             _interrupts.check()
             sources = [site.X for site in split.density]
             ratio = clone(self.ratio).fit(problem.target.X, sources)
@@ -125,11 +107,7 @@ class Settings:
     ) -> TrialContext:
         """Gather what every trial needs; `ratio` is fitted, or None where none is needed."""
         evaluated = split.validation
-        if self.risk.uses_target_labels:
-            if problem.oracle is None:
-                raise SettingsError(
-                    "risk='oracle' needs a problem whose target labels are kept aside"
-                )
+        if problem.oracle is not None and self.risk.uses_target_labels:
             evaluated = (problem.oracle,)
         names = tuple(site.name for site in evaluated)
         few = problem.labelled_target
@@ -255,16 +233,20 @@ def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
 
 def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings:
     """Return the settings from all parameters of a search by name, or raise a SettingsError."""
+    check_each(params)
     given = SimpleNamespace(**params)
     families = resolve(given.estimator, given.space, problem)
     models = [family.estimator for family in families.values()]
     loss = loss_for(models, given.loss, problem)
     risk = risk_named(given.risk)
-    _check_running(given)
-    final = check_final(given.final, risk)
-    if given.training_weights not in (None, "importance"):
+    if risk.uses_target_labels and problem.oracle is None:
+        raise SettingsError("risk='oracle' needs a problem whose target labels are kept aside")
+    if given.executor is not None and given.n_jobs != 1:
+        raise SettingsError(f"give executor or n_jobs, not both; got n_jobs={given.n_jobs!r}")
+    if given.join and given.storage is None:
         raise SettingsError(
-            f"training_weights must be None or 'importance', got {given.training_weights!r}"
+            "join=True is for processes that share a storage; give the path of a journal or the "
+            "URL of a database as storage"
         )
     needs_ratio = risk.needs_ratio or given.training_weights is not None
     shares = given.shares or (PAPER_SHARES if needs_ratio else NO_DENSITY_ROWS)
@@ -293,65 +275,24 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         _check_space(family, stored=given.storage is not None)
     classes = None if predicts_values(models, problem, loss) else problem.classes
     metrics_for(given.metrics, loss, classes)
+    ratio = ratio_named(given.ratio, given.random_state)
     made = {
-        "families": families,  # of estimator and space
+        "estimator": {name: family.estimator for name, family in families.items()},
+        "space": {name: family.space for name, family in families.items()},
+        "families": families,
         "loss": loss,
         "risk": risk,
-        "ratio": clone(ratio_named(given.ratio, given.random_state)),
+        "ratio": clone(ratio) if needs_ratio else None,
         "shares": shares,
-        "final": final,
-        "callbacks": given.callbacks or (),
+        **_filled_in(params, risk),
     }
-    as_given = {name: value for name, value in params.items() if name not in ("estimator", "space")}
-    return Settings(**as_given | made)
+    return Settings(**{**params, **made})
 
 
-def _check_running(given: SimpleNamespace) -> None:
-    """Check the number of trials, where they run, callbacks and errors that are caught."""
-    if not isinstance(given.n_trials, int | np.integer) or given.n_trials <= 0:
-        raise SettingsError(f"n_trials must be a whole number > 0, got {given.n_trials!r}")
-    if not isinstance(given.n_jobs, int | np.integer) or given.n_jobs == 0:
-        raise SettingsError(
-            f"n_jobs must be the number of processes, or -1 for one per core, got {given.n_jobs!r}"
-        )
-    if not isinstance(given.random_state, int | np.integer) or given.random_state < 0:
-        raise SettingsError(f"random_state must be a whole number >= 0, got {given.random_state!r}")
-    for name in ("timeout", "trial_timeout"):
-        value = getattr(given, name)
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise SettingsError(f"{name} must be > 0 seconds or None, got {value!r}")
-    called = given.callbacks
-    if called is not None and not (isinstance(called, Sequence) and all(map(callable, called))):
-        raise SettingsError(
-            f"callbacks must be a list of functions of (study, trial) or None, got {called!r}"
-        )
-    kinds = given.catch if isinstance(given.catch, tuple) else (given.catch,)
-    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        raise SettingsError(
-            f"catch must be an exception class, such as ValueError, or a tuple of them, got "
-            f"{given.catch!r}"
-        )
-    if given.executor is not None and not callable(given.executor):
-        raise SettingsError(
-            "executor must be the method get_executor of a Dask client (for processes of this "
-            f"machine use n_jobs), got {given.executor!r}"
-        )
-    if given.executor is not None and given.n_jobs != 1:
-        raise SettingsError(f"give executor or n_jobs, not both; got n_jobs={given.n_jobs!r}")
-    if given.join and given.storage is None:
-        raise SettingsError(
-            "join=True is for processes that share a storage; give the path of a journal or the "
-            "URL of a database as storage"
-        )
-
-
-def check_final(final: str | None, risk: RiskEstimator) -> str:
-    """Return the kind of the final model, "ensemble" or "best"."""
-    return (
-        ("ensemble" if risk.out_of_site else "best")
-        if final is None
-        else check_choice(final, _names.FINALS, "final model")
-    )
+def _filled_in(params: Mapping[str, Any], risk: RiskEstimator) -> dict[str, Any]:
+    """Return what stands for None in some parameters."""
+    default = "ensemble" if risk.out_of_site else "best"
+    return {"final": params["final"] or default, "callbacks": params["callbacks"] or ()}
 
 
 def predicts_values(models: Iterable[Any], problem: ShiftProblem, loss: Loss) -> bool:
@@ -460,7 +401,6 @@ def sampler_named(
         if driver is not None and not isinstance(own, GPLCBSampler):
             own.reseed_rng()
         return own
-    check_choice(sampler, SAMPLERS, "sampler")
     if sampler == "gp_lcb":
         return GPLCBSampler(seed=random_state)
     if sampler == "random":

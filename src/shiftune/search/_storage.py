@@ -30,6 +30,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.trial import FrozenTrial
 
 from shiftune._files import PART, atomic_write
+from shiftune._options import Role, options
 from shiftune._provenance import check_format, check_same
 from shiftune._wording import count
 from shiftune.errors import ProblemError, SettingsError, StorageError
@@ -63,7 +64,7 @@ FORMAT_NUMBER = "shiftune_format"
 # A random mark of the study, by which its answers are known.
 MARK = "shiftune_mark"
 # Number of the form in which trials are recorded.
-FORMAT = 4
+FORMAT = 5
 # Attempts to open a storage that others may be creating.
 ATTEMPTS = 8
 # A driver waits so long for others that are writing to the same file.
@@ -235,24 +236,12 @@ def open_driver(storage: Storage, study: optuna.Study, *, join: bool) -> Driver:
 # ---------------------------------------------------------------- identity of a search
 
 
-def identity(settings: Settings, problem: ShiftProblem, risk: Any) -> dict[str, str]:
-    """Return what must be the same for trials of one study to be comparable.
-
-    `risk` is the estimator, or its name, as the user has given it.
-    """
+def identity(settings: Settings, problem: ShiftProblem) -> dict[str, str]:
+    """Return what must be the same for trials of one study to be comparable."""
     oracle = problem.oracle if settings.risk.uses_target_labels else None
-    models = {name: family.estimator for name, family in settings.families.items()}
-    spaces = {name: family.space for name, family in settings.families.items()}
-    return {
-        "data": f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}",
-        "model": stable_repr(models.get("", models)),  # a single model has no name
-        "space": stable_repr(spaces.get("", spaces)),
-        "loss": stable_repr(settings.loss),
-        "risk": stable_repr(risk),
-        "ratio": stable_repr(settings.ratio) if settings.needs_ratio else "",
-        "split": stable_repr((settings.shares, settings.random_state)),
-        "training weights": stable_repr(settings.training_weights),
-    }
+    data = f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}"
+    values = {each.name: getattr(settings, each.name) for each in options(Role.SEARCH)}
+    return {"data": data} | {name: stable_repr(value) for name, value in values.items()}
 
 
 def stable_repr(thing: Any) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from optuna.trial import FrozenTrial, TrialState
 from sklearn.base import clone
 
+from shiftune._options import CATCH
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.evaluate._fits import (
     Predicted,
@@ -32,9 +33,6 @@ from shiftune.evaluate._fits import (
 from shiftune.evaluate._losses import Loss
 from shiftune.risk._estimator import RiskEstimator
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
-
-# Errors of models that make their trial fail; a model that exits ends its trial, not the search.
-CATCH = (Exception, SystemExit)
 
 # User attributes of a trial.
 RISK = "risk"
