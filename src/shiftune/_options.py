@@ -197,11 +197,10 @@ class SearchOptions:
         ("variance_reduced" is the paper's), a `shiftune.risk.RiskEstimator`, or a function of
         (losses, weights, names) that returns a `RiskEstimate`.
     ratio : str or DensityRatio
-        Density ratios, for the risk estimators that need them; auto compares all, and is slow.
+        Density ratios, for the risk estimators and training weights that need them.
 
-        See `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means; "auto"
-        also tries kernels and boosted trees, which see other shifts, at the cost of some 10 s for
-        30 sources.
+        See `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means;
+        "boosting" and "ulsif" also see other shifts.
     sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
     n_trials : int
         Number of trials, those of earlier runs included.

@@ -14,14 +14,8 @@ import shiftune.checks._of_result
 import shiftune.search._result
 import shiftune.search._search
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.risk._result import Estimate, RiskEstimate
-from shiftune.search._result import (
-    Compared,
-    Rival,
-    default_rival,
-    model_name,
-    tied_rivals,
-)
+from shiftune.risk._result import RiskEstimate
+from shiftune.search._result import model_name
 
 SPACE = {"alpha": FloatDistribution(0.01, 1e4, log=True)}
 
@@ -108,19 +102,12 @@ class TestComparison:
         return search_for(problem).result_
 
     def test_default_parameters(self, result):
-        rival = default_rival(result)
-        assert rival.gap.value == pytest.approx(rival.risk.value - result.risk.value)
-        assert rival.trial is None
+        named = {each["name"]: each for each in result.summary()["comparisons"]}
+        default = named["default parameters"]
+        assert default["gap"]["value"] == pytest.approx(default["value"] - result.risk.value)
 
     def test_ties_begin_with_the_chosen(self, result):
-        first, *others = tied_rivals(result, 3)
-        assert first.trial == result.chosen
-        assert first.gap.value == 0
-        assert all(rival.compared is not Compared.WORSE for rival in others)
-        assert len(others) <= 2
-
-    @pytest.mark.parametrize(
-        ("value", "compared"), [(1, Compared.WORSE), (0, Compared.TIED), (-1, Compared.BETTER)]
-    )
-    def test_verdicts(self, result, value, compared):
-        assert Rival(result.risk, Estimate(value, 0.01, dof=100)).compared is compared
+        first, *others = result.summary()["trials"]["as_good"]
+        assert first["trial"] == result.chosen
+        assert first["gap"] is None
+        assert all(other["gap"]["low"] <= 0 for other in others)

@@ -44,8 +44,8 @@ from shiftune.models._space import format_range
 from shiftune.predictor._conformal import class_sets
 from shiftune.problem._site import Features
 from shiftune.risk._result import Estimate, RiskEstimate
-from shiftune.search._result import SearchResult, default_rival, model_name, tied_rivals
-from shiftune.search._trial import finished_trials
+from shiftune.search._result import SearchResult, model_name
+from shiftune.search._trial import finished_trials, paired_difference
 from shiftune.search._updating import Updated
 
 _SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
@@ -263,9 +263,9 @@ def _comparisons(
                 "gap": gap | {"high": constant["gain_high"]},
             }
         )
-    if rival := default_rival(result):
-        found = _compared(result, rival.risk, constant.get("constant"))
-        gap = estimate_record(rival.gap)
+    if (default := result.default.risk) is not None:
+        found = _compared(result, default, constant.get("constant"))
+        gap = estimate_record(paired_difference(default, result.choice.risk))
         rows.append({"name": "default parameters", **found, "gap": gap})
     return rows
 
@@ -396,13 +396,16 @@ def _columns(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def _trials(result: SearchResult) -> dict[str, Any]:
+    risks, best = result.risks, result.chosen
     as_good = [
         {
-            "trial": rival.trial,
-            **{end: estimate_record(rival.risk)[end] for end in ("value", "low", "high")},
-            "gap": None if rival.trial == result.chosen else estimate_record(rival.gap),
+            "trial": number,
+            **{end: estimate_record(risks[number])[end] for end in ("value", "low", "high")},
+            "gap": None
+            if number == best
+            else estimate_record(paired_difference(risks[number], risks[best])),
         }
-        for rival in tied_rivals(result, MOST_TRIALS)
+        for number in result.tied[:MOST_TRIALS]
     ]
     return {
         "asked": result.settings.n_trials,

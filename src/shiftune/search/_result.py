@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +41,7 @@ from shiftune.problem import ShiftProblem, Site, pooled
 from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
-from shiftune.risk._result import Estimate, RiskEstimate
+from shiftune.risk._result import RiskEstimate
 from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
 from shiftune.search._importance import importance
@@ -57,7 +56,6 @@ from shiftune.search._trial import (
     TrialContext,
     best_trial,
     finished_trials,
-    paired_difference,
     run_trial,
 )
 from shiftune.search._updating import COUNTS, NOT_OUT_OF_SITE, Updated, Updater, label_worth, update
@@ -810,51 +808,6 @@ def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteSco
         )
     scores = row_scores(np.concatenate(data.y_validation), predictions, classes)
     return SiteScores.of([scores[data.validation_rows([name])] for name in data.sources])
-
-
-# ---------------------------------------------------------------- alternatives to the final model
-
-
-class Compared(StrEnum):
-    """Result of comparing another choice with the chosen one."""
-
-    WORSE = "worse"
-    TIED = "tied"
-    BETTER = "better"
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """Alternative to the final model, or to the best trial.
-
-    `risk` is estimated at the target, on the same rows; `gap` is its risk minus that of what it is
-    compared with, paired row by row; `trial` is None for the model with its default parameters.
-    """
-
-    risk: RiskEstimate
-    gap: Estimate
-    trial: int | None = None
-
-    @property
-    def compared(self) -> Compared:
-        """Whether the 95 % interval of the difference lies above 0, below 0, or around it."""
-        low, high = self.gap.interval()
-        return Compared.WORSE if low > 0 else Compared.BETTER if high < 0 else Compared.TIED
-
-
-def default_rival(result: SearchResult) -> Rival | None:
-    """Return the model with its default parameters; None where it cannot be evaluated."""
-    risk = result.default.risk
-    if risk is None:
-        return None
-    return Rival(risk, paired_difference(risk, result.choice.risk))
-
-
-def tied_rivals(result: SearchResult, most: int) -> list[Rival]:
-    """Return the trials that cannot be distinguished from the best one, itself first."""
-    best = result.risks[result.chosen]
-    tied = {number: result.risks[number] for number in result.tied[:most]}
-    return [Rival(risk, paired_difference(risk, best), number) for number, risk in tied.items()]
 
 
 def model_name(estimator: Any) -> str:
