@@ -93,8 +93,10 @@ def run_all(
             dynamic_ncols=True,
         ) as bar,
     ):
-        for _, run in workers.completed(missing):
-            append_run(path, run)
+        for key, task in enumerate(missing):
+            workers.submit(key, task)
+        for key in range(len(missing)):
+            append_run(path, workers.result(key))
             bar.update()
     runs = read_runs(path)
     return runs[[key in asked for key in _keys(runs)]].reset_index(drop=True)

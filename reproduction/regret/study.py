@@ -76,10 +76,11 @@ def regret_study(
         check(*search)
     show = sys.stderr.isatty() if progress is None else progress
     with _interrupts.deferred(), Workers(_runs, None, n_jobs=n_jobs) as workers:
-        done = workers.completed(searches)
-        bar = tqdm(done, total=len(searches), disable=not show, unit="search")
-        runs = dict(bar)
-    return pd.DataFrame([run.row() for key in range(len(searches)) for run in runs[key]])
+        for key, search in enumerate(searches):
+            workers.submit(key, search)
+        bar = tqdm(range(len(searches)), disable=not show, unit="search")
+        runs = [run for key in bar for run in workers.result(key)]
+    return pd.DataFrame([run.row() for run in runs])
 
 
 def _runs(_: None, search: tuple[Any, ...]) -> list[RegretRun]:

@@ -53,10 +53,9 @@ ClassMetricName = Literal[
     "log_loss",
     "calibration_in_the_large",
     "calibration_slope",
-    "calibration_error",
     "o_e",
 ]
-QuantityMetricName = Literal["rmse", "mae", "median_absolute_error", "bias", "r2", "coverage"]
+QuantityMetricName = Literal["rmse", "mae", "bias", "r2", "coverage"]
 MetricName = Literal[ClassMetricName, QuantityMetricName]
 
 TASKS: tuple[Task, ...] = get_args(Task)

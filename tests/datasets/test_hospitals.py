@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import pandas as pd
-import pytest
 
 from shiftune.datasets import hospitals
-from shiftune.errors import ProblemError
-
-
-def test_one_hospital_is_that_of_the_group():
-    table = hospitals(30, random_state=4)
-    alone = hospitals(30, random_state=4, only="C")
-    group = table[table["hospital"] == "C"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, group)
 
 
 def test_other_patients_of_the_same_hospitals():
-    first, second = (hospitals(4000, random_state=1, only="B", rows_state=s) for s in (0, 1))
+    first, second = (hospitals(500, random_state=1, rows_state=s) for s in (0, 1))
     assert not first["age"].equals(second["age"])
-    error = first["age"].std() * (2 / 4000) ** 0.5
-    assert abs(first["age"].mean() - second["age"].mean()) < 4 * error
+    means = [table.groupby("hospital")["age"].mean() for table in (first, second)]
+    error = first.groupby("hospital")["age"].std() * (2 / 500) ** 0.5
+    assert ((means[0] - means[1]).abs() < 4 * error).all()
 
 
 def test_codes_mean_something_else_at_every_hospital():
@@ -34,16 +26,8 @@ def test_codes_mean_something_else_at_every_hospital():
     assert difference.min() < -0.1 < 0.1 < difference.max()
     readings = table.groupby("hospital")["minutes_to_laboratory"]
     assert readings.mean().std() > 4 * readings.std().mean()  # they give the hospital away
-    alone = hospitals(3000, coding_differs=1.0, outcomes_differ=0.0, random_state=2, only="C")
-    group = table[table["hospital"] == "C"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, group)
 
 
 def test_hospitals_differ_in_who_comes():
     ages = hospitals(500).groupby("hospital")["age"].mean()
     assert ages.std() > 3
-
-
-def test_a_hospital_that_is_not_there():
-    with pytest.raises(ProblemError, match="no hospital 'Z'"):
-        hospitals(10, only="Z")

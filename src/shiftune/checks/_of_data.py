@@ -21,7 +21,7 @@ from shiftune.columns._column import ColumnKind
 from shiftune.evaluate._fits import StudyData
 from shiftune.problem._site import rows_of
 from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
-from shiftune.risk._result import RiskEstimate
+from shiftune.risk import RegressionAdjusted, RiskEstimate
 from shiftune.rows._encoding import drawn_rows, kinds_of, level_columns, number_columns
 from shiftune.search._result import SearchResult
 from shiftune.stability._label_shift import LabelShift
@@ -523,7 +523,7 @@ def _range_check(result: SearchResult) -> Check:
     most = max(outside.values(), default=0.0)
     predictions, context, risk = result.choice.predictions, result.context, result.risk
     estimates = None
-    if predictions is not None:
+    if predictions is not None and isinstance(context.risk, RegressionAdjusted):
         losses = context.data.losses(predictions, result.loss)
         estimates = context.risk.least_and_most_adjusted(losses)
     beyond = (

@@ -101,13 +101,12 @@ def demo_problem(n: int = 400, seed: int = 0) -> ShiftProblem:
     )
 
 
-def _patients(n: int, seed: int, only: str | None = None, rows_state: int = 0) -> pd.DataFrame:
+def _patients(n: int, seed: int, rows_state: int = 0) -> pd.DataFrame:
     return hospitals(
         n,
         outcomes_differ=OUTCOMES_DIFFER,
         coding_differs=CODING_DIFFERS,
         random_state=seed,
-        only=only,
         rows_state=rows_state,
     )
 
@@ -122,7 +121,8 @@ def answers(
 ) -> Iterator[Answer]:
     """Tune for the target with each of the estimators, one after the other."""
     model, space = demo_model(problem)
-    unseen = _patients(TRUTH_ROWS, seed, only=TARGET, rows_state=1)
+    unseen = _patients(TRUTH_ROWS, seed, rows_state=1)
+    unseen = unseen[unseen["hospital"] == TARGET]
     for method in METHODS:
         search = ShiftSearch(
             model,

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from shiftune._wording import check_choice
-
 Floats = NDArray[np.float64]
 
 
@@ -80,7 +78,6 @@ def hospitals(
     outcomes_differ: float = 0.2,
     coding_differs: float = 0.0,
     random_state: int = 0,
-    only: str | None = None,
     rows_state: int = 0,
 ) -> pd.DataFrame:
     r"""Draw patients of eight hospitals, with the outcome of all of them.
@@ -103,8 +100,6 @@ def hospitals(
         from them about known hospitals is wrong at a new one.
     random_state : int
         Seed of the hospitals.
-    only : str, optional
-        Draw patients of this hospital alone.
     rows_state : int
         Seed of the patients: another number draws other patients at the same hospitals.
 
@@ -119,8 +114,6 @@ def hospitals(
     >>> table.shape, sorted(table["hospital"].unique())[:3]
     ((400, 10), ['A', 'B', 'C'])
     """
-    if only is not None:
-        check_choice(only, _NAMES, "hospital")
     rng = np.random.default_rng(random_state)
     shifts = rng.normal(0, 0.6, (len(_NAMES), 5))
     wards = rng.dirichlet([6, 4, 2], len(_NAMES))
@@ -130,8 +123,6 @@ def hospitals(
     equipment = rng.standard_normal((len(_NAMES), len(_EQUIPMENT)))
     frames = []
     for j, name in enumerate(_NAMES):
-        if only not in (None, name):
-            continue
         rng = np.random.default_rng([random_state, rows_state, j])
         odds: Any = concept[j]
         if coding_differs:

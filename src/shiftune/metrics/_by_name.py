@@ -30,8 +30,6 @@ Labels = NDArray[Any]
 # Smallest probability whose log odds are taken: one row that was thought impossible would decide
 # the slope alone.
 _SMALLEST = 1e-6
-# Of the calibration error.
-_BINS = 10
 
 
 # ---------------------------------------------------------------- rankings
@@ -246,44 +244,6 @@ def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
     )
 
 
-def _judged(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-    """Whether the likelier class was right, and how likely it was; of two classes, the second."""
-    if p.ndim == 1:
-        return np.asarray(y == 1, dtype=float), p
-    return np.asarray(p.argmax(axis=1) == y, dtype=float), p.max(axis=1)
-
-
-def _deviations(y: Labels, p: Floats, w: Floats) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
-    """Bin of every row and its deviation, shape (n,); weight and mean deviation of every bin."""
-    right, q = _judged(y, p)
-    place = np.minimum((q * _BINS).astype(np.intp), _BINS - 1)
-    rows = np.bincount(place, w, _BINS).astype(float)
-    rows[rows == 0] = 1.0  # bins without rows have no deviation
-    return place, right - q, rows, np.bincount(place, w * (right - q), _BINS) / rows
-
-
-def _calibration_error(y: Labels, p: Floats, w: Floats) -> float:
-    r"""Mean size of the bins' deviations d, without the part that chance explains.
-
-    .. math:: \sum_b \frac{n_b}{n} \sqrt{\max(d_b^2 - v_b, 0)}, \qquad
-              v_b = \frac{1}{n_b^2} \sum_{i \in b} q_i (1 - q_i) :
-
-    the variance that d would have if the probabilities q were right. Without this, a site of
-    50 rows looks miscalibrated whatever the model.
-    """
-    place, _, rows, mean = _deviations(y, p, w)
-    _, q = _judged(y, p)
-    chance = np.bincount(place, w**2 * q * (1 - q), _BINS) / rows**2
-    return float(rows @ np.sqrt(np.maximum(mean**2 - chance, 0.0)) / w.sum())
-
-
-def _calibration_error_influence(y: Labels, p: Floats) -> Floats:
-    """Derivative of the mean size without correction: that of the root has no bound near 0."""
-    place, away, _, mean = _deviations(y, p, np.ones(len(y)))
-    signed = np.sign(mean)[place] * away
-    return np.asarray(signed - signed.mean())
-
-
 def _row_loss(name: str) -> Metric:
     loss = LOSSES[name]
 
@@ -311,23 +271,6 @@ def _r2(y: Labels, p: Floats, w: Floats) -> float:
 def _r2_influence(y: Labels, p: Floats) -> Floats:
     errors, own = _squares(y, p), _squares(y, np.full(len(y), y.mean()))
     return np.asarray((errors.mean() / own.mean() * own - errors) / own.mean())
-
-
-def _median_absolute_error(y: Labels, p: Floats, w: Floats) -> float:
-    away = _distances(y, p)
-    order = np.argsort(away)
-    upto = w[order].cumsum() / w.sum()
-    # Between two rows where they share the weight evenly.
-    first, last = np.searchsorted(upto, [0.5 - 1e-12, 0.5 + 1e-12])
-    return float((away[order][first] + away[order][min(last, len(y) - 1)]) / 2)
-
-
-def _median_influence(y: Labels, p: Floats) -> Floats:
-    """Influence on a median, with the density there from the quantiles around it (Woodruff)."""
-    away = _distances(y, p)
-    half = min(1 / np.sqrt(len(y)), 0.5)
-    low, median, high = np.quantile(away, [0.5 - half, 0.5, 0.5 + half])
-    return np.asarray(np.sign(away - median) * (high - low) / (4 * half))
 
 
 def coverage(quantile: float = 0.5, name: str = "coverage") -> Metric:
@@ -380,24 +323,9 @@ METRICS = complete(
             _row_loss("log_loss"),
             recalibrated("calibration_in_the_large", (1.0,), 0.0),
             recalibrated("calibration_slope", (0.0, 1.0), 1.0),
-            Metric(
-                "calibration_error",
-                _calibration_error,
-                "probabilities",
-                better="lower",
-                influence=_calibration_error_influence,
-            ),
             of_ratio("o_e", lambda y, p: (1.0 * y, p), "probabilities", scale="log", better=1.0),
             of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower"),
             of_rows("mae", _distances, "values", scale="log", better="lower"),
-            Metric(
-                "median_absolute_error",
-                _median_absolute_error,
-                "values",
-                scale="log",
-                better="lower",
-                influence=_median_influence,
-            ),
             of_rows("bias", lambda y, p: np.asarray(p - y, dtype=float), "values", better=0.0),
             Metric("r2", _r2, "values", scale="log_of_rest", influence=_r2_influence),
             coverage(),

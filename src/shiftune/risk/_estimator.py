@@ -72,10 +72,3 @@ class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         weights : density ratios at the same rows, or None if `needs_ratio` is False
         names : names of the sources, optional
         """
-
-    def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float] | None:
-        """Estimates with as little and as much adjustment to the target's rows as is plausible.
-
-        None where the estimator adjusts nothing.
-        """
-        return None

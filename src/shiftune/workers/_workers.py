@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from shiftune import _interrupts
 from shiftune.errors import SettingsError
@@ -22,6 +21,12 @@ logger = logging.getLogger("shiftune")
 
 POLL_SECONDS = 0.1
 
+# Places where items run, with the same methods: `submit` runs an item of `pack_item`, and its
+# future fails with `Death` if the worker died that was to run it; `end_overdue` kills the workers
+# of items that run long after the time limit, and returns the futures of these items; `close` ends
+# what runs (processes finish their items first unless `kill`, a cluster drops them).
+Pool = ProcessPool | DaskPool
+
 
 class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mistake
     """An item was given up because the workers that ran it died."""
@@ -29,24 +34,6 @@ class WorkerDied(RuntimeError):  # noqa: N818 - the fate of an item, not a mista
     def __init__(self, key: Hashable, why: str) -> None:
         super().__init__(f"item {key} was given up: {why}")
         self.why = why
-
-
-class Pool(Protocol):
-    """A place where items run: processes of this machine, or a Dask cluster.
-
-    - `submit` runs an item of `pack_item`. The future fails with `Death` if the worker died that
-      was to run it.
-    - `end_overdue` kills the workers of items that run long after the time limit, and returns the
-      futures of these items. Others run on, or again.
-    - `close` ends what runs: processes finish their items first unless ``kill``, a cluster drops
-      them.
-    """
-
-    @property
-    def n_workers(self) -> int: ...
-    def submit(self, payload: bytes) -> Future[Outcome]: ...
-    def end_overdue(self) -> set[Future[Outcome]]: ...
-    def close(self, *, kill: bool) -> None: ...
 
 
 class Workers:
@@ -168,25 +155,6 @@ class Workers:
         """Run an item no more, unless a worker has it already, and forget its result."""
         if (item := self._items.get(key)) is not None:
             self._items.drop(item)
-
-    def completed(self, items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Run the items; yield the position and the result of each as soon as it is there."""
-        waiting, flying = enumerate(items), list[int]()
-        while True:
-            # One more than there are workers: one can take it without waiting for the driver.
-            for key, item in islice(waiting, max(self.n_workers + 1 - len(flying), 0)):
-                self.submit(key, item)
-                flying.append(key)
-            if not flying:
-                return
-            _interrupts.check()
-            done = flying[:1]
-            if self._pool is not None:
-                self._wait(self._pool)
-                done = [key for key in flying if self._items[key].outcome is not None]
-            for key in done:
-                flying.remove(key)
-                yield key, self.result(key)
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers, unless ``kill`` after the items that run, if anybody wants them."""

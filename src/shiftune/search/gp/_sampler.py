@@ -7,8 +7,7 @@ import math
 import threading
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -46,18 +45,6 @@ _lock = threading.Lock()
 def _threadpools() -> ThreadpoolController:
     # Looking for the libraries takes milliseconds, setting their limits microseconds.
     return ThreadpoolController()
-
-
-@contextmanager
-def _one_proposal_at_a_time() -> Iterator[None]:
-    """Admit one thread of this process at a time, with one BLAS thread.
-
-    Matrices of some fifty rows are slower on several BLAS threads. The limit is the process's: of
-    two threads that overlap, the later one would take the earlier one's limit for the state to
-    restore, and leave it behind. A proposal also has to take account of all those before it.
-    """
-    with _lock, _threadpools().limit(limits=1, user_api="blas"):
-        yield
 
 
 class GPLCBSampler(BaseSampler):
@@ -190,7 +177,10 @@ class GPLCBSampler(BaseSampler):
                 name: self.sample_independent(study, trial, name, distribution)
                 for name, distribution in search_space.items()
             }
-        with _one_proposal_at_a_time():
+        # A proposal has to take account of all those before it. Matrices of some fifty rows are
+        # slower on several BLAS threads. Their limit is the process's: of two threads that overlap,
+        # the later one would take the earlier one's for the state to restore, and leave it behind.
+        with _lock, _threadpools().limit(limits=1, user_api="blas"):
             proposed = self._propose(study, trial, search_space)
             self._proposals(study)[study._study_id, trial.number] = proposed
         return proposed
