@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,11 +10,22 @@ from sklearn.base import clone
 
 from shiftune.ratio._base import DensityRatio
 from shiftune.ratio._classifier import ratio_named
+from shiftune.risk import RiskEstimate, estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shiftune.problem._site import Features
+
+
+def self_normalised(losses: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> RiskEstimate:
+    """Weighted mean over the rows of all sources, sum of w L over sum of w.
+
+    The estimates in `benchmarks/results/arena.md` are the same; their intervals are by influence
+    values that also count the error of the sum of the weights.
+    """
+    mean = np.concatenate(list(weights)).mean()
+    return estimate(losses, [own / mean for own in weights], "unbiased", guard=False)
 
 
 class BalancedRatio(DensityRatio):
@@ -26,7 +38,7 @@ class BalancedRatio(DensityRatio):
     the sources *together* cover the target, and where one of them does, the weights are far
     smaller than those of each source by itself (multiple importance sampling, Veach and Guibas
     1995). The mean weight is 1 over the rows of all sources together, not over those of each, so
-    use it with ``risk="self_normalised"``.
+    use it with `self_normalised`.
 
     Parameters
     ----------

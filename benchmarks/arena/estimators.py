@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import numpy as np
+from balanced import self_normalised
 from reproduction.settings import NO_GUARD
 from scipy.stats import rankdata
 from sklearn.linear_model import RidgeCV
@@ -73,6 +74,8 @@ def package(losses: str, method: str, weights: str | None = None, power: float =
         given = {name: value for name, value in options.items() if name != "largest"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)
+            if method == "self_normalised" and w is not None:
+                return judged_by(self_normalised(own.by_site(row), w) for row in own.L)
             return judged_by(estimate(own.by_site(row), w, method, **given) for row in own.L)
 
     return judge

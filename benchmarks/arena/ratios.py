@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from balanced import BalancedRatio
+from balanced import BalancedRatio, self_normalised
 from cells import Cell
 from estimators import judged_by
 from evaluate import about, file_of, scored
@@ -41,9 +41,7 @@ def ratios(cell: Cell, folder: Path, out: Path) -> None:
             balanced = BalancedRatio(ratio_named(name)).fit(p.X_target, sources)
             w = balanced.weights(X)
             if np.concatenate(w).any():
-                found[f"balanced, {name}"] = judged_by(
-                    estimate(own, w, "self_normalised") for own in losses
-                )
+                found[f"balanced, {name}"] = judged_by(self_normalised(own, w) for own in losses)
         rows = [
             about(cell, p)
             | {"estimator": name, "group": "ratios", "fits": 0}

@@ -35,7 +35,6 @@ RiskName = Literal[
     "naive",
     "unbiased",
     "variance_reduced",
-    "self_normalised",
     "oracle",
 ]
 

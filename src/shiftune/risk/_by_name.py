@@ -75,7 +75,6 @@ ESTIMATORS: dict[RiskName, RiskEstimator] = complete(
         "naive": NaiveRisk(),
         "unbiased": MethodRisk("unbiased"),
         "variance_reduced": MethodRisk("variance_reduced"),
-        "self_normalised": MethodRisk("self_normalised"),
         "oracle": OracleRisk(),
     },
 )

@@ -24,7 +24,7 @@ from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 Floats = NDArray[np.float64]
 
-Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "self_normalised", "oracle"]
+Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "oracle"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 Divergence = Literal["plug_in", "cross_fitted"]
@@ -63,8 +63,6 @@ def estimate(
         - "unbiased": :math:`\lambda_j = 1/n`;
         - "lambda": the weights `lam`;
         - "variance_reduced": the paper's estimator, the inverse-variance mean of the sources;
-        - "self_normalised": :math:`\sum w L / \sum w` over all rows, for weights whose mean is
-          not 1;
         - "oracle": `losses` are those on labelled target rows (experiments only).
     guard : bool or Guard
         Leave out sources whose weights show that they do not overlap with the target, and shrink
@@ -97,8 +95,6 @@ def estimate(
     if weights is None:
         raise SettingsError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
-    if method == "self_normalised":
-        return _self_normalised(sample)
     limits = Guard() if guard is True else guard or None
     reasons: tuple[Verdict | None, ...] = (None,) * len(sample.n)
     if limits:
@@ -258,38 +254,6 @@ def shrink_divergences(
     return np.asarray(np.where(known, mixed, noise * square) / mean_weights**2)
 
 
-def _self_normalised(sample: Sample) -> RiskEstimate:
-    r"""Weighted mean over the rows of all sources.
-
-    .. math:: \hat f = \frac{\sum_i w_i L_i}{\sum_i w_i}, \qquad
-              \psi_i = \frac{w_i (L_i - \hat f)}{\sum_i w_i}
-
-    A source's share is that of its weights, and its own estimate is normalised by itself.
-    """
-    total = float(sample.w.sum())
-    if total == 0:
-        raise DataError("all weights of all sources are 0; the density ratio has failed")
-    sums, ess = sample.sums(sample.w), effective_rows(sample.w, sample.starts)
-    value = float(sample.w @ sample.L) / total
-    estimates = _means(sample, sums)
-    influence = sample.w * (sample.L - value) / total
-    variance, dof = pooled_variance(influence, sample.n, ess)
-    # One row's contribution to its source's own mean.
-    relative = sample.w * sample.rows(sample.n / np.where(sums > 0, sums, 1.0))
-    return sample.estimate(
-        value=value,
-        variance=variance,
-        dof=dof,
-        method="self_normalised",
-        estimates=estimates,
-        divergences=sample.means((relative * (sample.L - sample.rows(estimates))) ** 2),
-        lam=sums / total / sample.n,
-        mean_weights=np.ones(len(sample.n)),
-        ess=ess,
-        influence=influence,
-    )
-
-
 def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
     r"""Mean of the sources' self-normalised means, with the given shares, shape (k,).
 
@@ -302,8 +266,11 @@ def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
     would have an estimated variance near 0, as its mean is that row's loss.
     """
     sums = sample.sums(sample.w)
-    estimates = _means(sample, sums)
-    p = sample.w / sample.rows(np.where(sums > 0, sums, 1.0))
+    total = np.where(sums > 0, sums, 1.0)
+    # Of a source without any weight its plain mean.
+    weighted = sample.sums(sample.w * sample.L) / total
+    estimates = np.where(sums > 0, weighted, sample.means(sample.L))
+    p = sample.w / sample.rows(total)
     gap = sample.L - sample.rows(estimates)
     others = 1.0 - p
     # A row with all the weight can be compared with the other sources only.
@@ -312,12 +279,6 @@ def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
     others[alone] = 1.0
     centred = sample.rows(sample.n) * p * gap / others
     return _combined(sample, sample.rows(shares / sample.n), estimates, centred, "self-normalised")
-
-
-def _means(sample: Sample, sums: Floats) -> Floats:
-    """Every source's weighted mean loss; its plain mean where it has no weight."""
-    weighted = sample.sums(sample.w * sample.L) / np.where(sums > 0, sums, 1.0)
-    return np.where(sums > 0, weighted, sample.means(sample.L))
 
 
 @dataclass(frozen=True, slots=True)
