@@ -286,7 +286,7 @@ class TestTrials:
         make(NAMES, n_trials=5, storage=journal).fit(problem)
         resumed = make(NAMES, n_trials=12, storage=journal).fit(problem)
         pd.testing.assert_frame_equal(drawn(whole), drawn(resumed))
-        with pytest.raises(ProblemError, match="other model"):
+        with pytest.raises(ProblemError, match="other estimator"):
             make([*NAMES, "ridge"], n_trials=12, storage=journal).fit(problem)
 
     def test_a_budget_is_shared_alike_where_the_storage_keeps_no_answers(self, problem):

@@ -1,5 +1,6 @@
 """Options of the commands, each declared once: help, check, completion and role."""
 
+# ruff: noqa: RUF009 - `declare` is a field
 from __future__ import annotations
 
 import inspect
@@ -116,6 +117,23 @@ def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------- options as fields
 
 
+def declare(
+    metavar: str,
+    text: str,
+    panel: str | None = READING,
+    *flags: str,
+    default: Any = None,
+    role: Role = Role.DATA,
+    **more: Any,
+) -> Any:
+    """Return the field of an option of the command line alone; `list` if it can be repeated."""
+    text += " Can be repeated." if default is list else ""
+    marks = {"marks": (option(metavar, text, panel, *flags, **more), role)}
+    if default is list:
+        return field(default_factory=list, metadata=marks)
+    return field(default=default, metadata=marks)
+
+
 SAVED = (Role.DATA, Role.SEARCH, Role.RESULT)
 Options = TypeVar("Options")
 
@@ -167,7 +185,9 @@ def _declared(options: type) -> list[Declared]:
     return [
         Declared(
             each.name,
-            hints[each.name],
+            Annotated[(hints[each.name], *each.metadata["marks"])]
+            if "marks" in each.metadata
+            else hints[each.name],
             each.default if each.default_factory is MISSING else each.default_factory(),
         )
         for each in fields(options)
@@ -226,7 +246,7 @@ SafeCsv = Annotated[
     bool,
     flag(
         "--safe-csv/--no-safe-csv",
-        "Write text that a spreadsheet would take for a formula with ' before it.",
+        "Escape cells that a spreadsheet would run as formulas.",
     ),
 ]
 Jobs = Annotated[int, search_option("jobs"), Role.TRIALS]
@@ -247,94 +267,55 @@ class TableOptions:
         ),
         Role.FILE,
     ]
-    site: Annotated[
-        str | None,
-        option("COLUMN", "Column with the site of each row. Without it, every file is a site."),
-        Role.DATA,
-    ] = None
-    target: Annotated[
-        str | None,
-        option("SITE", "Site to tune for; needs no labels. Default: that of --target-file."),
-        Role.DATA,
-    ] = None
-    label: Annotated[str | None, option("COLUMN", "Label, not compared."), Role.DATA] = None
-    target_file: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Rows of the target, if DATA has only the sources; it needs no site column.",
-            READING,
-        ),
-        Role.FILE,
-    ] = None
-    group: Annotated[
-        str | None,
-        option(
-            "COLUMN",
-            "Rows with the same value belong together, such as visits of a patient: never divided "
-            "between training and validation, and counted as one in intervals. Not used by the "
-            "model.",
-            READING,
-        ),
-        Role.DATA,
-    ] = None
-    sample_weight: Annotated[
-        str | None,
-        option(
-            "COLUMN",
-            "Weights of rows: one of weight 2 counts as two, in training, risk and metrics. Not "
-            "used by the model.",
-            READING,
-        ),
-        Role.DATA,
-    ] = None
-    keep: Annotated[
-        list[str],
-        option("COLUMN", "Use this column even if it would be left out. Can be repeated.", READING),
-        Role.DATA,
-    ] = field(default_factory=list)
-    drop: Annotated[
-        list[str], option("COLUMN", "Leave this column out. Can be repeated.", READING), Role.DATA
-    ] = field(default_factory=list)
-    identifiers: Annotated[
-        list[str],
-        option(
-            "COLUMN",
-            "Identifier: not used by the model, copied to predictions.csv. Can be repeated.",
-            READING,
-            "--id",
-        ),
-        Role.DATA,
-    ] = field(default_factory=list)
-    date_format: Annotated[
-        str | None,
-        option(
-            "FORMAT",
-            "Format of dates written as text, such as %d/%m/%Y; default: inferred.",
-            READING,
-        ),
-        Role.DATA,
-    ] = None
-    most_rows: Annotated[
-        int,
-        option(
-            "N",
-            "Most rows that are read: of more, as many are drawn at random, small sites whole and "
-            "of all others the same number.",
-            READING,
-            min=1,
-        ),
-        Role.DATA,
-    ] = 1_000_000  # as `ShiftProblem.from_large`: 1.5 GiB with 20 columns (results/speed.md)
-    missing: Annotated[
-        list[str],
-        option(
-            "COLUMN=VALUE",
-            "Value that stands for a missing one, such as age=999. Can be repeated.",
-            READING,
-        ),
-        Role.DATA,
-    ] = field(default_factory=list)
+    site: str | None = declare(
+        "COLUMN", "Column with the site of each row. Without it, every file is a site.", None
+    )
+    target: str | None = declare(
+        "SITE", "Site to tune for; needs no labels. Default: that of --target-file.", None
+    )
+    label: str | None = declare("COLUMN", "Label column; excluded from the comparison.", None)
+    target_file: Path | None = declare(
+        "FILE",
+        "Rows of the target, if DATA has only the sources; it needs no site column.",
+        role=Role.FILE,
+    )
+    group: str | None = declare(
+        "COLUMN",
+        "Rows with the same value belong together, such as visits of a patient: never divided "
+        "between training and validation, and counted as one in intervals. Not used by the model.",
+    )
+    sample_weight: str | None = declare(
+        "COLUMN",
+        "Weights of rows: one of weight 2 counts as two, in training, risk and metrics. Not used "
+        "by the model.",
+    )
+    keep: list[str] = declare(
+        "COLUMN", "Use this column even if it would be left out.", default=list
+    )
+    drop: list[str] = declare("COLUMN", "Leave this column out.", default=list)
+    identifiers: list[str] = declare(
+        "COLUMN",
+        "Identifier: not used by the model, copied to predictions.csv.",
+        READING,
+        "--id",
+        default=list,
+    )
+    date_format: str | None = declare(
+        "FORMAT", "Format of dates written as text, such as %d/%m/%Y; default: inferred."
+    )
+    # as `ShiftProblem.from_large`: 1.5 GiB with 20 columns (results/speed.md)
+    most_rows: int = declare(
+        "N",
+        "Maximum rows to read. Larger tables are sampled; small sites are kept whole, the others "
+        "equally.",
+        min=1,
+        default=1_000_000,
+    )
+    missing: list[str] = declare(
+        "COLUMN=VALUE",
+        "Value that stands for a missing one, such as age=999.",
+        default=list,
+    )
 
     @cached_property
     def files(self) -> SiteFiles:
@@ -416,16 +397,14 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
     """
 
     # field() takes the inherited default away
-    label: Annotated[str, option("COLUMN", "Column to predict."), Role.DATA] = field()
-    out: Annotated[
-        Path | None,
-        option(
-            "DIR",
-            "Folder for the results; the same command continues there. Default: DATA-SITE-MODEL, "
-            "or DATA-SITE-auto.",
-        ),
-        Role.RUN,
-    ] = None
+    label: str = declare("COLUMN", "Column to predict.", None, default=MISSING)
+    out: Path | None = declare(
+        "DIR",
+        "Folder for the results; the same command continues there. Default: DATA-SITE-MODEL, or "
+        "DATA-SITE-auto.",
+        None,
+        role=Role.RUN,
+    )
     task: Annotated[
         str | None,
         checked_option(
@@ -510,7 +489,7 @@ def settings_option(options: type) -> Any:
             ctx.default_map = read_settings(path, options)
         return path
 
-    text = "TOML file with options, such as label = 'ill'; options of the command line win."
+    text = "TOML file with options, such as label = 'ill'; command-line options take precedence."
     found = option("FILE", text, None, "--settings", callback=use, is_eager=True)
     return Annotated[Path | None, found]
 
