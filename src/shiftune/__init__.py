@@ -1,4 +1,4 @@
-"""Choose hyperparameters, and know the error, for a site you have no labels from."""
+"""Tune models for a site without labels, and estimate their error there."""
 
 from importlib import import_module
 from importlib.util import find_spec

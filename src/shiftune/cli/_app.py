@@ -88,7 +88,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-HELP = """Choose hyperparameters, and know the error, for a site you have no labels from.
+HELP = """Tune models for a site without labels, and estimate their error there.
 
 Start with a table of all sites that has a column for the site:
 
