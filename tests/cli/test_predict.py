@@ -307,6 +307,8 @@ def test_the_model_in_python(results):
     iso = table.assign(seen=pd.to_datetime(table["seen"], dayfirst=True).astype(str))
     with pytest.warns(DataWarning, match="written year-month-day"):
         np.testing.assert_array_equal(model.predict(iso), model.predict(table))
+    with pytest.warns(DataWarning, match="1 column is not used, .* did not have: 'weight'"):
+        model.predict(table.assign(weight=1))
     (finding,) = model.findings(table.assign(sex="x"))
     assert finding.column == "sex"
     assert finding.serious
@@ -353,6 +355,7 @@ def test_it_loads_little(results):
     new_rows().to_csv("new.csv", index=False)
     command = [sys.executable, "-c", LOADED]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert len(pd.read_csv("predicted.csv")) == ROWS, done.stderr
     loaded = done.stdout.split()
     assert len([name for name in loaded if name.split(".")[0] == "shiftune"]) <= 60

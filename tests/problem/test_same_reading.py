@@ -98,7 +98,7 @@ def test_a_column_that_is_left_out_may_hold_anything(df):
 
 def test_columns_that_are_no_features_are_known(df):
     problem = ShiftProblem.from_frame(df.assign(z=df["x"]), **ROLES, features=["x"])
-    assert NewRows(problem.columns).check_names(["x", "z"]) == []
+    assert NewRows(problem.columns).about_names(["x", "z"]) == []
 
 
 @pytest.mark.filterwarnings("ignore::shiftune.errors.DataWarning")

@@ -289,6 +289,17 @@ class TableOptions:
         "Weights of rows: one of weight 2 counts as two, in training, risk and metrics. Not used "
         "by the model.",
     )
+    task: Annotated[
+        str | None,
+        checked_option(
+            OneOf("task", _names.TASKS),
+            "NAME",
+            "Kind of label, classification or regression; default: inferred.",
+            READING,
+            "--task",
+        ),
+        Role.DATA,
+    ] = None
     keep: list[str] = declare(
         "COLUMN", "Use this column even if it would be left out.", default=list
     )
@@ -405,17 +416,6 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
         None,
         role=Role.RUN,
     )
-    task: Annotated[
-        str | None,
-        checked_option(
-            OneOf("task", _names.TASKS),
-            "NAME",
-            "Kind of label, classification or regression; default: inferred.",
-            READING,
-            "--task",
-        ),
-        Role.DATA,
-    ] = None
     drop_unlabelled: Annotated[
         bool,
         flag("--drop-unlabelled", "Leave out source rows without a label.", READING),

@@ -80,9 +80,9 @@ def _as_file(table: Path) -> Iterator[Path]:
 def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     """Read all parts of a table once, and note how they differ from training."""
     rows = NewRows(model.columns, source.form.decimal)
-    if unknown := rows.check_names(source.names, model.identifiers):
-        verb = "column is" if len(unknown) == 1 else "columns are"
-        note(f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}")
+    rows.check_names(source.names)
+    for unused in rows.about_names(source.names, model.identifiers):
+        note(unused)
     rng = np.random.default_rng(0)
     sample, keys = pd.DataFrame(columns=list(model.columns)), np.empty(0)
     for part in source.parts(model.columns):

@@ -28,6 +28,7 @@ from shiftune.columns._formats import (
     MISSING_TEXTS,
     MOST_STRANGE,
     PLAIN,
+    TRUTH,
     DateFormats,
     NumberFormat,
     NumberFormats,
@@ -342,20 +343,20 @@ def learn(
 
 
 def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[Column, pd.Series]:
-    """Give categories of the target the spelling of the sources, as new rows will have it."""
-    levels = list(values.cat.categories)
-    known = list(values[labelled].cat.remove_unused_categories().cat.categories)
-    if len(known) > _MOST_LEVELS:
+    """Give categories the most frequent spelling of the sources, as new rows will have it."""
+    counts = counted(values[labelled])
+    if len(counts) > _MOST_LEVELS:
         return column, with_levels(values, without_zeros)
-    if spelled := [each for each, n in Counter(map(_loose, known)).items() if n > 1]:
-        shown = listed(each for each in known if _loose(each) == spelled[0])
-        column = column.remarked(f"{shown} are different categories")
-    if same := spelled_like(known, levels):
+    usual: dict[str, str] = {}
+    for level in counts.index:
+        usual.setdefault(_loose(level), level)
+    levels = values.cat.categories
+    same = {each: usual[_loose(each)] for each in levels if _loose(each) in usual}
+    if changed := [each for each in same if same[each] != each]:
         values = with_levels(values, lambda level: same.get(level, level))
-        shown = listed(
-            (f"{old!r} is read as {new!r}" for old, new in same.items()), 3, quoted=False
-        )
-        column = replace(column, distinct=len(values.cat.categories)).remarked(shown)
+        shown = [f"{each!r} is read as {same[each]!r}" for each in changed]
+        column = replace(column, distinct=len(values.cat.categories))
+        column = column.remarked(listed(shown, 3, quoted=False))
     return column, values
 
 
@@ -541,6 +542,10 @@ def typed(
     text = stripped(column)
     levels = with_levels(text, lambda each: None if each in MISSING_TEXTS else each)
     found = replace(found, distinct=len(levels.cat.categories))
+    if len(levels.cat.categories) and TRUTH.issuperset(levels.cat.categories):
+        levels = with_levels(levels, str.capitalize)
+        truth = levels if levels.isna().any() else pd.Series(levels == "True", name=name)
+        return replace(found, distinct=len(levels.cat.categories)), truth
     given = with_levels(levels, lambda each: None if each in MISSING_CODES else each).dropna()
     if given.empty:
         return found, levels

@@ -6,9 +6,10 @@ differs from the rows of training; how numbers, dates and categories are read fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -66,8 +67,8 @@ class Columns(Mapping[str, Column]):
     1   NaN         NaN           NaN        NaN        NaN  None
     """
 
-    used: dict[str, Column]
-    left_out: dict[str, Column] = field(default_factory=dict)
+    _used: dict[str, Column]
+    _left_out: dict[str, Column] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     """Names of the site, the label and further columns that were never looked at."""
     as_given: bool = False
@@ -106,12 +107,17 @@ class Columns(Mapping[str, Column]):
     def of_target(self, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
         """Return the same columns with what the rows of another target hold; `sites` include it."""
         where = np.repeat(list(sites), [len(X) for X in sites.values()])
-        rows, found = TableRows(pd.Series(where, dtype=object), target), dict(self.used)
+        rows, found = TableRows(pd.Series(where, dtype=object), target), dict(self._used)
         for name, column in self.items():
             if not column.parts:
                 own = [X[column.name] for X in sites.values()]
                 found[name] = described(column, pd.concat(own, ignore_index=True), rows)
-        return replace(self, used=found)
+        return replace(self, _used=found)
+
+    @property
+    def left_out(self) -> Mapping[str, Column]:
+        """The columns that are no features."""
+        return MappingProxyType(self._left_out)
 
     @property
     def categories(self) -> list[Any]:
@@ -140,19 +146,31 @@ class Columns(Mapping[str, Column]):
     @property
     def decisions(self) -> list[str]:
         """What was decided or noticed, by column; those that were left out come first."""
-        remarks = self.overview().sort_values("used", kind="stable")["remark"]
-        return [f"column {name!r}: {remark}" for name, remark in remarks.items() if remark]
+        return self._told(lambda column: True)
 
     @property
     def surprises(self) -> list[str]:
         """Decisions that were not asked for; ranges of the target's numbers are notes alone."""
-        loud = {
-            name
-            for name, column in {**self.used, **self.left_out}.items()
-            if column.unseen or (column.remark and not column.remark.endswith(REQUESTED))
-        }
-        remarks = self.overview().loc[[*self.left_out, *self.used], "remark"]
-        return [f"column {name!r}: {remark}" for name, remark in remarks.items() if name in loud]
+        return self._told(
+            lambda column: bool(
+                column.unseen or (column.remark and not column.remark.endswith(REQUESTED))
+            )
+        )
+
+    def _told(self, wanted: Callable[[Column], bool]) -> list[str]:
+        """Put what was decided in words, once for columns that are left out for the same reason."""
+        alike: dict[str, list[tuple[str, str]]] = {}
+        for name, column in [*self._left_out.items(), *self._used.items()]:
+            remark = column.remarked(column.beyond).remark
+            if remark and wanted(column):
+                same = remark if column.used else remark.partition("; ")[0].partition(" (")[0]
+                alike.setdefault(same, []).append((name, remark))
+        return [
+            f"column {some[0][0]!r}: {some[0][1]}"
+            if len(some) == 1
+            else f"columns {listed([name for name, _ in some], 6)}: {same}"
+            for same, some in alike.items()
+        ]
 
     def read(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the features of any table that has these columns, as those of training.
@@ -168,19 +186,19 @@ class Columns(Mapping[str, Column]):
     def overview(self) -> pd.DataFrame:
         """Return a row for every column, used or not: kind, distinct, missing, used, ..."""
         facts = ("kind", "distinct", "missing", "used", "identifier", "remark")
-        every = {**self.used, **self.left_out}
+        every = {**self._used, **self._left_out}
         noted = [column.remarked(column.beyond) for column in every.values()]
         rows = [[getattr(column, fact) for fact in facts] for column in noted]
         return pd.DataFrame(rows, pd.Index(every, name="column"), list(facts))
 
     def __getitem__(self, name: str) -> Column:
-        return self.used[name]
+        return self._used[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.used)
+        return iter(self._used)
 
     def __len__(self) -> int:
-        return len(self.used)
+        return len(self._used)
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # it cannot be changed, and every clone of a model asks for a copy
@@ -233,8 +251,8 @@ class NewRows:
         kinds = {"number": _Numbers, "date": _Dates, "category": _Categories}
         self._readers = [kinds[column.kind](column, decimal) for column in columns.values()]
 
-    def check_names(self, names: Iterable[Any], identifiers: Sequence[str] = ()) -> list[str]:
-        """Check the column names of new rows; return those that training did not have."""
+    def check_names(self, names: Iterable[Any]) -> None:
+        """Refuse new rows that lack a column, or have it twice."""
         names = list(map(str, names))
         index, columns = pd.Index(names, dtype=object), self.columns
         there = set(names)
@@ -247,8 +265,15 @@ class NewRows:
             )
         if doubled := sorted(set(index[index.duplicated()]) & set(columns)):
             raise DataError(f"the new rows have the column {doubled[0]!r} twice; rename one")
-        known = {*columns, *columns.left_out, *columns.others, *identifiers}
-        return [name for name in names if name not in known]
+
+    def about_names(self, names: Iterable[Any], identifiers: Sequence[str] = ()) -> list[str]:
+        """Note the columns that training did not have."""
+        known = {*self.columns, *self.columns.left_out, *self.columns.others, *identifiers}
+        known |= {name for column in self.columns.values() for name in map(str, column.features)}
+        if not (unknown := [name for name in map(str, names) if name not in known]):
+            return []
+        verb = "column is" if len(unknown) == 1 else "columns are"
+        return [f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}"]
 
     def add(self, table: pd.DataFrame, *, compare: bool = True) -> Self:
         """Count what a part holds; without `compare`, only what decides how it is read."""

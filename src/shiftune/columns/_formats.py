@@ -32,6 +32,9 @@ MISSING_CODES = frozenset(
 ).union(("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 """Texts that mean missing among numbers and dates; among categories they may mean anything."""
 
+TRUTH = frozenset(("true", "True", "TRUE", "false", "False", "FALSE"))
+"""Texts that pandas takes for booleans in CSV files, if a column has no others."""
+
 
 class Tally:
     """Number of texts in several parts of a column."""

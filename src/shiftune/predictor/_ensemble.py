@@ -130,7 +130,7 @@ class TableModel:
     """A fitted predictor that reads tables as they come from files.
 
     `shiftune tune` stores it, and `shiftune.load_model` returns it. Columns can have any order;
-    those that the model does not know are ignored. Dates and numbers may be written in another way
+    those that the model does not know are not used. Dates and numbers may be written in another way
     than in training. Whatever cannot be read, or differs much from the training rows, is a
     `DataWarning`.
 
@@ -203,12 +203,11 @@ class TableModel:
             )
         rows = NewRows(self.columns)
         rows.check_names(table.columns)
-        rows.add(table)
-        return rows
+        return rows.add(table)
 
     def _read(self, table: pd.DataFrame) -> pd.DataFrame:
         rows = self._added(table)
-        notes = list(map(str, rows.findings()))
+        notes = [*rows.about_names(table.columns, self.identifiers), *map(str, rows.findings())]
         found = rows.read(table)
         if len(found):
             notes += self.about_drift(found)

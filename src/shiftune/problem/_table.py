@@ -36,6 +36,7 @@ from shiftune.columns._column import (
 from shiftune.columns._formats import (
     MISSING_CODES,
     PLAIN,
+    TRUTH,
     NumberFormats,
     are_whole,
     as_numbers,
@@ -441,6 +442,8 @@ def _read_labels(
             f"or leave {settings.option('target_labels', 'use')} out"
         )
     given = (column if use else others).dropna().infer_objects()
+    if TRUTH.issuperset(given.unique()):
+        given = given.str.capitalize() == "True"
     if types.is_object_dtype(given) or types.is_string_dtype(given):
         given = _read_text(given, settings, notes)
     task = settings.task or task_of([given.to_numpy()])
@@ -452,6 +455,8 @@ def _read_labels(
     labels = _as_whole(given).reindex(column.index)
     if use or own.empty:
         return labels, task
+    if TRUTH.issuperset(own.unique()):
+        own = own.str.capitalize() == "True"
     if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(own):
         formats, texts = NumberFormats(decimal=settings.decimal), own.astype(str)
         formats.add(texts)

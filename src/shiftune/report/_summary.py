@@ -388,7 +388,7 @@ def _columns(result: SearchResult) -> list[dict[str, Any]]:
             **{fact: getattr(column, fact) for fact in _OF_COLUMN},
             "shift": shifts.get(name),
         }
-        for name, column in {**columns.used, **columns.left_out}.items()
+        for name, column in {**columns, **columns.left_out}.items()
     ]
 
 
