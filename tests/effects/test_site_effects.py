@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shiftune.effects import SiteEffects, SiteRows
-from shiftune.effects._site_effects import drawn
+from shiftune.effects._site_effects import draw_labels
 from shiftune.evaluate._losses import Loss, loss_named, pinball
 
 SITES, ROWS, NOISE = 20, 50, 0.5
@@ -53,7 +53,7 @@ def spread_of(effects, axis):
 def test_every_row_is_predicted_without_its_own_label(rows, labels):
     counts, nothing = np.zeros(rows), np.zeros((rows, 1))
     site = SiteRows(nothing, nothing, nothing, nothing[:, 0], nothing)
-    for labelled, others in drawn(site, labels, 0):
+    for labelled, others in draw_labels(site, labels, 0):
         assert sorted([*labelled, *others]) == list(range(rows))
         counts[others] += 1
     assert counts.min() >= 1
@@ -185,8 +185,8 @@ def test_classes(classes):
         odds = np.column_stack([np.ones((rows, len(classes) - 1)), np.exp(x[:, 0])])
         true = odds * np.exp(shift * (np.arange(len(classes)) == len(classes) - 1))
         cumulative = np.cumsum(true / true.sum(axis=1, keepdims=True), axis=1)
-        drawn = (rng.random((rows, 1)) > cumulative[:, :-1]).sum(axis=1)
-        return odds / odds.sum(axis=1, keepdims=True), x, classes[drawn]
+        chosen = (rng.random((rows, 1)) > cumulative[:, :-1]).sum(axis=1)
+        return odds / odds.sum(axis=1, keepdims=True), x, classes[chosen]
 
     given = [site(shift) for shift in rng.normal(0, 1.5, 12)]
     predictions, rows, labels = (list(part) for part in zip(*given, strict=True))

@@ -368,7 +368,7 @@ _NO_OUTLIERS, _LEAST_NOISE = 0.975, 0.01
 _MOST_FOLDS = 20
 
 
-def drawn(site: SiteRows, labels: int, seed: int) -> list[tuple[Rows, Rows]]:
+def draw_labels(site: SiteRows, labels: int, seed: int) -> list[tuple[Rows, Rows]]:
     """Draw labelled rows, or whole groups, and the others; each is among these at least once."""
     cluster, labels = site.cluster, min(labels, site.most_labels)
     order = np.random.default_rng(seed).permutation(cluster.max() + 1)
@@ -605,7 +605,7 @@ class SiteEffects:
             self._played[labels] = [
                 [
                     (others, self.effect(source.take(labelled), j))
-                    for labelled, others in drawn(source, labels, self.seed + j)
+                    for labelled, others in draw_labels(source, labels, self.seed + j)
                 ]
                 for j, source in enumerate(self.sources)
             ]

@@ -165,7 +165,7 @@ class StudyData:
 
 
 def assign_folds(sizes: NDArray[np.intp], most: int = FOLDS) -> NDArray[np.intp]:
-    """Deal sites, the largest first, to folds of about equally many rows; shape (k,).
+    """Assign sites, the largest first, to folds of about equally many rows; shape (k,).
 
     >>> assign_folds(np.array([5, 3, 3]), 2)
     array([0, 1, 1])
@@ -178,7 +178,7 @@ def assign_folds(sizes: NDArray[np.intp], most: int = FOLDS) -> NDArray[np.intp]
 
 
 def row_folds(y: NDArray[Any], groups: NDArray[np.intp] | None, seed: int) -> NDArray[np.intp]:
-    """Deal the rows of a single site, or whole groups of them, to folds of similar labels; (n,)."""
+    """Assign the rows of a single site, or whole groups, to folds of similar labels; (n,)."""
     codes = np.arange(len(y)) if groups is None else groups
     _, first, group = np.unique(codes, return_index=True, return_inverse=True)
     luck = np.random.default_rng(seed).random(len(first))

@@ -373,7 +373,13 @@ def metric_named(metric: _GivenMetric, task: Task = "classification") -> Metric:
         return Metric(name, _with_weights(metric), _given_by(task))
     name, at, value = str(metric).partition("@")
     if at:
-        return _AT[check_choice(name, _AT, "metric with a threshold")](_threshold(value), metric)
+        make = _AT[check_choice(name, _AT, "metric with a threshold")]
+        try:
+            threshold = float(value)
+        except ValueError:
+            message = f"after @ comes a number such as 0.2, got {value!r}"
+            raise SettingsError(message) from None
+        return make(threshold, metric)
     if metric not in METRICS and metric in get_scorer_names():
         return _scorer(metric, task)
     return METRICS[check_choice(metric, METRICS, "metric")]
@@ -416,13 +422,6 @@ def _default_names(loss: Loss, classes: NDArray[Any] | None) -> list[str]:
     if len(classes) == 2:
         return ["auc", "average_precision", "accuracy", "brier", "calibration_slope", "o_e"]
     return ["auc", "accuracy", "balanced_accuracy", "f1", "brier"]
-
-
-def _threshold(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingsError(f"after @ comes a number such as 0.2, got {text!r}") from None
 
 
 def _given_by(task: Task) -> Needs:

@@ -258,9 +258,9 @@ class SitePredictions:
             weights=None if data.sample_weight is None else data.sample_weight[: len(names)],
         )
 
-    def updated(self, answers: Sequence[Floats]) -> SitePredictions:
-        """Return the same rows with updated answers, k arrays (D, n_j) or (D, n_j, C)."""
-        draws = [np.stack([_as_read(draw) for draw in own]) for own in answers]
+    def updated(self, predictions: Sequence[Floats]) -> SitePredictions:
+        """Return the same rows with updated predictions, k arrays (D, n_j) or (D, n_j, C)."""
+        draws = [np.stack([_as_read(draw) for draw in site]) for site in predictions]
         first = [np.isfinite(own).reshape(*own.shape[:2], -1).all(axis=2) for own in draws]
         p = [
             own[known.argmax(axis=0), np.arange(own.shape[1])]
@@ -279,10 +279,10 @@ class SitePredictions:
         return ""
 
 
-def _as_read(answers: NDArray[Any]) -> Floats:
+def _as_read(predictions: NDArray[Any]) -> Floats:
     """Return values, or probabilities that add up to 1; of two classes that of the second."""
-    found = answers.astype(float)
-    if found.ndim == 1:
-        return found
-    shares = found / found.sum(axis=1, keepdims=True)
+    values = predictions.astype(float)
+    if values.ndim == 1:
+        return values
+    shares = values / values.sum(axis=1, keepdims=True)
     return np.asarray(shares[:, 1] if shares.shape[1] == 2 else shares)

@@ -95,11 +95,12 @@ class SiteScores:
         return float(scores[order][np.searchsorted(reached, level - 1e-12)])
 
 
-def row_scores(y: NDArray[Any], answers: NDArray[Any], classes: NDArray[Any] | None) -> Floats:
+def row_scores(y: NDArray[Any], predictions: NDArray[Any], classes: NDArray[Any] | None) -> Floats:
     """Return the score of every row: |y - value|, or 1 - probability of the true class."""
     if classes is None:
-        return np.asarray(np.abs(y - answers.reshape(len(y))), dtype=float)
-    return np.asarray(1.0 - answers[np.arange(len(y)), np.searchsorted(classes, y)], dtype=float)
+        return np.asarray(np.abs(y - predictions.reshape(len(y))), dtype=float)
+    of_label = predictions[np.arange(len(y)), np.searchsorted(classes, y)]
+    return np.asarray(1.0 - of_label, dtype=float)
 
 
 def interval_around(values: NDArray[Any], q: float) -> Floats:

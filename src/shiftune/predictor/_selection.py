@@ -135,7 +135,7 @@ class Candidates:
         """Predictions of ensembles, each of the rows of a fold that is held out of its choice.
 
         Every fold of sites is held out once; the models are those of the trials, so nothing is
-        fitted again. With a single site that counts its rows are dealt to two folds.
+        fitted again. With a single site that counts its rows are assigned to two folds.
         """
         nested = np.empty(self.predictions[0].shape)
         for fold in range(int(self.folds.max()) + 1):

@@ -316,9 +316,9 @@ def cross_fitted(
         models.append(HistGradientBoostingClassifier(**_trees(n, inputs.shape[1]), max_iter=60))
     for f in range(FOLDS):
         rest, held = fold != f, fold == f
-        answers = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
-        best = int(np.argmin([log_loss(site[held], p, labels=np.arange(k)) for p in answers]))
-        models, chance[held] = [models[best]], answers[best]
+        shares = [model.fit(G[rest], site[rest]).predict_proba(G[held]) for model in models]
+        best = int(np.argmin([log_loss(site[held], p, labels=np.arange(k)) for p in shares]))
+        models, chance[held] = [models[best]], shares[best]
     return CrossFitted(label, chance, fold, group)
 
 

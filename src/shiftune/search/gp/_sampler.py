@@ -172,7 +172,13 @@ class GPLCBSampler(BaseSampler):
         self._require_one_objective(study)
         if not search_space:
             return {}
-        if _n_finished(study, self._space or {}) < max(self._n_startup_trials, 1):
+        # Pruned trials have the value that they reported last.
+        states = (TrialState.COMPLETE, TrialState.PRUNED)
+        finished = sum(
+            t.value is not None and math.isfinite(t.value) and covers(t, self._space or {})
+            for t in study.get_trials(deepcopy=False, states=states)
+        )
+        if finished < max(self._n_startup_trials, 1):
             return {
                 name: self.sample_independent(study, trial, name, distribution)
                 for name, distribution in search_space.items()
@@ -239,17 +245,6 @@ class GPLCBSampler(BaseSampler):
 
 def _fresh_seed() -> int:
     return int(np.random.SeedSequence().generate_state(1)[0])
-
-
-def _n_finished(study: Study, space: Mapping[str, BaseDistribution]) -> int:
-    """Number of trials with a finite value, and with all parameters of the space.
-
-    Pruned trials have that of what they reported.
-    """
-    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-    return sum(
-        t.value is not None and math.isfinite(t.value) and covers(t, space) for t in finished
-    )
 
 
 @dataclass(frozen=True, slots=True)
