@@ -13,6 +13,7 @@ from typing import Literal, TypeVar, get_args
 Task = Literal["classification", "regression"]
 ModelName = Literal[
     "lightgbm",
+    "lightgbm_l1",
     "xgboost",
     "hist_gradient_boosting",
     "random_forest",

@@ -17,6 +17,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import ProblemError, SearchWarning
+from shiftune.evaluate._losses import LOSSES
 from shiftune.models import _by_name, ready_model, spaces
 from shiftune.search import GPLCBSampler
 from shiftune.search._families import (
@@ -153,6 +154,19 @@ class TestNames:
         assert "hist_gradient_boosting" in resolve("auto", None, problem)
         assert list(resolve(["auto", "ridge", "linear"], None, problem))[-1] == "ridge"
         assert ShiftSearch().estimator == "auto"
+
+    @pytest.mark.parametrize("loss", ["absolute", "mae", LOSSES["absolute"]])
+    def test_absolute_errors_are_trained_for(self, problem, loss):
+        pytest.importorskip("lightgbm")
+        families = resolve("auto", None, problem, loss)
+        assert tuple(families) == (*_by_name.AUTO_FAMILIES, "lightgbm_l1")
+        assert families["lightgbm_l1"].defaults()["lightgbm_l1.objective"] == "l1"
+        found = make("auto", n_trials=4, loss=loss).fit(problem).trials_
+        assert found["model"].tolist() == list(families)
+        classes = ShiftProblem.from_sites(
+            [(s.X, s.labels > 0) for s in problem.sources], problem.target.X
+        )
+        assert tuple(resolve("auto", None, classes, loss)) == _by_name.AUTO_FAMILIES
 
     def test_names_share_their_prepared_rows(self, problem):
         search = make(NAMES, n_trials=2).fit(problem)

@@ -236,10 +236,10 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     task = problem.task
     size = table_size(problem)
     # In an order that does not depend on that of the options: the models take turns in it.
-    wanted = expand_auto(options.model or [_names.AUTO])
+    wanted = expand_auto(options.model or [_names.AUTO], task, options.loss)
     models = {
         name: ready_model(name, task, problem.columns, size=size)
-        for name in expand_auto([_names.AUTO, *_names.MODELS])
+        for name in expand_auto([_names.AUTO, *_names.MODELS], task, options.loss)
         if name in wanted
     }
     space = None

@@ -29,7 +29,7 @@ from sklearn.preprocessing import LabelEncoder, StandardScaler
 
 from shiftune import _names
 from shiftune._names import AUTO, ModelName, Task, complete
-from shiftune._wording import check_choice, how_to_install
+from shiftune._wording import check_choice, how_to_install, loss_name
 from shiftune.columns import Columns
 from shiftune.columns._column import ColumnKind, as_text
 from shiftune.errors import DataError, MissingPackageError, SettingsError
@@ -208,6 +208,12 @@ MODELS: dict[ModelName, KnownModel] = complete(
         "lightgbm": KnownModel(
             "boosted trees, LightGBM", "lightgbm", _both("LGBM"), {"verbosity": -1, **_ONE_THREAD}
         ),
+        "lightgbm_l1": KnownModel(
+            "boosted trees, LightGBM, for absolute errors",
+            "lightgbm",
+            {"regression": "LGBMRegressor"},
+            {"objective": "l1", "verbosity": -1, **_ONE_THREAD},
+        ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
             "xgboost",
@@ -365,13 +371,18 @@ def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
         bare.set_params(bootstrap=True, max_samples=rows)
 
 
-def expand_auto(wanted: Iterable[str]) -> list[str]:
+def expand_auto(wanted: Iterable[str], task: Task | None = None, loss: Any = None) -> list[str]:
     """Return names of models, each once, with those that "auto" stands for in its place.
+
+    For absolute errors of quantities LightGBM also minimises these, in a family of its own.
 
     >>> expand_auto(["ridge", "auto", "linear"])[:3]
     ['ridge', 'linear', 'kernel']
     """
     boosted = "lightgbm" if find_spec("lightgbm") else "hist_gradient_boosting"  # what is installed
     auto = [boosted if name == "lightgbm" else name for name in AUTO_FAMILIES]
+    loss = loss_name(loss) if isinstance(loss, str) else getattr(loss, "name", None)
+    if boosted == "lightgbm" and task == "regression" and loss == "absolute":
+        auto.append("lightgbm_l1")  # `benchmarks/results/l1.md`
     names = [each for name in wanted for each in (auto if name == AUTO else [name])]
     return list(dict.fromkeys(names))

@@ -69,6 +69,9 @@ def lightgbm(*, prefix: str = "") -> Space:
     )
 
 
+lightgbm_l1 = lightgbm  # of the known model for absolute errors
+
+
 def xgboost(*, prefix: str = "") -> Space:
     """Space for XGBClassifier and XGBRegressor.
 

@@ -202,7 +202,7 @@ def given_models(given: Any) -> list[Any]:
     return [e.pipeline if isinstance(e, ReadyModel) else e[0] for e in given.values()]
 
 
-def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
+def resolve(given: Any, space: Any, problem: ShiftProblem, loss: Any = None) -> dict[str, Family]:
     """Return the families of a search by name; models by name are made for the problem's columns.
 
     >>> X = np.arange(50.0)[:, None]
@@ -223,7 +223,8 @@ def resolve(given: Any, space: Any, problem: ShiftProblem) -> dict[str, Family]:
         columns = columns_of(problem)
         size = table_size(problem)
         entries = {
-            name: ready_model(name, problem.task, columns, size=size) for name in expand_auto(names)
+            name: ready_model(name, problem.task, columns, size=size)
+            for name in expand_auto(names, problem.task, loss)
         }
     several = len(entries) > 1
     return {

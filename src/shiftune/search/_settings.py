@@ -235,7 +235,7 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
     """Return the settings from all parameters of a search by name, or raise a SettingsError."""
     check_each(params)
     given = SimpleNamespace(**params)
-    families = resolve(given.estimator, given.space, problem)
+    families = resolve(given.estimator, given.space, problem, given.loss)
     models = [family.estimator for family in families.values()]
     loss = loss_for(models, given.loss, problem)
     risk = risk_named(given.risk)
