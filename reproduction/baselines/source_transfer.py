@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from threadpoolctl import threadpool_limits
 
 from shiftune import _interrupts
+from shiftune._options import SAMPLER
 from shiftune.errors import DataWarning, ProblemError, SettingsError
 from shiftune.evaluate._fits import StudyData, fit, seeded
 from shiftune.evaluate._losses import Loss
@@ -80,6 +81,7 @@ class SourceTransfer(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} counts every row once; make the problem without "
                 "sample_weight"
             )
+        SAMPLER(self.sampler, "sampler")
         loss = loss_for([self.estimator], self.loss, problem)
         check_counts(self, "n_trials")
         self._check()

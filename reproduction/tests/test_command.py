@@ -107,7 +107,7 @@ def test_stopped_and_resumed(run, folder):
         (["toy", "--quick", "--jobs", "0"], "--jobs must be a number of processes"),
         (["gvhd", "--data", "nowhere"], "there is no folder nowhere"),
         (["page", "nowhere"], "run python -m reproduction toy first"),
-        (["regret", "--quick", "--jobs", "-2"], "--jobs must be a number of processes"),
+        (["regret", "--quick", "--jobs", "0"], "--jobs must be a number of processes"),
         (["toy", "--quick", "--out", "file"], "file"),
     ],
 )

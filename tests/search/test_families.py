@@ -130,6 +130,13 @@ class TestNames:
         search.fit(X, y, groups=np.repeat(["B", "C", "D"], 20), X_target=X)
         assert search.predict(X).shape == (60,)
 
+    def test_dates_in_arrays_are_read_by_models_by_name(self, problem):
+        X, y = problem.sources[0].X.astype(object), problem.sources[0].labels
+        X[:, 1] = [pd.Timestamp("2021-01-31") + pd.Timedelta(days=9 * row) for row in range(60)]
+        search = make("ridge", n_trials=2)
+        search.fit(X, y, groups=np.repeat(["B", "C", "D"], 20), X_target=X)
+        assert search.predict(X).shape == (60,)
+
     def test_parameters_have_the_bare_models_names(self, problem):
         one = make("linear", n_trials=3).fit(problem)
         assert {"param_alpha", "param_degree"} <= set(one.trials_)

@@ -139,7 +139,7 @@ class Column:
     --------
     >>> sites = pd.Series(["B", "B", "A"])
     >>> age = pd.Series(["50", "71,5", "?"], name="age")
-    >>> column, values = learn(age, sites, "A")
+    >>> column, values = learn(age, TableRows(sites, "A"))
     >>> column.kind, column.number_format.decimal, column.high, values.to_list()
     ('number', ',', 71.5, [50.0, 71.5, nan])
     """

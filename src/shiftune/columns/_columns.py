@@ -179,8 +179,6 @@ class Columns(Mapping[str, Column]):
         """
         rows = NewRows(self)
         rows.check_names(table.columns)
-        if self.as_given:
-            return table.reindex(columns=[column.name for column in self.values()])
         return rows.add(table, compare=False).read(table)
 
     def overview(self) -> pd.DataFrame:

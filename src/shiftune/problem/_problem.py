@@ -22,6 +22,7 @@ from shiftune._names import Task
 from shiftune._wording import check_choice, count, listed
 from shiftune.columns import Column, Columns
 from shiftune.columns._column import Option, python_option
+from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, DataWarning, SettingsError
 from shiftune.problem._large import Sample, Sampled, read_sampled
 from shiftune.problem._reading import (
@@ -542,7 +543,10 @@ class ShiftProblem:
         X, known = as_pandas(X, "the rows"), self.target.X
         if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
             check_columns(X.columns, "the rows")
-            return self.columns.read(X)
+            if not self.columns.as_given:
+                return self.columns.read(X)
+            NewRows(self.columns).check_names(X.columns)
+            return X.reindex(columns=known.columns)
         shape = np.shape(X)
         if len(shape) == 2 and shape[1] != known.shape[1]:
             raise DataError(

@@ -322,6 +322,7 @@ class ResultMethods:
             target in this column alone, ``adjustment_low`` to ``adjustment_high``; ``note``.
 
         >>> from sklearn.linear_model import Ridge
+        >>> from shiftune import ShiftProblem, ShiftSearch
         >>> X = np.random.default_rng(0).normal(size=(4, 200, 2))  # the target and three sources
         >>> sites = [(rows, 3 * rows[:, 0] + rows[:, 1]) for rows in X[1:]]
         >>> search = ShiftSearch(Ridge(), {"alpha": [0.01, 0.1]}, n_trials=2)
