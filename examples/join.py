@@ -17,7 +17,7 @@ search = ShiftSearch(
     n_trials=12,
     storage=STORAGE,  # or "postgresql+psycopg://user:password@host/database"
     join=True,
-    answers="answers",  # a shared folder, too; a journal needs none
+    predictions_folder="predictions",  # a shared folder, too; a journal needs none
 )
 search.fit(problem)
 print(search.trials_[["state", "risk", "stderr"]])

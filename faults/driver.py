@@ -173,7 +173,7 @@ class Driver:
             n_trials=N_TRIALS,
             sampler="random" if self.fault else "gp_lcb",
             storage=self.study(folder),
-            answers=folder / "answers",
+            predictions_folder=folder / "predictions",
             join=self.join,
             progress=False,
             **options,

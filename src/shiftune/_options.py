@@ -230,7 +230,7 @@ class SearchOptions:
         Share the trials in the storage with other processes that run the same search. Together they
         run `n_trials`, and take over those of a process that has died. `fit` returns in each of
         them when all are finished. Proposals then depend on the processes' speed.
-    answers : path, optional
+    predictions_folder : path, optional
         Folder for the predictions of trials. Default: beside a journal, otherwise memory, so that
         every process computes those of the others again at the end.
     shares : three numbers, or a function from the problem to a `Split`, optional
@@ -291,7 +291,7 @@ class SearchOptions:
     executor: Callable[[], Any] | None = option(None, Role.RUN, _executor)
     storage: str | os.PathLike[str] | BaseStorage | None = option(None, Role.RUN)
     join: bool = option(False, Role.RUN, None, Shell("--join", bool, "", RUNNING, JOIN_FOLDER))
-    answers: str | os.PathLike[str] | None = option(None, Role.RUN)
+    predictions_folder: str | os.PathLike[str] | None = option(None, Role.RUN)
     shares: tuple[float, float, float] | Callable[[ShiftProblem], Split] | None = option(
         None, Role.SEARCH
     )

@@ -164,7 +164,7 @@ def test_nothing_is_written_through_links(result, tmp_path):
 def test_folders_with_data_are_private(result, tmp_path):
     shutil.rmtree(result)
     call(COMMAND)
-    for folder in (result, result / "study.journal.answers"):
+    for folder in (result, result / "study.journal.predictions"):
         assert folder.stat().st_mode & 0o077 == 0
 
 

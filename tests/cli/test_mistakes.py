@@ -209,7 +209,7 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
     names = set(os.listdir("run"))
     assert names == {
         "study.journal",
-        "study.journal.answers",
+        "study.journal.predictions",
         "settings.json",
         "settings.toml",
         "trials.csv",
@@ -219,9 +219,9 @@ def test_nothing_is_half_written(table, tune, monkeypatch):
 
 
 def test_a_first_run_that_failed_is_discarded(table):
-    answers = table / "run" / "study.journal.answers"
-    answers.mkdir(parents=True)
-    for path in (table / "run" / "settings.json", answers / "0.npz"):
+    predictions = table / "run" / "study.journal.predictions"
+    predictions.mkdir(parents=True)
+    for path in (table / "run" / "settings.json", predictions / "0.npz"):
         path.touch()
     ResultFolder(table / "run").discard()
     assert not (table / "run").exists()

@@ -29,7 +29,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
     out = folder / "run"
     assert {path.name for path in out.iterdir()} == {
         "study.journal",
-        "study.journal.answers",
+        "study.journal.predictions",
         "trials.csv",
         "best.json",
         "model.skops",

@@ -46,7 +46,7 @@ def test_a_search_asks_the_estimator_only():
     assert len(data.folds) == sum(len(site) for site in toy.sources)
     for number, trial in search.trials_.iterrows():
         losses = np.concatenate(
-            data.losses(search._opened.answers.get(number), search.result_.loss)
+            data.losses(search._opened.predictions.get(number), search.result_.loss)
         )
         assert trial["criterion"] == trial["risk"] == pytest.approx(2 * losses.mean())
         assert search.study_.trials[number].value == trial["risk"]

@@ -56,7 +56,7 @@ def search(folder: Path, storage: str, n_trials: int) -> ShiftSearch:
         n_trials=n_trials,
         storage=storage,
         join=True,
-        answers=folder / "answers",
+        predictions_folder=folder / "predictions",
         callbacks=[lambda _, trial: note(folder, str(trial.number))],
         progress=False,
     )

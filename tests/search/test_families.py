@@ -310,7 +310,7 @@ class TestTrials:
         with pytest.raises(ProblemError, match="other estimator"):
             make([*NAMES, "ridge"], n_trials=12, storage=journal).fit(problem)
 
-    def test_a_budget_is_shared_alike_where_the_storage_keeps_no_answers(self, problem):
+    def test_a_budget_is_shared_alike_where_the_storage_keeps_no_predictions(self, problem):
         whole = make(PAIRS, n_trials=16).fit(problem)
         storage = optuna.storages.InMemoryStorage()
         make(PAIRS, n_trials=11, storage=storage).fit(problem)

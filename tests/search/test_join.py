@@ -25,7 +25,7 @@ from shiftune.search._driver import (
 )
 from shiftune.search._journal import is_searched, search_lock
 from shiftune.search._settings import sampler_named
-from shiftune.search._storage import AnswerStore, open_claims, open_study
+from shiftune.search._storage import PredictionStore, open_claims, open_study
 from shiftune.search._trial import DEFAULTS, FAILURE, MODEL, finished_trials
 
 SPACE = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
@@ -409,14 +409,14 @@ def test_it_needs_a_storage(problem):
         search(None).fit(problem)
 
 
-def test_answers_in_a_folder(problem, tmp_path):
-    storage, folder = tmp_path / "study.journal", tmp_path / "answers"
-    search(storage, risk="adjusted", answers=folder).fit(problem)
+def test_predictions_in_a_folder(problem, tmp_path):
+    storage, folder = tmp_path / "study.journal", tmp_path / "predictions"
+    search(storage, risk="adjusted", predictions_folder=folder).fit(problem)
     assert sorted(path.name for path in folder.iterdir()) == [f"{n}.npz" for n in range(4)]
 
 
-def test_answers_of_trials_that_others_are_recording_are_kept(tmp_path):
-    store = AnswerStore(tmp_path)
+def test_predictions_of_trials_that_others_are_recording_are_kept(tmp_path):
+    store = PredictionStore(tmp_path)
     for name in ("1.npz", "2.npz", "3.npz", ".part-3.npz"):
         (tmp_path / name).touch()
     store.keep([1], among=[1, 2])

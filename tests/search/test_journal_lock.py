@@ -44,7 +44,7 @@ ShiftSearch(
 """
 
 
-FILES = {"study.journal", "study.journal.answers"}
+FILES = {"study.journal", "study.journal.predictions"}
 
 
 @pytest.fixture(scope="module")

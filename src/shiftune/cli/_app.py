@@ -166,7 +166,7 @@ def tune(options: TuneOptions) -> None:
     [bold]predictions.csv[/] (one line per target row: its identifiers, its position in the file
     counted from 0, the prediction), [bold]trials.csv[/], the model (for
     [bold]shiftune.load_model[/]), settings.json, settings.toml (for --settings, repeats the run),
-    study.journal (for optuna-dashboard) and study.journal.answers. Ctrl-C stops the search; the
+    study.journal (for optuna-dashboard) and study.journal.predictions. Ctrl-C stops the search; the
     same command continues it, also with a larger --trials.
     """
     from shiftune.cli import _tune

@@ -155,12 +155,12 @@ class ResultFolder:
 
     def discard(self) -> None:
         """Remove the files of a first run that failed before any trial had a result."""
-        from shiftune.search._storage import ANSWERS, trials_in
+        from shiftune.search._storage import PREDICTIONS, trials_in
 
         with suppress(OSError, ProblemError):
             if any(trial.value is not None for trial in trials_in(self.journal)):
                 return
-            shutil.rmtree(self.path / f"{JOURNAL}{ANSWERS}", ignore_errors=True)
+            shutil.rmtree(self.path / f"{JOURNAL}{PREDICTIONS}", ignore_errors=True)
             for path in self.path.iterdir():
                 path.unlink()
             self.path.rmdir()

@@ -156,7 +156,7 @@ def show_models(name: str | None, as_json: bool) -> None:
 
 
 FILES = ("report.html", "model-card.md", "best.json", "predictions.csv", "trials.csv")
-OTHERS = ("settings.json", "settings.toml", "study.journal", "study.journal.answers")
+OTHERS = ("settings.json", "settings.toml", "study.journal", "study.journal.predictions")
 
 
 def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None:

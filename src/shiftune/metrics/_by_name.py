@@ -445,7 +445,7 @@ def _with_weights(function: Callable[..., Any]) -> Callable[[NDArray[Any], Float
 # ---------------------------------------------------------------- scorers
 
 
-class _AnsweredValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class _PredictedValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regressor whose rows are its predictions, for scorers that ask a model."""
 
     fitted_ = True
@@ -454,7 +454,7 @@ class _AnsweredValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return X
 
 
-class _AnsweredClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _PredictedClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classifier whose rows are its probabilities."""
 
     def __init__(self, classes: int) -> None:
@@ -475,12 +475,12 @@ def _scorer(name: str, task: Task) -> Metric:
         # Some scorers, such as that of the largest error, take no weights.
         kept: dict[str, Any] = {} if np.all(w == w[0]) else {"sample_weight": w}
         if task == "regression":
-            return float(scorer(_AnsweredValues(), p, y, **kept))
+            return float(scorer(_PredictedValues(), p, y, **kept))
         P = np.column_stack([1 - p, p]) if p.ndim == 1 else p
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedMetricWarning)
             try:
-                return float(scorer(_AnsweredClasses(P.shape[1]), P, y, **kept))
+                return float(scorer(_PredictedClasses(P.shape[1]), P, y, **kept))
             except ValueError:  # such as an area under a curve where a class is missing
                 return np.nan
 

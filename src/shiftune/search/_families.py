@@ -26,7 +26,7 @@ from shiftune.models._by_name import NumberedClasses, needs_numbers, preparation
 from shiftune.models._space import Space, as_space
 from shiftune.predictor._selection import Candidates
 from shiftune.problem import ShiftProblem, pooled
-from shiftune.search._storage import AnswerStore, candidates
+from shiftune.search._storage import PredictionStore, candidates
 from shiftune.search._trial import (
     DEFAULTS,
     FAILURE,
@@ -401,10 +401,12 @@ class FamilyWeights:
     several workers, or one that is continued, shares its budget alike.
     """
 
-    def __init__(self, study: optuna.Study, context: TrialContext, answers: AnswerStore) -> None:
+    def __init__(
+        self, study: optuna.Study, context: TrialContext, predictions: PredictionStore
+    ) -> None:
         self.study = study
         self.context = context
-        self.answers = answers
+        self.predictions = predictions
         self._known: tuple[int, dict[str, float]] = (0, {})
 
     def __call__(self) -> dict[str, float]:
@@ -416,17 +418,17 @@ class FamilyWeights:
         return self._known[1]
 
     def _weights(self, trials: list[optuna.trial.FrozenTrial]) -> dict[str, float]:
-        kept = {number: self.answers.get(number) for number in candidates(trials)}
-        answers = {number: each for number, each in kept.items() if each is not None}
+        kept = {number: self.predictions.get(number) for number in candidates(trials)}
+        predictions = {n: array for n, array in kept.items() if array is not None}
         evaluated = {trial.number: trial for trial in trials if trial.value is not None}
         family = {number: trial.user_attrs.get(MODEL, "") for number, trial in evaluated.items()}
-        if not answers:
+        if not predictions:
             return dict.fromkeys(family.values(), 1.0)
-        best = min(answers, key=lambda number: evaluated[number].value or 0.0)
+        best = min(predictions, key=lambda number: evaluated[number].value or 0.0)
         data, risk = self.context.data, risk_of(evaluated[best])
         assert risk is not None  # trials with a value have one
         found = Candidates(
-            answers,
+            predictions,
             data.y_validation,
             data.row_coefficients(np.repeat(risk.lam, risk.n)),
             self.context.loss,

@@ -24,7 +24,7 @@ from shiftune.models._space import check_names
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import Family, FamilyWeights, Turn, family_of, next_turn, sampler_for
 from shiftune.search._settings import Settings, sampler_named
-from shiftune.search._storage import AnswerStore, candidates, complete_answers, open_driver
+from shiftune.search._storage import PredictionStore, candidates, complete_predictions, open_driver
 from shiftune.search._trial import (
     DEFAULTS,
     FAILURE,
@@ -73,11 +73,15 @@ class Loop:
     """
 
     def __init__(
-        self, settings: Settings, context: TrialContext, study: optuna.Study, answers: AnswerStore
+        self,
+        settings: Settings,
+        context: TrialContext,
+        study: optuna.Study,
+        predictions: PredictionStore,
     ) -> None:
         self.settings = settings
         self.study = study
-        self.answers = answers
+        self.predictions = predictions
         self.driver = open_driver(settings.storage, study, join=settings.join)
         self.context = context
         self.stopped = False
@@ -98,10 +102,10 @@ class Loop:
         )
         if len(settings.families) > 1 and not settings.join:
             # The families' shares in the budget depend on them.
-            trial_answers(settings, self.context, study, self.answers, candidates(earlier))
+            trial_predictions(settings, self.context, study, self.predictions, candidates(earlier))
         prepared = PreparedRows(number_of_workers(settings.n_jobs))
         context = replace(self.context, prepared=prepared, catch=settings.catch)
-        self.weights = FamilyWeights(study, context, self.answers)
+        self.weights = FamilyWeights(study, context, self.predictions)
         with (
             self.driver.at_work(),
             TrialWorkers.of(settings, context, n_trials - len(earlier)) as self.workers,
@@ -241,13 +245,13 @@ class Loop:
         kept = outcome.predictions
         trial.set_user_attr(PREDICTIONS_BYTES, 0 if kept is None else kept.nbytes)
         if kept is not None:  # before the trial is finished: then they are never missing
-            self.answers.put(trial.number, kept)
+            self.predictions.put(trial.number, kept)
         self._tell_study(trial, outcome.risk.criterion)
         finished = finished_trials(self.study)
-        # Others may be about to record trials whose answers they have written.
+        # Others may be about to record trials whose predictions they have written.
         alone = self.driver.number is None
         among = None if alone else [each.number for each in finished]
-        self.answers.keep(candidates(finished), among)
+        self.predictions.keep(candidates(finished), among)
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:
         # A sampler that has tried everything (a grid) stops the study. The trial is stored by then.
@@ -270,17 +274,19 @@ class Loop:
             self.stopped = True
 
 
-def trial_answers(
+def trial_predictions(
     settings: Settings,
     context: TrialContext,
     study: optuna.Study,
-    answers: AnswerStore,
+    store: PredictionStore,
     numbers: Iterable[int],
 ) -> dict[int, Predictions]:
-    """Return the answers of trials by their numbers; missing ones are computed again."""
+    """Return the predictions of trials by their numbers; missing ones are computed again."""
     trials = {trial.number: trial for trial in finished_trials(study)}
     items = {n: family_of(settings.families, trials[n]).candidate(trials[n]) for n in numbers}
-    return complete_answers(answers, items, lambda: TrialWorkers.of(settings, context, len(items)))
+    return complete_predictions(
+        store, items, lambda: TrialWorkers.of(settings, context, len(items))
+    )
 
 
 # Numbers in a table (rows times columns) from which a single fit may take seconds: workers then

@@ -35,15 +35,15 @@ from shiftune.problem._reading import as_pandas
 from shiftune.problem._site import as_labels
 from shiftune.ratio import DensityRatio
 from shiftune.search._families import check_given, given_models
-from shiftune.search._loop import Loop, trial_answers
+from shiftune.search._loop import Loop, trial_predictions
 from shiftune.search._result import ResultMethods, SearchResult
 from shiftune.search._settings import Settings, check_settings
 from shiftune.search._storage import (
-    AnswerStore,
+    PredictionStore,
     candidates,
     identity,
     only_search_of,
-    open_answers,
+    open_predictions,
     open_study,
 )
 from shiftune.search._trial import (
@@ -80,15 +80,15 @@ class OpenedStudy:
     problem: ShiftProblem
     settings: Settings
     study: optuna.Study
-    answers: AnswerStore
+    predictions: PredictionStore
 
     @classmethod
     def of(cls, problem: ShiftProblem, settings: Settings) -> Self:
         """Open the storage."""
         same = identity(settings, problem)
         study = open_study(settings.storage, same, join=settings.join)
-        answers = open_answers(settings.storage, study, settings.answers)
-        return cls(problem, settings, study, answers)
+        predictions = open_predictions(settings.storage, study, settings.predictions_folder)
+        return cls(problem, settings, study, predictions)
 
     @cached_property
     def prepared(self) -> tuple[TrialContext, DensityRatio | None]:
@@ -107,7 +107,9 @@ class OpenedStudy:
         if best is None:
             raise ProblemError(nothing_to_choose(shown, self.problem))
         context, ratio = self.prepared
-        predictions = trial_answers(settings, context, self.study, self.answers, candidates(trials))
+        predictions = trial_predictions(
+            settings, context, self.study, self.predictions, candidates(trials)
+        )
         judged = context.data, context.loss, context.estimate
         choice = best_alone(best, risks[best], predictions, *judged)
         if settings.final == "ensemble" and len(predictions) > 1:
@@ -228,7 +230,7 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
             settings = check_settings(self._params(), problem)
             with only_search_of(settings.storage, join=settings.join):
                 self._opened = opened = OpenedStudy.of(problem, settings)
-                Loop(settings, opened.prepared[0], opened.study, opened.answers).run()
+                Loop(settings, opened.prepared[0], opened.study, opened.predictions).run()
         return self
 
     def refit(self) -> Self:

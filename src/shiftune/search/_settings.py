@@ -58,8 +58,8 @@ class Settings(SearchOptions):
     """Options of a search that suit its problem and each other, with defaults filled in.
 
     `check_settings` makes them, and nobody changes them; nothing below the search knows more of it.
-    `families` are models and spaces by name, `ratio` is not fitted yet, None where none is needed,
-    `answers` is a folder, and None in `metrics` stands for the default set.
+    `families` are models and spaces by name, `ratio` is not fitted yet, None where none is needed;
+    None in `metrics` stands for the default set.
     """
 
     families: Families

@@ -1,7 +1,7 @@
-"""Storage of a search: its study, what it must have in common with one that continues it, answers.
+"""Storage of a search: its study, what it shares with one that continues it, and predictions.
 
-Trials are in memory, in a journal file or in any storage of Optuna; their answers (predictions of
-all judged rows) are in files beside the journal, or in memory.
+Trials are in memory, in a journal file or in any storage of Optuna; their out-of-site predictions
+are in files beside the journal, or in memory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ STUDY_NAME = "shiftune"
 CLAIMS_NAME = "shiftune drivers"
 IDENTITY = "shiftune_identity"
 FORMAT_NUMBER = "shiftune_format"
-# A random mark of the study, by which its answers are known.
+# A random mark of the study, by which its predictions are known.
 MARK = "shiftune_mark"
 # Number of the form in which trials are recorded.
 FORMAT = 5
@@ -76,11 +76,11 @@ ANNOUNCING = (
     "optuna.storages.journal._storage",
     "optuna.storages._rdb.storage",
 )
-# What the name of the folder of answers adds to that of the journal.
-ANSWERS = ".answers"
-# Trials of a model family whose answers are kept, those of lowest risk. An ensemble chooses among
-# at most so many, and all that are kept together take at most so many bytes. (100,000 rows of a
-# quantity or of two classes take 800 kB per trial.)
+# The folder of predictions has the name of the journal with this suffix.
+PREDICTIONS = ".predictions"
+# Trials of a model family whose predictions are kept, those of lowest risk. An ensemble chooses
+# among at most so many, and all that are kept together take at most so many bytes. (100,000 rows
+# of a quantity or of two classes take 800 kB per trial.)
 MOST_KEPT = 24
 MOST_BYTES = 2**30
 
@@ -305,17 +305,17 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-# ---------------------------------------------------------------- answers of trials
+# ---------------------------------------------------------------- predictions of trials
 
 
-class AnswerStore:
-    """Answers by the number of their trial, in files of a folder or, with None, in memory.
+class PredictionStore:
+    """Predictions by the number of their trial, in files of a folder or, with None, in memory.
 
     Files are written completely or not at all, and their zip format has checksums: a damaged file
     counts as missing and is removed, as does one of another trial or study. Where a file cannot be
-    written, the answers stay in memory.
+    written, the predictions stay in memory.
 
-    >>> store = AnswerStore(None)
+    >>> store = PredictionStore(None)
     >>> store.put(3, np.zeros(2))
     >>> store.get(3), store.get(4)
     (array([0., 0.]), None)
@@ -326,9 +326,9 @@ class AnswerStore:
         self._study = study
         self._memory: dict[int, Predictions] = {}
 
-    def put(self, number: int, answers: Predictions) -> None:
-        """Keep the answers of a trial."""
-        self._memory[number] = answers
+    def put(self, number: int, predictions: Predictions) -> None:
+        """Keep the predictions of a trial."""
+        self._memory[number] = predictions
         if self.folder is None:
             return
         path = self.folder / f"{number}.npz"
@@ -339,16 +339,16 @@ class AnswerStore:
                     file,
                     study=np.array(self._study),
                     trial=np.array(number),
-                    answers=answers,
+                    predictions=predictions,
                     allow_pickle=False,
                 )
         except OSError as error:
-            logger.warning("answers of trial %d stay in memory: %s", number, error)
+            logger.warning("predictions of trial %d stay in memory: %s", number, error)
         else:
             del self._memory[number]
 
     def get(self, number: int) -> Predictions | None:
-        """Return the answers of a trial; None if there are none."""
+        """Return the predictions of a trial; None if there are none."""
         if number in self._memory or self.folder is None:
             return self._memory.get(number)
         path = self.folder / f"{number}.npz"
@@ -358,7 +358,7 @@ class AnswerStore:
                 arrays = dict(file)
             if (str(arrays["study"]), int(arrays["trial"])) != (self._study, number):
                 raise ValueError("it belongs to another study or trial")
-            return np.asarray(arrays["answers"])
+            return np.asarray(arrays["predictions"])
         except FileNotFoundError:
             return None
         except Exception as error:  # zip files and arrays can be damaged in many ways
@@ -372,12 +372,12 @@ class AnswerStore:
             return None
 
     def keep(self, numbers: Collection[int], among: Collection[int] | None = None) -> None:
-        """Drop the answers of all other trials, or of those among some."""
+        """Drop the predictions of all other trials, or of those among some."""
 
         def stays(number: int) -> bool:
             return number in numbers or (among is not None and number not in among)
 
-        self._memory = {n: answers for n, answers in self._memory.items() if stays(n)}
+        self._memory = {n: predictions for n, predictions in self._memory.items() if stays(n)}
         if self.folder is None or not self.folder.is_dir():
             return
         for path in self.folder.glob("*.npz"):
@@ -387,25 +387,25 @@ class AnswerStore:
                 path.unlink(missing_ok=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A fitted search that is loaded elsewhere needs no answers, unless it is refitted.
+        # A fitted search that is loaded elsewhere needs no predictions, unless it is refitted.
         return vars(self) | {"_memory": {}}
 
 
-def open_answers(
+def open_predictions(
     storage: Storage, study: optuna.Study, folder: str | os.PathLike[str] | None = None
-) -> AnswerStore:
-    """Return the store of a study's answers: a folder, by default beside a journal, or memory."""
+) -> PredictionStore:
+    """Return the predictions of a study: in a folder, by default beside a journal, or in memory."""
     path = _journal(storage)
-    beside = path.with_name(f"{path.name}{ANSWERS}") if path else None
+    beside = path.with_name(f"{path.name}{PREDICTIONS}") if path else None
     place = beside if folder is None else Path(folder).absolute()
-    return AnswerStore(place, study.user_attrs.get(MARK, ""))
+    return PredictionStore(place, study.user_attrs.get(MARK, ""))
 
 
 def candidates(trials: Iterable[FrozenTrial]) -> list[int]:
-    """Return the trials whose answers are kept: those of lowest risk of every model family.
+    """Return the trials whose predictions are kept: those of lowest risk of every model family.
 
-    At most `MOST_KEPT` of a family, and fewer if the answers of all would exceed `MOST_BYTES`; of
-    every family at least one. Trials without answers are none.
+    At most `MOST_KEPT` of a family, and fewer if the predictions of all would exceed `MOST_BYTES`;
+    of every family at least one. Trials without predictions are none.
     """
     families: dict[str, list[tuple[float, int]]] = defaultdict(list)
     largest = 1
@@ -418,21 +418,21 @@ def candidates(trials: Iterable[FrozenTrial]) -> list[int]:
     return [n for family in families.values() for _, n in sorted(family)[: max(most, 1)]]
 
 
-def complete_answers(
-    store: AnswerStore, items: Mapping[int, Any], workers: Callable[[], TrialWorkers]
+def complete_predictions(
+    store: PredictionStore, items: Mapping[int, Any], workers: Callable[[], TrialWorkers]
 ) -> dict[int, Predictions]:
-    """Return the answers of trials, computing again and storing those that the store lacks.
+    """Return the predictions of trials, computing again and storing those that the store lacks.
 
-    `items` has what a worker gets for every trial; `workers` makes new workers if any answers are
-    missing. Trials that fail this time are left out.
+    `items` has what a worker gets for every trial; `workers` makes new workers if any predictions
+    are missing. Trials that fail this time are left out.
     """
     stored = {number: store.get(number) for number in items}
-    answers = {number: each for number, each in stored.items() if each is not None}
-    missing = [number for number in items if number not in answers]
+    predictions = {number: each for number, each in stored.items() if each is not None}
+    missing = [number for number in items if number not in predictions]
     if not missing:
-        return answers
+        return predictions
     logger.warning(
-        "computing again the answers of %s, which are missing", count(len(missing), "trial")
+        "computing again the predictions of %s, which are missing", count(len(missing), "trial")
     )
     with workers() as pool:
         for number in missing:
@@ -442,10 +442,10 @@ def complete_answers(
                 computed = pool.result(number).predictions
             except Exception as error:  # the worker died, or the time was over
                 logger.info(
-                    "trial %d failed when its answers were computed again: %s", number, error
+                    "trial %d failed when its predictions were computed again: %s", number, error
                 )
                 continue
             if computed is not None:
-                answers[number] = computed
+                predictions[number] = computed
                 store.put(number, computed)
-    return {number: answers[number] for number in items if number in answers}
+    return {number: predictions[number] for number in items if number in predictions}

@@ -16,8 +16,8 @@ from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
 from shiftune.search import ShiftSearch, _storage
-from shiftune.search._loop import trial_answers
-from shiftune.search._storage import MOST_KEPT, AnswerStore, candidates, complete_answers
+from shiftune.search._loop import trial_predictions
+from shiftune.search._storage import MOST_KEPT, PredictionStore, candidates, complete_predictions
 from shiftune.search._trial import MODEL, PREDICTIONS_BYTES, Candidate, Outcome, run_trial
 from shiftune.workers import Workers
 
@@ -41,16 +41,16 @@ def make(storage=None, **options):
 
 
 def files(journal):
-    folder = journal.with_name("study.journal.answers")
+    folder = journal.with_name("study.journal.predictions")
     return sorted(path.name for path in folder.iterdir())
 
 
-def answers_of(search, numbers):
-    return trial_answers(
+def predictions_of(search, numbers):
+    return trial_predictions(
         search.result_.settings,
         search.result_.context,
         search.study_,
-        search._opened.answers,
+        search._opened.predictions,
         numbers,
     )
 
@@ -63,7 +63,9 @@ def same(one, other):
 class TestStore:
     @pytest.fixture(params=["memory", "files"])
     def store(self, request, tmp_path):
-        return AnswerStore(tmp_path / "answers" if request.param == "files" else None, "mark")
+        return PredictionStore(
+            tmp_path / "predictions" if request.param == "files" else None, "mark"
+        )
 
     @pytest.mark.parametrize(("shape", "dtype"), [((5,), np.float64), ((5, 3), np.float32)])
     def test_what_was_put_is_there(self, store, rng, shape, dtype):
@@ -106,18 +108,18 @@ def test_keep_removes_parts_and_nothing_of_others(tmp_path):
     (tmp_path / ".part-7.npz").write_bytes(b"PK")
     (tmp_path / "mine.npz").write_bytes(b"PK")
     (tmp_path / "7.txt").write_text("")
-    AnswerStore(tmp_path).keep([7])
+    PredictionStore(tmp_path).keep([7])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["7.txt", "mine.npz"]
 
 
 def test_files_of_another_study(tmp_path):
-    AnswerStore(tmp_path, "one").put(0, np.ones(2))
-    assert AnswerStore(tmp_path, "other").get(0) is None
+    PredictionStore(tmp_path, "one").put(0, np.ones(2))
+    assert PredictionStore(tmp_path, "other").get(0) is None
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_of_another_trial(tmp_path, caplog):
-    store = AnswerStore(tmp_path, "mark")
+    store = PredictionStore(tmp_path, "mark")
     for number in (0, 1):
         store.put(number, np.full(2, float(number)))
     shutil.copy(tmp_path / "0.npz", tmp_path / "1.npz")
@@ -129,7 +131,7 @@ def test_a_file_of_another_trial(tmp_path, caplog):
 
 def test_no_damage_goes_unnoticed(tmp_path, rng):
     """Any flipped byte leaves the predictions as they were, or missing."""
-    store = AnswerStore(tmp_path, "mark")
+    store = PredictionStore(tmp_path, "mark")
     predictions = rng.random(40)
     store.put(0, predictions)
     path = tmp_path / "0.npz"
@@ -151,7 +153,7 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
     def full(*args, **arrays):
         raise OSError(28, "No space left on device")
 
-    store = AnswerStore(tmp_path)
+    store = PredictionStore(tmp_path)
     monkeypatch.setattr(np, "savez", full)
     store.put(0, np.ones(2))
     assert store.get(0).tolist() == [1, 1]
@@ -179,7 +181,7 @@ class TestCandidates:
         assert len(candidates(trials)) == 10
         assert candidates([trial(0, 1.0, size=5000), trial(1, 0.5, size=5000)]) == [1]
 
-    def test_trials_without_answers(self):
+    def test_trials_without_predictions(self):
         failed = create_trial(state=TrialState.FAIL)
         assert candidates([trial(0, 1.0, size=0), failed, trial(2, 2.0)]) == [2]
         assert candidates([]) == []
@@ -190,16 +192,16 @@ def test_a_search_keeps_predictions(problem, journal, risk):
     on_disk, in_memory = (make(storage, risk=risk).fit(problem) for storage in (journal, None))
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     for number in range(4):
-        same(on_disk._opened.answers.get(number), in_memory._opened.answers.get(number))
+        same(on_disk._opened.predictions.get(number), in_memory._opened.predictions.get(number))
         alpha = float(on_disk.trials_["param_alpha"][number])
         by_hand = run_trial(on_disk.result_.context, Candidate({"alpha": alpha}))
-        same(on_disk._opened.answers.get(number), by_hand.predictions)
+        same(on_disk._opened.predictions.get(number), by_hand.predictions)
 
 
-def test_answers_travel_from_workers(problem):
+def test_predictions_travel_from_workers(problem):
     ours, plain = (make(**each).fit(problem) for each in ({"trial_timeout": 1e6}, {}))
     for number in range(4):
-        same(ours._opened.answers.get(number), plain._opened.answers.get(number))
+        same(ours._opened.predictions.get(number), plain._opened.predictions.get(number))
 
 
 def test_a_bounded_number(problem, journal, monkeypatch):
@@ -213,18 +215,18 @@ def test_a_resumed_run_has_them(problem, journal):
     make(journal, n_trials=2).fit(problem)
     resumed, whole = make(journal).fit(problem), make().fit(problem)
     for number in range(4):
-        same(resumed._opened.answers.get(number), whole._opened.answers.get(number))
+        same(resumed._opened.predictions.get(number), whole._opened.predictions.get(number))
 
 
 def test_a_journal_that_was_removed(problem, journal):
-    """Its answers are left, and belong to none of the new trials."""
+    """Its predictions are left, and belong to none of the new trials."""
     make(journal, n_trials=3).fit(problem)
     journal.unlink()
     search = make(journal, n_trials=1, random_state=5).fit(problem)
     assert files(journal) == ["0.npz"]
     same(
-        search._opened.answers.get(0),
-        make(n_trials=1, random_state=5).fit(problem)._opened.answers.get(0),
+        search._opened.predictions.get(0),
+        make(n_trials=1, random_state=5).fit(problem)._opened.predictions.get(0),
     )
 
 
@@ -247,21 +249,21 @@ def derived(trial):
 )
 def test_missing_ones_are_computed_again(problem, journal, space, n_jobs):
     search = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
-    before, risk = answers_of(search, range(4)), search.trials_["risk"]
-    folder = journal.with_name("study.journal.answers")
+    before, risk = predictions_of(search, range(4)), search.trials_["risk"]
+    folder = journal.with_name("study.journal.predictions")
     (folder / "1.npz").unlink()
     (folder / "2.npz").write_bytes(b"damaged")
     Counted.fits = 0
-    after = answers_of(search, range(4))
+    after = predictions_of(search, range(4))
     if n_jobs == 1:
         assert Counted.fits == 2 * 2  # one without each of the two sources
     plain = make(space=space).fit(problem)
     for number in range(4):
-        same(before[number], plain._opened.answers.get(number))
+        same(before[number], plain._opened.predictions.get(number))
         same(before[number], after[number])
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     Counted.fits = 0
-    assert list(answers_of(search, [2])) == [2]
+    assert list(predictions_of(search, [2])) == [2]
     assert Counted.fits == 0
     resumed = make(journal, space=space, model=Counted(), n_jobs=n_jobs).fit(problem)
     np.testing.assert_array_equal(resumed.trials_["risk"], risk)
@@ -276,18 +278,18 @@ def outcome_of(context, item):
 
 
 def test_trials_that_fail_when_computed_again(caplog):
-    store = AnswerStore(None)
+    store = PredictionStore(None)
     items = {3: "fine", 4: "dies", 5: "fails", 6: "fine"}
-    found = complete_answers(store, items, lambda: Workers(outcome_of, np.ones(2)))
+    found = complete_predictions(store, items, lambda: Workers(outcome_of, np.ones(2)))
     assert list(found) == [3, 6]
-    assert "computing again the answers of 4 trials" in caplog.text
+    assert "computing again the predictions of 4 trials" in caplog.text
     assert store.get(6) is not None
 
 
 def test_nothing_is_started_where_nothing_is_missing():
-    store = AnswerStore(None)
+    store = PredictionStore(None)
     store.put(0, np.ones(2))
-    assert list(complete_answers(store, {0: {}}, lambda: pytest.fail("workers"))) == [0]
+    assert list(complete_predictions(store, {0: {}}, lambda: pytest.fail("workers"))) == [0]
 
 
 def test_predictions_that_only_the_loss_understands_are_not_kept(problem):
@@ -319,12 +321,12 @@ from shiftune.search._loop import Loop
 place = sys.argv[1]
 
 def killed(self, *args, **options):
-    if len(os.listdir("study.journal.answers")) == 2:
+    if len(os.listdir("study.journal.predictions")) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return before(self, *args, **options)
 
 def torn(*args, **options):
-    if os.path.exists("study.journal.answers/1.npz"):
+    if os.path.exists("study.journal.predictions/1.npz"):
         args[0].write(b"PK half")
         args[0].flush()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -355,4 +357,4 @@ def test_a_run_that_was_killed(problem, journal, place):
     resumed, whole = make(journal).fit(problem), make().fit(problem)
     assert files(journal) == [f"{n}.npz" for n in range(4)]
     for number in range(4):
-        same(resumed._opened.answers.get(number), whole._opened.answers.get(number))
+        same(resumed._opened.predictions.get(number), whole._opened.predictions.get(number))
