@@ -56,7 +56,14 @@ def dask_client(**config):
                 super()._update_worker_status(op, msg)
 
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 3, **config}),
+        dask.config.set(
+            {
+                "distributed.scheduler.allowed-failures": 3,
+                # Every two seconds it drops copies of data that no item waits for, the context's too.
+                "distributed.scheduler.active-memory-manager.start": False,
+                **config,
+            }
+        ),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,
