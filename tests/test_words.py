@@ -1,4 +1,4 @@
-"""The documentation uses the field's words (docs/glossary.md): retired ones do not come back."""
+"""Documentation and package use the field's words (docs/glossary.md), not retired ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("reproduction/*.md")]
+    for pattern in ("*.md", "docs/**/*.md", "reproduction/*.md", "src/**/*.py", "src/**/*.j2")
+    for path in ROOT.glob(pattern)
     if path.name not in {"faults.md", "paper.md"}  # written by programs
 )
 # A retired wording, and what takes its place.
@@ -23,7 +24,7 @@ RETIRED = {
     r"\bnews\b": "reported",
     r"\bdecided? nothing\b": "held-out seeds",
     r"\bjudg(e|es|ed|ing)\b(?!\.(md|py))": "evaluate, estimate",
-    r"\b(is|are) no (feature|number|mean|date|loss|news|external|error|evidence|map)\b": "is not a",
+    r"\b(is|are) no (feature|number|mean|date|news|external|error|evidence|map)\b": "is not a",
     r"\bdealt to\b": "assigned to",
     r"\bsays? (nothing|anything)\b": "uninformative",
     r"\btoo sure\b": "overconfident",

@@ -86,7 +86,7 @@ def option(default: Any, role: Role, check: Check | None = None, shell: Shell | 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Check of names, which the shell completes; what is no text is no name."""
+    """Check of names, which the shell completes; a value that is not text is not a name."""
 
     what: str
     choices: Sequence[str]
@@ -236,14 +236,14 @@ class SearchOptions:
     shares : three numbers, or a function from the problem to a `Split`, optional
         Of every source for density ratio, training and validation, where `risk` is one of the
         paper's estimators. Default: the paper's .21 / .49 / .30, or 0 / .7 / .3 where no density
-        ratio is needed. ("adjusted" trains and judges on every row.)
+        ratio is needed. ("adjusted" trains and evaluates on every row.)
     training_weights : None or "importance"
         Whether the model is trained on rows weighted by their density ratios.
     final : "ensemble" or "best", optional
         What predicts: a weighted mean of the best trials (ensemble) or the best trial alone (best);
         default: ensemble with the risk estimator adjusted, best otherwise.
 
-        An ensemble is judged on sites that were held out of the choice of its members
+        An ensemble is evaluated on sites that were held out of the choice of its members
         (`shiftune.predictor`).
     metrics : names, functions or Metrics, optional
         Metrics to estimate beside the loss, such as auc, o_e, sensitivity@0.2, rmse, or a scorer of

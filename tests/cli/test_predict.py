@@ -144,10 +144,10 @@ def test_semicolons_and_decimal_commas_need_no_note(predicted, expected):
 @pytest.mark.parametrize(
     ("column", "values", "note"),
     [
-        ("seen", ["soon", *["31.12.2024"] * 39], "1 value is no date ('soon')"),
-        ("seen", ["05/06/2024"] * 40, "40 values are no date"),  # of June or of May?
-        ("age", ["3,5", "3.5"] * 20, "20 values are no number ('3,5')"),
-        ("age", ["old"] * 40, "40 values are no number ('old')"),
+        ("seen", ["soon", *["31.12.2024"] * 39], "1 value is not a date ('soon')"),
+        ("seen", ["05/06/2024"] * 40, "40 values are not dates"),  # of June or of May?
+        ("age", ["3,5", "3.5"] * 20, "20 values are not numbers ('3,5')"),
+        ("age", ["old"] * 40, "40 values are not numbers ('old')"),
         ("age", [""] * 40, "100 % of the values are missing, in training 0 %"),
         ("age", [170.0] * 40, "40 values (100 %) are above the largest in training"),
         ("sex", ["x", *["f", "m"] * 19, "f"], "1 value (2 %) is of categories that training did"),

@@ -258,7 +258,7 @@ NOT_SHOWN = {
 DETAILS = {
     "details of sites, columns and trials are the page's": [
         "adjusted", "most_shifted", "metrics.*", "parameters.*", "ensemble_gain.*", "models",
-        "trials.*", "columns.*", "provenance.parameters", "members.risk", "sites.judged",
+        "trials.*", "columns.*", "provenance.parameters", "members.risk", "sites.evaluated",
         "sites.effective", "sites.mean_weight", "sites.uncovered", "sites.verdict",
     ],
 }  # fmt: skip

@@ -274,7 +274,9 @@ CASES = [
     refused("nothing", "", "is empty; is it the right file?"),
     refused("one column", "ward\nA\nB\n", "has only one column, 'ward'"),
     refused("blanks between fields", csv(sep=" "), "has only one column"),
-    refused("no text", b"\x00\x01\x02\x03", "is no table|only one column|is empty"),  # by pandas 2
+    refused(
+        "no text", b"\x00\x01\x02\x03", "is not a table|only one column|is empty"
+    ),  # by pandas 2
     refused("half a gzip", gzip.compress(WHOLE.encode())[:80], "cannot be read", "t.csv.gz"),
     refused("no Parquet", WHOLE, "cannot be read as parquet", "t.parquet"),
     refused("infinite", csv(age=["inf", *["1", "2"] * 29, "3"]), "has 1 infinite value"),
@@ -425,11 +427,15 @@ def notes_on(trained, new):
     [
         (["3,5", "4"], ["3,5", "4"], ""),
         (["70 kg", "80 kg"], ["70 kg", "80 kg"], ""),
-        (["70 kg", "80 kg"], ["70 lb", "80 lb"], "are no number ('70 lb'"),
+        (["70 kg", "80 kg"], ["70 lb", "80 lb"], "are not numbers ('70 lb'"),
         (["$5", "$6"], ["5", "6"], ""),
         (["1", "?"], ["1", "?"], ""),
         ([*"12345678901234567890", "unk."], [*"12345678901234567890", "unk."], ""),
-        ([*"12345678901234567890", "unk."], [*"12345678901234567890", "x"], "no number ('x')"),
+        (
+            [*"12345678901234567890", "unk."],
+            [*"12345678901234567890", "x"],
+            "are not numbers ('x')",
+        ),
         (["31.12.2024", "01.02.2024"], ["31.12.2024", "01.02.2024"], ""),
         (["31/12/2024", "01/02/2024"], ["12/31/2024", "02/01/2024"], "written month/day/year"),
         (["f", "m"], ["F", "m "], "is read as"),

@@ -12,7 +12,7 @@ import pytest
 
 from shiftune.errors import NoWorkersError
 from shiftune.workers import WorkerDied, Workers, _deaths, _in_worker, _processes
-from shiftune.workers._deaths import MAX_KILLS, MAX_OWN, Death, Deaths, Look, judge
+from shiftune.workers._deaths import MAX_KILLS, MAX_OWN, Death, Deaths, Look, cause_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import worker_tasks as tasks
@@ -37,7 +37,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
     ],
 )
 def test_causes(exitcode, seen, cause, how):
-    death = judge(exitcode, **seen)
+    death = cause_of(exitcode, **seen)
     assert death.cause == cause
     assert how in death.how
 
@@ -113,7 +113,7 @@ def test_a_process_that_ends_slowly_was_killed_all_the_same(monkeypatch):
     for _ in range(3):
         look()
         found.again()
-    assert found.judge(-9).cause == "memory"
+    assert found.cause_of(-9).cause == "memory"
 
 
 def test_a_process_that_cannot_be_started_ends_the_run(monkeypatch):

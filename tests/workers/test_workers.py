@@ -59,7 +59,7 @@ def dask_client(**config):
         dask.config.set(
             {
                 "distributed.scheduler.allowed-failures": 3,
-                # Every two seconds it drops copies of data that no item waits for, the context's too.
+                # It drops copies of data that no item waits for, the context's too.
                 "distributed.scheduler.active-memory-manager.start": False,
                 **config,
             }

@@ -104,7 +104,7 @@ class Judgement:
 
 
 def judgement(checks: Sequence[Check]) -> Judgement:
-    """Judge a result by its checks: the most serious level decides.
+    """Sum up the checks of a result: the most serious level decides.
 
     >>> fine = Check("overlap", Level.OK, "Fine.", "", {})
     >>> bad = Check("skill", Level.PROBLEM, "It is ...", "", {}, "no better than a constant")

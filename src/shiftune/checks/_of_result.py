@@ -59,7 +59,7 @@ def run_checks(result: SearchResult) -> Checks:
     """Check what can make a result worthless; the checks print as text.
 
     - "better than a constant": has the final model any skill at sites it has not seen?
-    - "error can be estimated": do the intervals say anything?
+    - "error can be estimated": are the intervals informative?
     - "no column gives the label away": is one column alone nearly as good as the model?
     - "overlap": do the sources cover the target?
     - "within reach": does the estimate depend on how it is continued beyond the sources?
@@ -190,15 +190,15 @@ def skill_check(result: SearchResult) -> Check:
     return Check(SKILL, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
-# ---------------------------------------------------------------- intervals that say nothing
+# ---------------------------------------------------------------- uninformative intervals
 
 _WIDTH = "error can be estimated"
 # Metrics beside the loss, by how much they say to most readers.
 _TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
 _MOST_METRICS = 2
-# An interval says nothing if it contains good models and errors of so many times a constant's: what
-# may be three times as bad as no model at all is not known. Below that, wide intervals of few sites
-# still rule something out. Of squares it is nine times, so that RMSE, squared error and R2 agree.
+# An interval is uninformative if it contains good models and errors of so many times a constant's:
+# a model that may be three times as bad as none is not known. Narrower intervals of few sites still
+# rule something out. Of squares it is nine times, so that RMSE, squared error and R2 agree.
 _TIMES = 3.0
 # Of a share such as the AUC: half of all possible values is what separates chance from perfect.
 _HALF = 0.5
@@ -239,7 +239,7 @@ def says_something(
 
 
 def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
-    """Return the metrics whose intervals say nothing."""
+    """Return the metrics whose intervals are uninformative."""
     of_rmse = constant**0.5 if constant is not None and result.loss.name == "squared" else None
     rows = result.metrics.table[["low", "high"]].to_dict("index")
     return {
@@ -264,7 +264,7 @@ def loss_says_something(result: SearchResult, risk: Any, constant: float | None)
 
 
 def width_check(result: SearchResult, skill: Check) -> Check:
-    """Check whether the intervals of the figures that readers see first say anything.
+    """Check whether the intervals of the figures that readers see first are informative.
 
     A problem: that of the loss does not, or none beside it, and the model is not surely better than
     a constant, so that little is known about it. A caution: one does not, or that of the loss has
@@ -299,7 +299,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
         return Check(_WIDTH, level, finding, advice, numbers, "the interval has no width")
     intervals = (f"{each} {interval_in_words(*ends)}" for each, ends in wide.items())
     finding = (
-        f"95 % intervals that say nothing: {listed(intervals, quoted=False)}. They contain good "
+        f"uninformative 95 % intervals: {listed(intervals, quoted=False)}. They contain good "
         "models and such as are far worse than a constant or chance."
     )
     headline = f"{listed(wide, quoted=False)} {NOT_ESTIMABLE}"
@@ -563,7 +563,7 @@ def _without(risk: RiskEstimate, site: str) -> RiskEstimate:
 _ENOUGH = "enough sites and rows"
 # From fewer sites the variance between sites is hardly known.
 _FEW_SOURCES = 4
-# Rows of a class with which the loss is judged.
+# Rows of a class with which the loss is estimated.
 _FEW_OF_A_CLASS = 20
 # Share of the rows that one site has.
 _GIANT = 0.8
@@ -574,8 +574,8 @@ _HEAVY_TAIL = 0.75
 def enough_check(result: SearchResult) -> Check:
     """Check whether sites and rows are enough to see how far a new site may differ.
 
-    A caution: fewer than four sources; a class with fewer than 20 rows among those that judge the
-    model; one source with more than 80 % of the training rows; or one row in a hundred makes up
+    A caution: fewer than four sources; a class with fewer than 20 rows among those that evaluate
+    the model; one source with more than 80 % of the training rows; or one row in a hundred makes up
     three quarters of the losses' variance within sites.
     """
     data, risk, predictions = result.context.data, result.choice.risk, result.choice.predictions
@@ -591,7 +591,7 @@ def enough_check(result: SearchResult) -> Check:
         rare = [f"{rows} of {name!r}" for name, rows in counts.items() if rows < _FEW_OF_A_CLASS]
         if rare:
             named = listed(rare, MOST_NAMES, quoted=False)
-            found.append(f"only few rows of a class to judge the model: {named}")
+            found.append(f"only few rows of a class to evaluate the model: {named}")
     rows = np.array([len(site) for site in result.problem.sources])
     numbers["largest_source"] = float(rows.max() / rows.sum()) if len(rows) > 1 else 0.0
     if numbers["largest_source"] > _GIANT:

@@ -54,7 +54,7 @@ class Explaining(TyperGroup):
         except OSError as error:  # a full disk, a folder that is gone: wherever that shows first
             where = f": {error.filename}" if error.filename else ""
             what = f"a file cannot be read or written ({error.strerror or error}{where})"
-            again = "put this right and run the same again"
+            again = "fix this, then rerun the command"
             typer.echo(printable(f"shiftune: {what}; {again}"), err=True)
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:

@@ -179,7 +179,7 @@ def _show_answers(console: Console, answers: Sequence[Answer]) -> None:
             f"{TARGET}. naive: plain validation, the mean over the sources; unbiased and "
             "variance_reduced: the paper's estimators; adjusted: the default, which averages its "
             f"best trials; oracle: tuned with the hidden labels of {TARGET}, "
-            f"which also judge it, so its estimate is too low. {OVER_SEEDS}",
+            f"which also estimate its loss, so its estimate is too low. {OVER_SEEDS}",
             style="dim",
         )
     )

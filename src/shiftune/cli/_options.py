@@ -338,7 +338,7 @@ class TableOptions:
     def read(self, *, seed: int, **more: Any) -> ShiftProblem:
         """Read the files as a problem; `more` overrides options.
 
-        Of more rows than wanted, some are drawn with this seed.
+        Larger tables are sampled with this seed.
         """
         from shiftune.problem import ShiftProblem
         from shiftune.problem._large import read_sampled

@@ -28,7 +28,7 @@ from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.tables import TableFile
 
 PIPE = Path("-")
-# First bytes of what comes from standard input, if it is no CSV.
+# First bytes of what comes from standard input, if it is not CSV.
 SIGNS = {b"PAR1": ".parquet", b"ARRO": ".feather", b"PK\x03\x04": ".xlsx", b"{": ".jsonl"}
 # Rows that are compared with those of the target.
 MOST_COMPARED = 5_000
@@ -155,7 +155,7 @@ def safe_text(value: Any) -> Any:
 
 
 def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose texts and column names are no formulas; a note names what changed."""
+    """Escape texts and column names that a spreadsheet would run; a note names what changed."""
     found = frame.copy()
     changed = []
     for at, name in enumerate(frame.columns):

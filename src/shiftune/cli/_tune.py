@@ -70,7 +70,7 @@ from shiftune.search._settings import check_settings
 from shiftune.search._storage import only_search_of
 from shiftune.tables import files_at
 
-OUT = "put this right and run the same command again, or give another folder with --out"
+OUT = "fix this, then rerun the command, or give another folder with --out"
 NO_REPORT = f"no report, because packages are missing: {how_to_install('report')}"
 
 # ---------------------------------------------------------------- the commands
@@ -235,7 +235,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     problem = _with_note(options.read(seed=options.seed))
     task = problem.task
     size = table_size(problem)
-    # In an order that does not depend on that of the options: the models take turns in it.
+    # Sorted, so that the order of the options does not decide which model has the first trial.
     wanted = expand_auto(options.model or [_names.AUTO], task, options.loss)
     models = {
         name: ready_model(name, task, problem.columns, size=size)

@@ -113,7 +113,7 @@ def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
 def list_updates(path: Path, as_json: bool) -> None:
     """Show the updates of a result so far."""
     folder = ResultFolder(path)
-    folder.settings()  # an error where this is no folder of a result
+    folder.settings()  # an error where this is not the folder of a result
     updates = folder.updates
     if as_json:
         found = {"updates": updates.records, "unfinished": updates.unfinished}
@@ -125,7 +125,7 @@ def list_updates(path: Path, as_json: bool) -> None:
 def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
     """Update the model of a result by the labels in a file, and by all earlier ones."""
     folder = ResultFolder(path)
-    folder.settings()  # an error where this is no folder of a result
+    folder.settings()  # an error where this is not the folder of a result
     with notes_for_warnings(), only_search_of(folder.journal):
         record = _updated(folder, labels, moved)
     state = folder.updates.state(record["number"])

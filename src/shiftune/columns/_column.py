@@ -1,7 +1,7 @@
 """One column of a table: how it is written, what it held, and what was decided about it.
 
 `learn` decides from the rows of all sites what a column holds, and whether a model should see it:
-`typed` reads it, `described` says what it holds, and `_judged` may leave it out.
+`typed` reads it, `described` says what it holds, and `_decided` may leave it out.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def learn(
     if keep and found.kind == "date":
         found = replace(found, parts=found.parts or (TREND,))
     if not keep:
-        found = _judged(found, values, rows)
+        found = _decided(found, values, rows)
     if is_text:
         levels = np.array([*values.cat.categories, None], dtype=object)
         values = pd.Series(levels[values.cat.codes], values.index, dtype=object, name=column.name)
@@ -413,7 +413,7 @@ def _parts_of(dates: pd.Series, days: pd.Series, rows: TableRows) -> tuple[str, 
     return tuple(parts)
 
 
-def _judged(column: Column, values: pd.Series, rows: TableRows) -> Column:
+def _decided(column: Column, values: pd.Series, rows: TableRows) -> Column:
     """Return a column, left out if no model should see it."""
     option = rows.option
     if why := _useless(column, values, rows.inside):
@@ -684,7 +684,7 @@ def _at_sites(words: dict[str, str]) -> str:
 
 
 def _are_many(strange: pd.Series, given: pd.Series) -> bool:
-    """Whether many texts, or many different ones, are no numbers."""
+    """Whether many texts, or many different ones, are not numbers."""
     return len(strange) > MOST_STRANGE * len(given) or strange.nunique() > _MOST_STRANGE_TEXTS
 
 

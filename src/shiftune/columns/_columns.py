@@ -116,7 +116,7 @@ class Columns(Mapping[str, Column]):
 
     @property
     def left_out(self) -> Mapping[str, Column]:
-        """The columns that are no features."""
+        """The columns that are not features."""
         return MappingProxyType(self._left_out)
 
     @property
@@ -237,7 +237,7 @@ class NewRows:
     >>> rows.read(table)["seen_month"].to_list()
     [10.0, nan]
     >>> [str(each) for each in rows.findings()]
-    ["column 'seen': 1 value is no date ('soon') and counts as missing",
+    ["column 'seen': 1 value is not a date ('soon') and counts as missing",
      "column 'seen': 1 date is written year-month-day, in training day.month.year; read as such",
      "column 'seen': all dates are later than those in training (until 2020-08-26), as expected"]
     """
@@ -319,7 +319,7 @@ class _Reader:
         self.column, self.decimal = column, decimal
         self.empty = 0
         self.missing_texts = {*MISSING_TEXTS, *MISSING_CODES, *column.missing_texts}
-        # What values that are no text can be, too: numbers, and dates with day, month and year.
+        # What values that are not text can be, too: numbers, and dates with day, month and year.
         codes, dates = pd.Series(column.missing_texts, dtype=object), column.kind == "date"
         self.codes = codes[are_like_dates(codes) if dates else as_numbers(codes).notna()]
 
@@ -353,10 +353,10 @@ class _Reader:
 
     def unreadable(self, strange: Tally) -> Iterator[Finding]:
         if n := strange.total:
-            verbs = ("is", "counts") if n == 1 else ("are", "count")
+            kind = self.column.kind
+            verbs = (f"is not a {kind}", "counts") if n == 1 else (f"are not {kind}s", "count")
             yield self.finding(
-                f"{count(n, 'value')} {verbs[0]} no {self.column.kind} ({strange.shown}) and "
-                f"{verbs[1]} as missing"
+                f"{count(n, 'value')} {verbs[0]} ({strange.shown}) and {verbs[1]} as missing"
             )
 
 

@@ -133,7 +133,7 @@ class NumberFormat:
     """Whether thousands may be separated."""
 
     def read(self, text: pd.Series) -> pd.Series:
-        """Return floats; what is no number of this format is NaN."""
+        """Return floats; values that are not numbers of this format are NaN."""
 
         def read(texts: pd.Series) -> pd.Series:
             digits, affixes = _split(texts)
@@ -159,7 +159,7 @@ PLAIN = NumberFormat()
 
 
 def as_numbers(text: pd.Series) -> pd.Series:
-    """Return floats; what is no number without a format is NaN."""
+    """Return floats; values that are not plain numbers are NaN."""
     return pd.to_numeric(text, errors="coerce").astype(float)
 
 
@@ -266,7 +266,7 @@ class NumberFormats:
 
 
 def read_numbers(text: pd.Series) -> pd.Series:
-    """Return floats, in whatever format all texts have; NaN for texts that are no numbers."""
+    """Return floats, in whatever format all texts have; NaN for texts that are not numbers."""
     formats = NumberFormats()
     formats.add(text)
     return formats.decided().read(text)
@@ -429,7 +429,7 @@ class DateFormats:
 
     @property
     def strange(self) -> Tally:
-        """Texts that are no dates."""
+        """Texts that are not dates."""
         return Tally() if self._other else self._strange
 
     @property

@@ -67,7 +67,7 @@ def from_scale(scaled: Floats, classes: NDArray[Any] | None) -> Floats:
 # ---------------------------------------------------------------- terms
 
 # Rows x columns of the sources, 160 MB, and coefficients of columns (for every class), beyond which
-# columns are no terms: the intercept and the slope remain.
+# columns are not terms: the intercept and the slope remain.
 MOST_CELLS = 20_000_000
 _MOST_COEFFICIENTS = 300
 # Columns and predictions beyond so many units count as this: ten labels must not extrapolate.
@@ -189,7 +189,7 @@ class SiteRows:
 
     @property
     def most_labels(self) -> int:
-        """Rows, or groups, that are labelled where the site plays the target."""
+        """Rows, or groups, that are labelled where the site is treated as the target."""
         return int(_MOST_LABELLED * (self.cluster.max() + 1))
 
 
@@ -426,7 +426,7 @@ class SiteEffects:
         Whether the models have not seen the sites. Those of a single source have; it then shows
         nothing of how sites differ, and labels of the target decide alone.
     seed : int
-        Of the rows that are labelled where a source plays the target.
+        Of the rows that are labelled where a source is treated as the target.
 
     Examples
     --------
@@ -596,7 +596,7 @@ class SiteEffects:
         _interrupts.check()
         return (self.unit or 1.0) * self._posterior(site, without).effect
 
-    # ------------------------------------------------------------ sources play the target
+    # ------------------------------------------------------------ sources treated as the target
 
     def _play(self, labels: int) -> list[list[tuple[Rows, Floats]]]:
         """For every source and draw of labels: the other rows, and the effect of the labels."""

@@ -1,4 +1,4 @@
-r"""Fits of a trial: from a model to a prediction of every judged row, and its losses.
+r"""Fits of a trial: from a model to a prediction of every evaluated row, and its losses.
 
 The data of a study, the folds in which a trial is fitted, how a model is fitted, rows that are
 prepared once for all trials, and the constants that a model must beat.
@@ -50,12 +50,13 @@ _MOST_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class StudyData:
-    """Data that every trial reads: training rows, judged rows, and the folds of both.
+    """Data that every trial reads: training rows, evaluated rows, and the folds of both.
 
-    Fit number f of a trial trains on the rows that are not in fold f, and predicts the judged rows
-    that are. By default both are all labelled rows of the sources, and a site lies in one fold, so
-    that every row is predicted by a model that has not seen its site. For the paper's estimators
-    the rows of every source are split, all judged rows are in fold 0, and no training row is.
+    Fit number f of a trial trains on the rows that are not in fold f, and predicts the evaluated
+    rows that are. By default both are all labelled rows of the sources, and a site lies in one
+    fold, so that every row is predicted by a model that has not seen its site. For the paper's
+    estimators the rows of every source are split, all evaluated rows are in fold 0, and no
+    training row is.
 
     Attributes
     ----------
@@ -64,22 +65,22 @@ class StudyData:
         Fold of every training row; -1 for rows that every fit trains on.
     training_weights : array of shape (n_train,) or None
         Of the training rows in every fit: density ratios, or the weights that rows were given.
-    X_validation : judged rows of all sources, stacked
+    X_validation : evaluated rows of all sources, stacked
     y_validation : k arrays of shape (n_j,)
     folds : array of shape (n,)
-        Fold of every judged row.
+        Fold of every evaluated row.
     weights : k arrays of shape (n_j,), or None where the estimate needs none
     names : k names
     labelled_target : str
         Name of the site with the few labelled rows of the target; empty if there are none.
     classes : array of shape (C,) or None
-        Labels of the training and judged rows, sorted; None where predictions are values.
+        Labels of the training and evaluated rows, sorted; None where predictions are values.
     groups : k arrays of shape (n_j,), or None where rows are independent
-        Codes of judged rows that belong together.
+        Codes of evaluated rows that belong together.
     train_groups : array of shape (n_train,), or None
         Codes of the training rows; a fit does not train on groups that it predicts.
     sample_weight : k arrays of shape (n_j,), or None where every row counts once
-        Weights that the judged rows were given; the training rows then have them, too.
+        Weights that the evaluated rows were given; the training rows then have them, too.
     """
 
     X_train: Features
@@ -99,7 +100,7 @@ class StudyData:
 
     @property
     def sources(self) -> list[str]:
-        """Names of the judged sites but the target's."""
+        """Names of the evaluated sites but the target's."""
         return [name for name in self.names if name != self.labelled_target]
 
     @property
@@ -109,7 +110,7 @@ class StudyData:
 
     @property
     def fold_numbers(self) -> list[int]:
-        """Folds with judged rows, hence the fits of a trial."""
+        """Folds with evaluated rows, hence the fits of a trial."""
         return [int(fold) for fold in np.unique(self.folds)]
 
     def trains(self, fold: int) -> NDArray[np.bool_]:
@@ -121,21 +122,21 @@ class StudyData:
         return np.asarray(kept)
 
     def validation_rows(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Mark the judged rows of these sites, shape (n,)."""
+        """Mark the evaluated rows of these sites, shape (n,)."""
         return np.isin(np.asarray(self.names)[self.validation_sites], names)
 
     @property
     def validation_sites(self) -> NDArray[np.intp]:
-        """The place in `names` of every judged row's site, shape (n,)."""
+        """The place in `names` of every evaluated row's site, shape (n,)."""
         return np.repeat(np.arange(len(self.names)), [len(own) for own in self.y_validation])
 
     def losses(self, predictions: Predictions, loss: Loss) -> list[NDArray[np.float64]]:
-        """Return the losses of predictions of all judged rows, one array per site."""
+        """Return the losses of predictions of all evaluated rows, one array per site."""
         y = np.concatenate(self.y_validation)
         return self.by_site(losses_of_rows(predictions, y, loss, self.classes))
 
     def by_site(self, losses: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Split losses of all judged rows, shape (n,), into one array per site.
+        """Split losses of all evaluated rows, shape (n,), into one array per site.
 
         Where rows have weights, the mean of an array is the weighted mean of the site's losses
         (`shiftune.rows.Moments`).
@@ -216,7 +217,7 @@ def fit_predict(
     rows; `transformers` stands for the other steps, which all pipelines with this value have in
     common.
     """
-    kept, judged = data.trains(fold), data.folds == fold
+    kept, evaluated = data.trains(fold), data.folds == fold
     y, weights = data.y_train[kept], data.training_weights
     if weights is not None and not kept.all():
         # Density ratios are relative; weights that rows were given are numbers of rows.
@@ -225,7 +226,7 @@ def fit_predict(
     def rows() -> tuple[Features, Features]:
         return (
             data.X_train if kept.all() else rows_of(data.X_train, kept),
-            data.X_validation if judged.all() else rows_of(data.X_validation, judged),
+            data.X_validation if evaluated.all() else rows_of(data.X_validation, evaluated),
         )
 
     if len(y) and (y == y[0]).all() and not kept.all():
@@ -437,7 +438,7 @@ def tunes_last_step(model: Any, params: Mapping[str, Any]) -> bool:
 
 
 def constant_predictions(data: StudyData, loss: Loss) -> Predictions:
-    """Predict every judged row by the best constant of the rows that its model is trained on."""
+    """Predict every evaluated row by the best constant of the rows that its model is trained on."""
     if data.sample_weight is None or data.training_weights is None:
         drawn = drawn_rows(len(data.y_train), _MOST_ROWS)
     else:  # in proportion to the weights

@@ -220,7 +220,7 @@ def of_ratio(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SitePredictions:
-    """Labels and predictions of the judged rows of every source, as metrics read them."""
+    """Labels and predictions of the evaluated rows of every source, as metrics read them."""
 
     names: tuple[str, ...]
     y: list[NDArray[Any]]  # k arrays of shape (n_j,): values, or the numbers of the classes

@@ -192,7 +192,7 @@ class Choice:
         Risk of the best single trial less that of the ensemble, paired row by row, both estimated
         on sites that were held out of the choice. None where no ensemble was tried.
     predictions : array of shape (n,) or (n, C), or None
-        Of the judged rows, by trials that were chosen without the row's site; `risk` is of these.
+        Of the evaluated rows, by trials chosen without the row's site; `risk` is of these.
     """
 
     weights: dict[int, float]
@@ -234,7 +234,7 @@ def best_alone(
     loss: Loss,
     estimate: Callable[[Sequence[Floats]], RiskEstimate],
 ) -> Choice:
-    """Choose the best trial alone; every site judges the trial that the others would choose.
+    """Choose the best trial alone; each site evaluates the trial that the others would choose.
 
     The lowest of many estimates is too low. So the trial is chosen once more without each site, by
     the mean losses of the others, and the site's rows have the losses of that choice: nothing is

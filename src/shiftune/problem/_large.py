@@ -22,7 +22,7 @@ from shiftune.problem._reading import about_unlabelled, check_columns, refuse_un
 from shiftune.problem._table import UNLABELLED, TableSettings, in_one_spelling
 from shiftune.tables._files import CHANGED, SiteFiles
 
-# Fewest rows of a site that are drawn: they are divided into rows that train and rows that judge.
+# Fewest rows of a site that are drawn: some of them train, the others evaluate.
 _FEWEST_ROWS = 10
 
 Mask = NDArray[np.bool_]

@@ -101,7 +101,7 @@ class TableSettings:
 
     @property
     def roles(self) -> dict[str, Hashable]:
-        """Columns that are no features, by what they are."""
+        """Columns that are not features, by what they are."""
         names = ("site", "label", "group", "sample_weight")
         return {n: value for n in names if (value := getattr(self, n)) is not None}
 
@@ -127,7 +127,7 @@ class ReadTable(NamedTuple):
     columns: Columns | None
     task: Task | None
     notes: list[str]
-    quiet: list[str]  # notes that are no surprise
+    quiet: list[str]  # notes that surprise nobody
     targets: dict[str, NDArray[np.intp]]  # rows of each target, where `target` holds several
 
 

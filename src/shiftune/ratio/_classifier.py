@@ -96,7 +96,7 @@ class ClassifierRatio(EncodedRatio):
             if self.estimator == "logistic":
                 return LogisticRegression(C=min(1.0, n / (_ROWS_PER_COLUMN * d)), max_iter=1000)
             if self.estimator == "boosting":
-                # Plain boosting is far too sure of itself: see benchmarks/ratios.py.
+                # Plain boosting is overconfident: see benchmarks/ratios.py.
                 return HistGradientBoostingClassifier(
                     max_iter=200,
                     max_leaf_nodes=4,

@@ -47,7 +47,7 @@ _FEW_ROWS = 10
 _MOST_ROWS_OF_COLUMN = 5_000
 # Values of a column of numbers that stand for all: the distance is exact to 1/400.
 _MOST_VALUES = 200
-# A smaller distance is no drift: 0.15 is that of two normal distributions 0.4 standard deviations
+# A smaller distance is not drift: 0.15 is that of two normal distributions 0.4 standard deviations
 # apart. Nor is one that chance gives once in a thousand columns, 1.95 sqrt(1/n + 1/m).
 _SMALL = 0.15
 _CHANCE = 1.95

@@ -364,7 +364,7 @@ def _sites(result: SearchResult) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "rows": rows.get(name, own.get("n")),
-                "judged": own.get("n"),
+                "evaluated": own.get("n"),
                 **{each: own.get(each) for each in ("estimate", "low", "high", "share")},
                 "left_out": out,
                 "effective": look.get("ess_share"),

@@ -248,7 +248,7 @@ def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row per source with a share above 0 (labelled rows of the target are no source)
+    DataFrame, one row per source with a share above 0 (the target's labels are not a source)
         share in the estimate; without, the estimate without it (NaN where there is none); change,
         how far the source moves the estimate; change_in_stderr, the same in standard errors of
         the estimate.

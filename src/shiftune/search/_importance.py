@@ -146,7 +146,7 @@ class _Sample:
 
 
 def _drawn(data: StudyData, most: int, seed: int) -> StudyData:
-    """Return at most so many judged rows of every source."""
+    """Return at most so many evaluated rows of every source."""
     k, site = len(data.sources), data.validation_sites
     places = np.split(np.arange(len(site)), np.flatnonzero(np.diff(site)) + 1)[:k]
     rows = np.concatenate([own[drawn_rows(len(own), most, seed)] for own in places])

@@ -167,7 +167,7 @@ def repair(path: Path) -> None:
     """Cut off what is damaged in a journal, after a copy of it was set aside.
 
     A last line that was not written to its end is only cut off: a process that is killed leaves it.
-    Files that are no journals stay as they are.
+    Files that are not journals stay as they are.
     """
     content = path.read_bytes()
     lines = BytesIO(content).readlines()

@@ -125,7 +125,7 @@ class ResultMethods:
 
         Report, model card, screen and notebook view show it. Values are dicts, lists, text, numbers
         and None, which stands for what is unknown or infinite. Every estimate has `value`, `low`
-        and `high`, the ends of its 95 % interval; `estimable` is False where that says nothing.
+        and `high`, the ends of its 95 % interval; `estimable` is False where that is uninformative.
         `docs/result.md` has a table of all fields.
 
         Parameters
@@ -474,9 +474,9 @@ class SearchResult(ResultMethods):
     def risk(self) -> RiskEstimate:
         """Expected loss of `predictor` at a site that the model has not seen.
 
-        An ensemble is judged on sites that were held out of the choice of its members, and the best
-        trial alone (``final="best"``) likewise: each site judges the trial that the other sites
-        would choose.
+        An ensemble is evaluated on sites that were held out of the choice of its members, and the
+        best trial alone (``final="best"``) likewise: each site evaluates the trial that the other
+        sites would choose.
         """
         return self.choice.risk if self.updated is None else self.updated.risk_
 
@@ -489,7 +489,7 @@ class SearchResult(ResultMethods):
     def updated(self) -> Updated | None:
         """Update by the labelled rows of the problem; None where there are none, or they cannot.
 
-        It is judged with the models of the trials, and has no predictor.
+        It is estimated with the models of the trials, and has no predictor.
         """
         few, updater = self.problem.labelled_target, self.updater
         if few is None or updater.obstacle:
@@ -785,7 +785,7 @@ class SearchResult(ResultMethods):
 
 
 def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteScores:
-    """Return the scores of the judged rows of all sources.
+    """Return the scores of the evaluated rows of all sources.
 
     If labels of the target have updated the predictor, every source is updated by as many of its
     own, and its other rows have scores.

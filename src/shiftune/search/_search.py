@@ -110,10 +110,10 @@ class OpenedStudy:
         predictions = trial_predictions(
             settings, context, self.study, self.predictions, candidates(trials)
         )
-        judged = context.data, context.loss, context.estimate
-        choice = best_alone(best, risks[best], predictions, *judged)
+        evaluation = context.data, context.loss, context.estimate
+        choice = best_alone(best, risks[best], predictions, *evaluation)
         if settings.final == "ensemble" and len(predictions) > 1:
-            choice = choose(choice, predictions, *judged)
+            choice = choose(choice, predictions, *evaluation)
         return SearchResult(
             self.problem, settings, context, options, ratio, self.study, shown, risks, choice
         )

@@ -160,7 +160,7 @@ class Settings(SearchOptions):
     def _folds(
         self, train: Sequence[Site], evaluated: Sequence[Site]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Folds of the training and of the judged rows; see `StudyData`."""
+        """Folds of the training and of the evaluated rows; see `StudyData`."""
         sizes = [len(site) for site in train]
         if not self.risk.out_of_site:
             return np.full(sum(sizes), -1), np.zeros(sum(map(len, evaluated)), dtype=np.intp)
@@ -175,8 +175,8 @@ class Settings(SearchOptions):
         train_folds = np.concatenate(list(by_site.values()))
         # The target's labelled rows train no trial: the model of most rows predicts them.
         most = np.argmin(np.bincount(train_folds))
-        judged = [by_site.get(site.name, np.full(len(site), most)) for site in evaluated]
-        return train_folds, np.concatenate(judged)
+        evaluation_folds = [by_site.get(site.name, np.full(len(site), most)) for site in evaluated]
+        return train_folds, np.concatenate(evaluation_folds)
 
     def weights_for_training(
         self, ratio: DensityRatio | None, sites: Sequence[Site]
@@ -215,7 +215,7 @@ def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
     if kept == 0 and len(train) == 1:
         raise DataError(
             f"site {train[0].name!r} is the only source and has one {what}, which no other can "
-            f"judge; add sources, or {what}s"
+            f"evaluate; add sources, or {what}s"
         )
     if kept == 0:
         raise DataError(
@@ -254,8 +254,8 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         shares = None
         if given.shares is not None:
             raise SettingsError(
-                f"risk={given.risk!r} trains and judges on every row, so there are no shares; give "
-                "shares= with one of the paper's estimators, such as risk='variance_reduced'"
+                f"risk={given.risk!r} trains and evaluates on every row, so there are no shares; "
+                "give shares= with one of the paper's estimators, such as risk='variance_reduced'"
             )
     if isinstance(shares, Sequence) and needs_ratio and not shares[0] > 0:
         raise SettingsError(
@@ -316,8 +316,8 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
         _check_kind(given, loss, problem.task)
     if isinstance(given, str) and given in ROOTS:
         warnings.warn(
-            f"{given!r} is no mean over rows; the search tunes the squared error, which is lowest "
-            "where its root is, and estimates the root as a metric",
+            f"{given!r} is not a mean over rows; the search tunes the squared error, which is "
+            "lowest where its root is, and estimates the root as a metric",
             SearchWarning,
             stacklevel=2,
         )
@@ -362,7 +362,7 @@ def _check_scale(loss: Loss, labels: NDArray[Any]) -> None:
 
 
 def _check_space(family: Family, *, stored: bool) -> None:
-    """Refuse names that are no parameters, and choices that a storage returns as another type."""
+    """Refuse names that are not parameters, and choices that a storage returns as another type."""
     if callable(family.space):
         try:
             params = family.suggest(open_study(None, {}).ask())

@@ -154,7 +154,7 @@ def _journal(storage: Storage) -> Path | None:
     if path.is_dir():
         raise StorageError(f"the storage {text!r} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
-        raise StorageError(f"the storage {text!r} is no ordinary file; give another path")
+        raise StorageError(f"the storage {text!r} is not an ordinary file; give another path")
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -214,8 +214,8 @@ def only_search_of(storage: Storage, *, join: bool = False) -> Iterator[None]:
             yield
     except StorageInternalError as error:
         raise StorageError(
-            f"the storage {shown(storage)} cannot be written ({error}); put this right and run the "
-            "same again, which continues after the last trial in it"
+            f"the storage {shown(storage)} cannot be written ({error}); fix this, then "
+            "rerun the command, which continues after the last trial in it"
         ) from error
 
 

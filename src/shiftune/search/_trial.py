@@ -89,7 +89,7 @@ class TrialContext:
 class Outcome:
     """Outcome of a trial: a risk, or the reason why there is none.
 
-    `predictions` are those of the judged rows.
+    `predictions` are those of the evaluated rows.
     """
 
     risk: RiskEstimate | None

@@ -183,9 +183,9 @@ class Updater:
         return risk.condensed()
 
     def updated(self, few: Site, predictor: Any = None) -> Updated:
-        """Judge the update of a fitted predictor by labelled rows, and make it.
+        """Update a fitted predictor by labelled rows, and estimate what the update gains.
 
-        Without a predictor, the models of the trials judge labels of the problem.
+        Without a predictor, the models of the trials and the problem's labels give the estimate.
         """
         result, effects, loss = self.result, self.effects, self.result.loss
         if predictor is None:

@@ -258,7 +258,7 @@ def _table(
 
 
 def _holm(p: Floats) -> Floats:
-    """Return p values corrected for their number by Holm's method; NaN are no tests."""
+    """Return p values corrected for their number by Holm's method; NaN are not tests."""
     order = np.argsort(p)[: np.sum(~np.isnan(p))]
     factors = np.arange(len(order), 0, -1)
     corrected = np.full(len(p), np.nan)

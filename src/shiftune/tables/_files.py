@@ -462,7 +462,7 @@ class TableFile:
         return dataset.dataset(self.path, format=self._kind, partitioning="hive")
 
     def _batches(self, columns: Collection[str] | None, *, exact: bool) -> Iterator[pd.DataFrame]:
-        """Yield batches of Parquet; if `exact`, whole numbers beside missing ones are no floats."""
+        """Yield batches of Parquet; if `exact`, whole numbers beside missing ones stay whole."""
         import pyarrow
 
         whole = (pyarrow.int64(), pyarrow.int32(), pyarrow.int16()) if exact else ()
@@ -485,14 +485,14 @@ class TableFile:
         except ProblemError:
             raise
         except UnicodeDecodeError as error:
-            raise StorageError(f"{path} is no table: it does not hold text") from error
+            raise StorageError(f"{path} is not a table: it does not hold text") from error
         except pd.errors.EmptyDataError as error:
             raise StorageError(f"{path} is empty; is it the right file?") from error
         except (pd.errors.ParserWarning, pd.errors.ParserError) as error:
             reason = _first_line(error).removeprefix("Error tokenizing data. C error: ")
             if isinstance(error, pd.errors.ParserWarning):
                 reason = "its rows have more fields than its first line has names"
-            raise StorageError(f"{path} is no table that can be read as CSV: {reason}") from error
+            raise StorageError(f"{path} cannot be read as CSV: {reason}") from error
         except Exception as error:  # errors of packages that may be missing cannot be named
             if isinstance(error, ImportError) and self._kind != "csv":
                 excel = self._kind == "excel"
@@ -575,7 +575,7 @@ def _form_of(path: Path) -> _CsvForm:
     if not header:
         raise StorageError(f"{path} is empty, or its first lines are; is it the right file?")
     if "\0" in header:
-        raise StorageError(f"{path} is no table: it does not hold text")
+        raise StorageError(f"{path} is not a table: it does not hold text")
     separator = max(_SEPARATORS, key=header.count)
     likely = max(_SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
     if 0 < lines[0].count(separator) == max(line.count(separator) for line in lines):

@@ -48,7 +48,7 @@ def share_of_cores(n_workers: int) -> dict[str, str]:
 class Here:
     """The driver's process, which runs items where starting `n_workers` workers does not pay.
 
-    About `n_items` will come, of which the first `warm_up` are no measure of the others.
+    About `n_items` will come, of which the first `warm_up` do not represent the others.
     """
 
     def __init__(self, n_workers: int, n_items: int, warm_up: int = 1) -> None:

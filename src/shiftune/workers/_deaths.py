@@ -44,7 +44,7 @@ class Death(Exception):  # noqa: N818 - the fate of a worker, not a mistake
         self.cause, self.how = cause, how
 
 
-def judge(
+def cause_of(
     exitcode: int | None, *, oom_reported: bool = False, short_of_memory: bool = False
 ) -> Death:
     """Return the death of a worker that was running an item.
@@ -123,9 +123,9 @@ class Look:
         else:
             self.stopped_for = time.monotonic() - self._stopped_since
 
-    def judge(self, exitcode: int | None) -> Death:
+    def cause_of(self, exitcode: int | None) -> Death:
         reported = oom_kills() > self._earlier_kills
-        return judge(exitcode, oom_reported=reported, short_of_memory=self._short)
+        return cause_of(exitcode, oom_reported=reported, short_of_memory=self._short)
 
 
 def oom_kills() -> int:

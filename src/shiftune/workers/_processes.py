@@ -24,7 +24,7 @@ from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune.errors import NoWorkersError, StorageError
 from shiftune.workers import _in_worker
 from shiftune.workers._cores import share_of_cores
-from shiftune.workers._deaths import Death, Look, judge
+from shiftune.workers._deaths import Death, Look, cause_of
 from shiftune.workers._in_worker import Outcome
 
 LOOK_SECONDS = 0.5
@@ -218,10 +218,10 @@ class _Worker:
             if outcome is None or retire:
                 self._end()
         if outcome is None and self._since is None:
-            raise self._not_started(judge(process.exitcode).how)
+            raise self._not_started(cause_of(process.exitcode).how)
         self._failed_starts = 0
         if outcome is None:
-            raise look.judge(process.exitcode)
+            raise look.cause_of(process.exitcode)
         return outcome
 
     def _not_started(self, how: str) -> Exception:

@@ -41,7 +41,7 @@ class Workers:
 
     If a worker dies, another takes its place and the item that it was running; neighbours are not
     disturbed. An item is given up when it has killed three workers itself; workers that are killed
-    from outside are no fault of the item (`_deaths.py` has the rules). For one thread only.
+    from outside are not the item's fault (`_deaths.py` has the rules). For one thread only.
 
     - Processes share the memory of large arrays in the ``context``. A task that changes its context
       changes it for the items that the same worker runs later.
@@ -54,7 +54,7 @@ class Workers:
     - ``n_items``: about how many items there will be. Processes are then started when it pays: the
       first items run in this process, inside `result`, for as long as the others would take less
       time here than workers take to start. Not with a time limit or an executor. The ``warm_up``
-      first items are no measure of the others, as they load and prepare things.
+      first items do not represent the others, as they load and prepare things.
 
     >>> from operator import mul
     >>> with Workers(mul, 10, n_jobs=2) as workers:
@@ -157,7 +157,7 @@ class Workers:
             self._items.drop(item)
 
     def close(self, *, kill: bool = False) -> None:
-        """End the workers, unless ``kill`` after the items that run, if anybody wants them."""
+        """End the workers, unless ``kill`` after the items that run, if anyone waits for them."""
         if self._closed:
             return
         self._closed = True
@@ -184,7 +184,7 @@ class Workers:
             item.future = pool.submit(pack_item(self._task, item.payload))
 
     def _wait(self, pool: Pool) -> None:
-        """Wait a moment until any item is done, see to those that are, and hand over others."""
+        """Wait a moment until any item is done, see to those that are, and submit others."""
         _interrupts.check()
         flying = self._items.flying
         # Short waits: on Windows an endless one cannot be interrupted by Ctrl-C.
@@ -257,11 +257,11 @@ class Items(dict[Hashable, Item]):
 
     @property
     def flying(self) -> dict[Future[Outcome], Item]:
-        """The items that were handed over and have no outcome, by their future."""
+        """The submitted items without an outcome, by their future."""
         return {item.future: item for item in self.unfinished if item.future is not None}
 
     def startable(self, n_workers: int) -> list[Item]:
-        """Return what is to be handed over: an item that has to run alone, or several.
+        """Return what is to be submitted: an item that has to run alone, or several.
 
         Up to two per worker, so that none waits for the driver; items after an unfinished one only
         where a worker is idle.
