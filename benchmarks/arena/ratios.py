@@ -18,7 +18,7 @@ from view import View
 from shiftune.ratio import ratio_named
 from shiftune.risk import estimate
 
-NAMES = ("ulsif", "rulsif", "logistic", "boosting")
+NAMES = ("ulsif", "logistic", "boosting")
 
 
 def ratios(cell: Cell, folder: Path, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""uLSIF and RuLSIF against closed-form Gaussian ratios and against densratio."""
+"""uLSIF against closed-form Gaussian ratios and against densratio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import ProblemError
-from shiftune.ratio import RULSIF, ULSIF, _least_squares
+from shiftune.ratio import ULSIF, _least_squares
 from shiftune.ratio._least_squares import KernelSums, _solve
 
 SIGMAS = 10.0 ** np.linspace(-1, 1, 5)
@@ -53,24 +53,6 @@ class TestAgainstTheTruth:
             ULSIF().fit(target, [source]).weights_at(np.array([[-0.5], [1.5]]), source=0)
         )
         assert w_target_side > 1 > w_source_side
-
-    def test_relative_ratio(self):
-        """w_alpha = w / (alpha w + 1 - alpha) <= 1 / alpha, to a mean error of 0.1."""
-        sites = gaussian_sites([[0.0], [1.5]])
-        target, source = draw(sites, 2000)
-        X = np.linspace(-2, 3, 50)[:, None]
-        for alpha in (0.1, 0.5):
-            w = RULSIF(alpha=alpha).fit(target, [source]).weights_at(X, source=0)
-            plain = sites.ratio(1)(X)
-            truth = plain / (alpha * plain + 1 - alpha)
-            assert np.mean(np.abs(w - truth)) < 0.1 * truth.max()
-            assert w.max() < 1.1 / alpha
-
-    def test_alpha_zero_is_ulsif(self):
-        target, source = draw(gaussian_sites([[0.0], [0.5]]), 200)
-        (a,) = RULSIF(alpha=0.0).fit(target, [source]).weights([source])
-        (b,) = ULSIF().fit(target, [source]).weights([source])
-        np.testing.assert_array_equal(a, b)
 
 
 class TestAgainstDensratio:
@@ -205,11 +187,6 @@ def test_duplicated_source_rows_do_not_matter():
 def test_bad_settings(options, message):
     with pytest.raises(ProblemError, match=message):
         ULSIF(**options).fit(np.zeros((9, 1)), [np.ones((9, 1))])
-
-
-def test_alpha_of_one_is_refused():
-    with pytest.raises(ProblemError, match="alpha"):
-        RULSIF(alpha=1.0).fit(np.zeros((9, 1)), [np.ones((9, 1))])
 
 
 def test_unscaled_features_cannot_be_missing(rng):

@@ -2,7 +2,7 @@
 
 from shiftune.ratio._base import DensityRatio, EncodedRatio, KnownRatio, site_weights
 from shiftune.ratio._classifier import ClassifierRatio, ratio_named
-from shiftune.ratio._least_squares import RULSIF, ULSIF
+from shiftune.ratio._least_squares import ULSIF
 from shiftune.ratio._overlap import (
     Guard,
     column_shifts,
@@ -13,7 +13,6 @@ from shiftune.ratio._overlap import (
 )
 
 __all__ = [
-    "RULSIF",
     "ULSIF",
     "ClassifierRatio",
     "DensityRatio",

@@ -17,7 +17,7 @@ from shiftune._wording import check_choice
 from shiftune.errors import SettingsError
 from shiftune.problem._site import Features
 from shiftune.ratio._base import DensityRatio, EncodedRatio
-from shiftune.ratio._least_squares import RULSIF, ULSIF
+from shiftune.ratio._least_squares import ULSIF
 from shiftune.rows._encoding import subsample
 
 Floats = NDArray[np.float64]
@@ -128,7 +128,6 @@ def ratio_named(ratio: str | DensityRatio, random_state: int = 0) -> DensityRati
     ratios: dict[RatioName, DensityRatio] = {
         "logistic": ClassifierRatio("logistic", random_state=random_state),
         "ulsif": ULSIF(random_state=random_state),
-        "rulsif": RULSIF(random_state=random_state),
         "boosting": ClassifierRatio("boosting", random_state=random_state),
     }
     return complete(RATIOS, ratios)[check_choice(ratio, ratios, "density ratio")]

@@ -1,9 +1,9 @@
-"""uLSIF and RuLSIF: least-squares density ratios of the target to all sources at once."""
+"""uLSIF: least-squares density ratios of the target to all sources at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,17 +52,15 @@ class KernelSums:
 
 
 @dataclass(eq=False, repr=False)
-class RULSIF(EncodedRatio):
-    r"""Relative least-squares density ratio (Yamada et al. 2011), for all sources at once.
+class ULSIF(EncodedRatio):
+    r"""Unconstrained least-squares density ratio (Kanamori et al. 2009), all sources at once.
 
-    Estimates :math:`w_\alpha(x) = p_T(x) / (\alpha p_T(x) + (1 - \alpha) p_j(x))`, which never
-    exceeds :math:`1/\alpha`, as a sum of b Gaussian kernels centred on target rows,
-    :math:`\hat w(x) = a^\top \phi(x)`, with
+    Estimates :math:`w_j(x) = p_T(x) / p_j(x)` by minimising
+    :math:`\frac12 \mathrm{mean}_j\, w^2 - \mathrm{mean}_T\, w` over sums of b Gaussian kernels
+    centred on target rows, :math:`\hat w(x) = a^\top \phi(x)`, with
 
     .. math:: a = \max(0, (H + \lambda I)^{-1} h), \quad
-              H = \alpha\, \mathrm{mean}_T\, \phi\phi^\top
-                  + (1 - \alpha)\, \mathrm{mean}_j\, \phi\phi^\top, \quad
-              h = \mathrm{mean}_T\, \phi .
+              H = \mathrm{mean}_j\, \phi\phi^\top, \quad h = \mathrm{mean}_T\, \phi .
 
     Bandwidth and penalty minimise the K-fold cross-validated objective
     :math:`J = \frac12 a^\top H a - h^\top a`, for every source by itself. Since J needs of a fold
@@ -70,10 +68,11 @@ class RULSIF(EncodedRatio):
     The rows that serve as centres are never held out: a kernel is 1 at its own centre, and
     testing it there would favour bandwidths that are too small.
 
+    The settings of the paper's released code are
+    ``ULSIF(bandwidths=..., penalties=..., scale=False, guard=False)`` with the grids it names.
+
     Parameters
     ----------
-    alpha : float in [0, 1)
-        How much of the target is mixed into the denominator.
     bandwidths, penalties : sequences of float, optional
         The grids. Bandwidths are multiples of the median distance between target rows; with
         ``scale=False`` they are distances.
@@ -86,8 +85,8 @@ class RULSIF(EncodedRatio):
     guard : bool
         Where a source has no rows near the target, J falls without limit as w grows on target
         rows, and wide kernels then carry arbitrary weights over to the source. But the true
-        ratio (:math:`\alpha = 0`) has :math:`E_j[w] = 1` and :math:`E_T[w] = E_j[w^2]`. If the
-        best fit breaks this on held-out rows (:math:`\mathrm{mean}_j\, w > 2`, or
+        ratio has :math:`E_j[w] = 1` and :math:`E_T[w] = E_j[w^2]`. If the best fit breaks this on
+        held-out rows (:math:`\mathrm{mean}_j\, w > 2`, or
         :math:`\mathrm{mean}_T\, w > 5\, \mathrm{mean}_j\, w^2`), the source does not cover the
         target and all its weights are 0. False keeps the best fit by J, as published.
     random_state : int
@@ -96,14 +95,12 @@ class RULSIF(EncodedRatio):
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> target, source = rng.normal(0, 1, (500, 1)), rng.normal(1, 1, (500, 1))
-    >>> ratio = RULSIF(alpha=0.1).fit(target, [source])
-    >>> (w,) = ratio.weights([np.array([[-1.0], [0.5], [2.0]])])
-    >>> bool(w[0] > w[1] > w[2]), bool(w.max() <= 10)
-    (True, True)
+    >>> target, source = rng.normal(0, 1, (500, 1)), rng.normal(0.5, 1, (500, 1))
+    >>> (w,) = ULSIF().fit(target, [source]).weights([source])
+    >>> round(float(w.mean()), 1)
+    1.0
     """
 
-    alpha: float = 0.1
     _: KW_ONLY
     bandwidths: Sequence[float] | None = None
     penalties: Sequence[float] | None = None
@@ -123,8 +120,6 @@ class RULSIF(EncodedRatio):
     # busy machine for long.
     @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
     def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
-        if not 0 <= self.alpha < 1:
-            raise SettingsError(f"alpha must be at least 0 and below 1, got {self.alpha}")
         penalties = np.sort(_grid(self.penalties, _PENALTIES, "penalties"))
         rng = np.random.default_rng(self.random_state)
         order = rng.permutation(len(Z_target))
@@ -134,7 +129,7 @@ class RULSIF(EncodedRatio):
         if self.scale:
             sigmas = sigmas * _median_distance(Z_target[order[: max(b, 1000)]])
         K = min(self.n_folds, len(Z_target) - b)
-        target = self._kernel_sums(Z_target, sigmas, K, order, skip=b, gram=self.alpha > 0)
+        target = self._kernel_sums(Z_target, sigmas, K, order, skip=b, gram=False)
         self.coefficients_: list[Floats] = []
         self.bandwidth_: list[float] = []
         self.penalty_: list[float] = []
@@ -142,8 +137,8 @@ class RULSIF(EncodedRatio):
             # Every source is shuffled by the same stream: their order does not matter.
             shuffled = np.random.default_rng(self.random_state).permutation(len(Z))
             source = self._kernel_sums(Z, sigmas, min(K, len(Z)), shuffled, skip=0, gram=True)
-            s, p, covers = _best_of_grid(target, source, self.alpha, penalties)
-            H, h = _normal_equations(target, source, self.alpha)
+            s, p, covers = _best_of_grid(target, source, penalties)
+            H, h = source.means()[0], target.means()[1]
             a = _solve(H[[s]], h[[s]], penalties[[p]])[0, :, 0]
             self.coefficients_.append(a if covers or not self.guard else np.zeros_like(a))
             self.bandwidth_.append(float(sigmas[s]))
@@ -180,29 +175,8 @@ class RULSIF(EncodedRatio):
         return KernelSums(H, h, np.bincount(fold, minlength=folds))
 
 
-@dataclass(eq=False, repr=False)
-class ULSIF(RULSIF):
-    r"""Unconstrained least-squares density ratio (Kanamori et al. 2009), all sources at once.
-
-    `RULSIF` with :math:`\alpha = 0`: estimates :math:`w_j(x) = p_T(x) / p_j(x)` itself by
-    minimising the paper's equation for uLSIF,
-    :math:`\frac12 \mathrm{mean}_j\, w^2 - \mathrm{mean}_T\, w`. See `RULSIF` for the parameters.
-
-    The settings of the paper's released code are
-    ``ULSIF(bandwidths=..., penalties=..., scale=False, guard=False)`` with the grids it names.
-
-    >>> rng = np.random.default_rng(0)
-    >>> target, source = rng.normal(0, 1, (500, 1)), rng.normal(0.5, 1, (500, 1))
-    >>> (w,) = ULSIF().fit(target, [source]).weights([source])
-    >>> round(float(w.mean()), 1)
-    1.0
-    """
-
-    alpha: float = field(default=0.0, init=False)
-
-
 def _best_of_grid(
-    target: KernelSums, source: KernelSums, alpha: float, penalties: Floats
+    target: KernelSums, source: KernelSums, penalties: Floats
 ) -> tuple[int, int, bool]:
     """Positions in the grids of the bandwidth and penalty with the lowest cross-validated J.
 
@@ -213,29 +187,15 @@ def _best_of_grid(
         return S // 2, len(penalties) - 1, True
     mean_T_w, mean_w, mean_w2 = np.zeros((3, S, len(penalties)))
     for f in range(K):
-        A = _solve(*_normal_equations(target, source, alpha, without=f), penalties)
-        H, h = _normal_equations(target, source, alpha, only=f)
+        A = _solve(source.means(without=f)[0], target.means(without=f)[1], penalties)
+        (_, h), (H, h_source) = target.means(only=f), source.means(only=f)
         mean_T_w += np.einsum("sb,sbp->sp", h, A)
-        mean_w += np.einsum("sb,sbp->sp", source.means(only=f)[1], A) / K
+        mean_w += np.einsum("sb,sbp->sp", h_source, A) / K
         mean_w2 += np.einsum("sbp,sbp->sp", A, H @ A)
     best = np.unravel_index(np.argmin(0.5 * mean_w2 - mean_T_w), mean_w.shape)
     covers = mean_w[best] <= _MOST_MEAN_WEIGHT and mean_T_w[best] <= _MOST_EXCESS * mean_w2[best]
     # With a handful of rows the held-out means are noise.
     return int(best[0]), int(best[1]), bool(covers or source.n.sum() < _FEWEST_ROWS)
-
-
-def _normal_equations(
-    target: KernelSums,
-    source: KernelSums,
-    alpha: float,
-    *,
-    only: int | None = None,
-    without: int | None = None,
-) -> tuple[Floats, Floats]:
-    """H (S, b, b) and h (S, b) as means over all rows, over one fold, or over all but one."""
-    H_target, h = target.means(only, without)
-    H, _ = source.means(only, without)
-    return (alpha * H_target + (1 - alpha) * H if alpha > 0 else H), h
 
 
 def _solve(H: Floats, h: Floats, penalties: Floats) -> Floats:
