@@ -31,7 +31,7 @@ from reproduction.baselines.source_transfer import SourceTransfer, SourceTrials,
 from shiftune.errors import SettingsError
 from shiftune.problem import ShiftProblem
 from shiftune.rows._encoding import RowEncoder, subsample
-from shiftune.search.gp._acquisition import Visited, minimise_lower_bound
+from shiftune.search.gp._acquisition import minimise_lower_bound
 from shiftune.search.gp._gaussian_process import (
     LENGTH_SCALE_BOUNDS,
     NOISE_BOUNDS,
@@ -150,10 +150,7 @@ class DistBO(SourceTransfer):
                 between=likeness[np.ix_(table, table)],
                 toward=likeness[0, table],
             )
-            nothing = Visited(np.empty((0, trials.rows.shape[1])))
-            return minimise_lower_bound(
-                posterior, trials.cube, -self.beta, rng, trials.rows, nothing
-            )
+            return minimise_lower_bound(posterior, trials.cube, -self.beta, rng, trials.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,13 +121,7 @@ _loaded = False
 
 
 def run(load: Callable[[], Callable[[], object]]) -> None:
-    """Run a command line.
-
-    Parameters
-    ----------
-    load : function
-        Imports and returns the application, which ends with SystemExit or returns.
-    """
+    """Run the command line that `load` imports; it returns or raises SystemExit."""
     global _loaded
     defer_from_now_on()
     if threading.current_thread() is threading.main_thread():

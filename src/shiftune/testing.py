@@ -69,13 +69,10 @@ def check_density_ratio(ratio: DensityRatio) -> None:
     _same(weights, swapped, "the order of the sources does not matter")
     units = np.array([1000.0, 0.01])
     scaled = clone(ratio).fit(target * units, [one * units, two * units])
-    _same(
-        weights, scaled.weights([X * units for X in fresh]), "the unit of a column does not matter"
-    )
-    moved = clone(ratio).fit(target + 5.0, [one + 5.0, two + 5.0])
-    _same(
-        weights, moved.weights([X + 5.0 for X in fresh]), "the origin of a column does not matter"
-    )
+    rescaled = scaled.weights([X * units for X in fresh])
+    _same(weights, rescaled, "the unit of a column does not matter")
+    moved = clone(ratio).fit(target + 5.0, [one + 5.0, two + 5.0]).weights([X + 5 for X in fresh])
+    _same(weights, moved, "the origin of a column does not matter")
     wide = [np.column_stack([X, np.full(len(X), 7.0)]) for X in (target, one, two, *fresh)]
     constant = clone(ratio).fit(wide[0], wide[1:3]).weights(wide[3:])
     _same(weights, constant, "a constant column changes nothing")
@@ -241,14 +238,14 @@ def _check_units(risk: RiskEstimator, draw: _Draw) -> None:
     found = draw.estimated(risk)
     for unit in (7.0, 1e-3):
         scaled = replace(draw, losses=[unit * loss for loss in draw.losses]).estimated(risk)
-        assert np.isclose(scaled.value, unit * found.value, rtol=1e-6), (
-            f"losses times {unit:g} give the risk times {unit:g}, got {found.value:.4g} and "
-            f"{scaled.value:.4g}"
-        )
-        assert np.isclose(scaled.stderr, unit * found.stderr, rtol=1e-6), (
-            f"losses times {unit:g} give the standard error times {unit:g}, got "
-            f"{found.stderr:.4g} and {scaled.stderr:.4g}"
-        )
+        for what, before, after in (
+            ("risk", found.value, scaled.value),
+            ("standard error", found.stderr, scaled.stderr),
+        ):
+            assert np.isclose(after, unit * before, rtol=1e-6), (
+                f"losses times {unit:g} give the {what} times {unit:g}, got {before:.4g} and "
+                f"{after:.4g}"
+            )
     perfect = replace(draw, losses=[np.zeros(len(loss)) for loss in draw.losses]).estimated(risk)
     assert (perfect.value, perfect.variance) == (0, 0), (
         f"a model without errors has no risk, got {perfect.value} with variance {perfect.variance}"

@@ -15,7 +15,7 @@ from optuna.distributions import FloatDistribution
 from shiftune import ShiftProblem, ShiftSearch, load_model
 from shiftune.cli._folder import ResultFolder
 from shiftune.models import MODELS, expand_auto, ready_model, spaces
-from shiftune.models._space import read_space
+from shiftune.models._space import read_entries, space_from_entries
 
 
 def read(path):
@@ -242,7 +242,8 @@ def test_printed_spaces_can_be_read(name, folder, run):
     (folder / "space.toml").write_text(run("models", name).output)
     bare = ready_model(name, known.tasks[0], {"x": "number"}).bare
     space = getattr(spaces, name)()
-    assert read_space(folder / "space.toml", bare, space) == space
+    entries = read_entries(folder / "space.toml")
+    assert space_from_entries(entries, bare, space) == space
 
 
 def test_the_report_knows_the_risk_that_was_asked_for(visits, folder, tune):

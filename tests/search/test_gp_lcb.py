@@ -28,7 +28,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from shiftune.search.gp import _sampler as gp_lcb
-from shiftune.search.gp._acquisition import LARGEST_GRID, UnitCube, Visited, minimise_lower_bound
+from shiftune.search.gp._acquisition import LARGEST_GRID, UnitCube, keys, minimise_lower_bound
 from shiftune.search.gp._gaussian_process import (
     Hyperparameters,
     Posterior,
@@ -255,7 +255,7 @@ def test_the_bound_is_minimised_and_not_constant() -> None:
         bounds = posterior.lower_bound(lattice, beta)
         assert np.ptp(bounds) > 0.5
         found = minimise_lower_bound(
-            posterior, cube, beta, np.random.default_rng(0), rows, Visited(rows)
+            posterior, cube, beta, np.random.default_rng(0), rows, keys(rows)
         )
         assert posterior.lower_bound(found[None, :], beta)[0] <= bounds.min() + 1e-3
 

@@ -255,13 +255,8 @@ def evidence(r: Floats, w: Floats, slopes: Floats, columns: Floats, noise_known:
     The columns are integrated out first, along the eigenvectors of their cross products: what is
     left of the products of r, 1 and slope is :math:`Q = B^\top V^{-1} B`, (C, 3, 3), with
     :math:`V = I + s^2 X X^\top`, where the rows of B and X are multiplied by the roots of their
-    weights. Intercept and slope then are a regression on two terms.
-
-    Parameters
-    ----------
-    r, w, slopes : arrays of shape (m,)
-        Residuals, their weights, and the slope's term.
-    columns : array of shape (m, q)
+    weights. Intercept and slope then are a regression on two terms. Residuals r, their weights w
+    and `slopes` have shape (m,), `columns` (m, q).
     """
     root = np.sqrt(w)[:, None]
     B, X = np.column_stack([r, np.ones(len(r)), slopes]) * root, columns * root

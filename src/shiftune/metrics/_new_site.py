@@ -144,16 +144,9 @@ class NewSiteMetric:
 class NewSite:
     """Estimator of metrics at the target, from predictions at the sources.
 
-    Parameters
-    ----------
-    predictions : SitePredictions
-    X_target : array or DataFrame of shape (n_T, d)
-    fitted : RegressionAdjusted, optional
-        Fitted on these rows, where there is one.
-    target_weights : array of shape (n_T,), optional
-        Weights of the target's rows, where those of the sources have weights.
-    level : float
-        Of the intervals.
+    `fitted` is a regression estimator of these rows, where there is one; `target_weights`, (n_T,),
+    belong to the target's rows, where those of the sources have weights; `level` is that of the
+    intervals.
     """
 
     def __init__(

@@ -162,11 +162,6 @@ def _last_part(key: str) -> str:
 # ---------------------------------------------------------------- files
 
 
-def read_space(path: Path, estimator: Any, ready: Space) -> Space:
-    """Read a search space from a .toml or .json file, for a model; see `space_from_entries`."""
-    return space_from_entries(read_entries(path), estimator, ready, where=str(path))
-
-
 def read_entries(path: Path) -> dict[str, Any]:
     """Read the entries of a space file, one per parameter, as they are written."""
     read = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix.lower())
@@ -191,23 +186,13 @@ def read_entries(path: Path) -> dict[str, Any]:
 def space_from_entries(
     entries: Mapping[str, Any], estimator: Any, ready: Space, where: str = "the search space"
 ) -> Space:
-    """Make a search space for a model.
+    """Make a search space for a model, from entries by the names of its parameters.
 
-    Parameters
-    ----------
-    entries : mapping from parameter names
-        A range is ``{"low": ..., "high": ...}``, with ``log`` and ``step`` where wanted; a list
-        holds choices; any other value is fixed.
-    estimator : scikit-learn estimator
-        The parameters must be its own.
-    ready : Space
-        The model's ready space. A parameter's range has whole or decimal numbers as it has there;
-        for other parameters the spelling of the ends decides (2 or 2.0).
-    where : str
-        Start of the error messages.
+    A range is ``{"low": ..., "high": ...}``, with ``log`` and ``step`` where wanted; a list holds
+    choices; any other value is fixed. Whether a range has whole or decimal numbers follows from the
+    model's `ready` space; for other parameters from the spelling of the ends (2 or 2.0). Errors
+    begin with `where`.
 
-    Examples
-    --------
     >>> from sklearn.linear_model import Ridge
     >>> space_from_entries({"alpha": {"low": 1, "high": 2}}, Ridge(), {})
     {'alpha': IntDistribution(high=2, log=False, low=1, step=1)}
@@ -232,7 +217,7 @@ def space_entries(space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
 
 
 def space_as_toml(space: Mapping[str, BaseDistribution]) -> str:
-    """Return a space as the text of a file that `read_space` reads.
+    """Return a space as the text of a file that `read_entries` reads.
 
     >>> print(space_as_toml({"C": FloatDistribution(0.1, 10, log=True)}))
     C = { low = 0.1, high = 10.0, log = true }

@@ -35,9 +35,6 @@ def lightgbm_paper(*, prefix: str = "") -> Space:
 
     The number of trees, and LightGBM's cap of 31 leaves per tree, stay as they are in the
     estimator.
-
-    >>> lightgbm_paper()["max_depth"]
-    IntDistribution(high=6, log=False, low=2, step=1)
     """
     return _space(
         prefix,
@@ -54,9 +51,6 @@ def lightgbm(*, prefix: str = "") -> Space:
     LightGBM grows trees leaf by leaf, so leaves rather than depth limit them. A rate below 0.01
     would need more than 1000 trees. There is no `subsample`: without `subsample_freq` LightGBM
     ignores it.
-
-    >>> lightgbm()["num_leaves"]
-    IntDistribution(high=128, log=True, low=4, step=1)
     """
     return _space(
         prefix,
@@ -78,9 +72,6 @@ def xgboost(*, prefix: str = "") -> Space:
     XGBoost grows trees level by level, so depth limits them; 8 levels are 256 leaves, twice the
     most of `lightgbm`, though seldom all are grown. `min_child_weight` and `reg_lambda` are in
     units of summed second derivatives (rows, for squared errors), hence wide logarithmic ranges.
-
-    >>> xgboost()["max_depth"]
-    IntDistribution(high=8, log=False, low=2, step=1)
     """
     return _space(
         prefix,
@@ -99,9 +90,6 @@ def hist_gradient_boosting(*, prefix: str = "") -> Space:
 
     The same ideas as `lightgbm`, whose algorithm it is, with half the trees because it is
     slower. Above 10 000 rows scikit-learn stops early by itself; `max_iter` is then a limit.
-
-    >>> hist_gradient_boosting()["max_iter"]
-    IntDistribution(high=500, log=True, low=50, step=1)
     """
     return _space(
         prefix,
@@ -120,9 +108,6 @@ def random_forest(*, prefix: str = "") -> Space:
     The number of trees is not tuned, since more cost only time. Nor is `max_samples`:
     with sample weights it is a share of the rows in some versions of scikit-learn and of the sum
     of the weights in others.
-
-    >>> random_forest()["min_samples_leaf"]
-    IntDistribution(high=64, log=True, low=1, step=1)
     """
     return _space(
         prefix,
@@ -136,9 +121,6 @@ def extra_trees(*, prefix: str = "") -> Space:
 
     As `random_forest`, without leaves of a single row: these give probabilities of 0 and 1, and
     trees of twice as many nodes as the table has rows.
-
-    >>> extra_trees()["min_samples_leaf"]
-    IntDistribution(high=64, log=True, low=2, step=1)
     """
     return _space(
         prefix,
@@ -151,9 +133,6 @@ def linear(*, prefix: str = "") -> Space:
     """Space for the known model "linear".
 
     The penalty has the range of `ridge`; a degree of 2 adds squares and products.
-
-    >>> linear()["degree"]
-    IntDistribution(high=2, log=False, low=1, step=1)
     """
     return _space(
         prefix,
@@ -167,9 +146,6 @@ def kernel(*, prefix: str = "") -> Space:
 
     `gamma` is divided by the number of columns. At 0.01 the model is nearly linear, at 30 it
     knows little but the rows that its features are made of.
-
-    >>> sorted(kernel())
-    ['alpha', 'gamma']
     """
     return _space(
         prefix,
@@ -208,9 +184,6 @@ def elastic_net(*, prefix: str = "") -> Space:
     The penalty is compared with a mean over rows. On standardised data every coefficient is zero
     from alpha = 1 / l1_ratio on; a target in other units is best standardised by scikit-learn's
     TransformedTargetRegressor. For `l1_ratio` near 0 there is `ridge`.
-
-    >>> sorted(elastic_net())
-    ['alpha', 'l1_ratio']
     """
     return _space(
         prefix,
@@ -224,9 +197,6 @@ def knn(*, prefix: str = "") -> Space:
 
     Logarithmic, since 1 against 2 neighbours matters more than 99 against 100. Needs at least
     100 training rows; with fewer, lower the upper end. These models take no sample weights.
-
-    >>> knn()["n_neighbors"]
-    IntDistribution(high=100, log=True, low=1, step=1)
     """
     return _space(
         prefix,
@@ -243,9 +213,6 @@ def mlp(*, prefix: str = "") -> Space:
     a choice of tuples could not be kept in Optuna's storages. Set ``max_iter=2000`` in the
     estimator: with scikit-learn's 200, 47 of 50 random candidates did not converge on 150 rows;
     with 2000 all did.
-
-    >>> mlp()["hidden_layer_sizes"]
-    IntDistribution(high=256, log=True, low=8, step=1)
     """
     return _space(
         prefix,

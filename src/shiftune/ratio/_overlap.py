@@ -19,12 +19,7 @@ from shiftune.problem import ShiftProblem
 from shiftune.problem._site import Features
 from shiftune.ratio._base import DensityRatio
 from shiftune.ratio._classifier import ratio_named
-from shiftune.rows._encoding import (
-    MISSING,
-    MOST_LEVELS,
-    RowEncoder,
-    subsample,
-)
+from shiftune.rows._encoding import MISSING, MOST_LEVELS, RowEncoder, subsample
 
 Floats = NDArray[np.float64]
 
@@ -261,8 +256,8 @@ def overlap(
     rows = []
     for w, uncovered in zip(weights, missed, strict=True):
         n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
-        found = limits.objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
-        level = found.reason.level
+        finding = limits.objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
+        level = finding.reason.level
         rows.append(
             {
                 "n": n,
@@ -272,8 +267,8 @@ def overlap(
                 "max_weight_share": float(w.max() / w.sum()) if w.sum() > 0 else np.nan,
                 "uncovered": uncovered,
                 "level": level.value,
-                "reason": found.reason.code,
-                "verdict": "doubtful: " * (level is Level.PROBLEM) + found.reason.value[1],
+                "reason": finding.reason.code,
+                "verdict": "doubtful: " * (level is Level.PROBLEM) + finding.reason.value[1],
             }
         )
     return pd.DataFrame(rows, index=pd.Index(names, name="site"))
@@ -292,17 +287,14 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> Float
     Z_target, *Z_sources = RowEncoder().fit_transform(tables)
     if Z_target.shape[1] == 0:  # nothing distinguishes the rows
         return np.zeros(len(Z_sources))
-    shares = []
-    for Z in Z_sources:
-        k = min(_NEIGHBOURS, len(Z) - 1)
-        if k < 1:
-            shares.append(np.nan)
-            continue
-        near = NearestNeighbors(n_neighbors=k).fit(Z)
-        own = near.kneighbors()[0][:, -1]  # without the row itself
-        reach = near.kneighbors(Z_target)[0][:, -1]
-        shares.append(float(np.mean(reach > np.quantile(own, _SPACING_QUANTILE))))
-    return np.array(shares)
+    shares = np.full(len(Z_sources), np.nan)
+    for j, Z in enumerate(Z_sources):
+        if (k := min(_NEIGHBOURS, len(Z) - 1)) > 0:
+            near = NearestNeighbors(n_neighbors=k).fit(Z)
+            spacing = near.kneighbors()[0][:, -1]  # without the row itself
+            distance = near.kneighbors(Z_target)[0][:, -1]
+            shares[j] = np.mean(distance > np.quantile(spacing, _SPACING_QUANTILE))
+    return shares
 
 
 def _verdict(n: int, ess_share: float, uncovered: float) -> Verdict:
@@ -376,14 +368,10 @@ def column_shifts(
     target, *sources = (
         pd.DataFrame(subsample(X, _MOST_ROWS_OF_COLUMN)) for X in (X_target, *X_sources)
     )
-    own = ColumnSummaries.of(target)
-    distances = np.array([own.distances(X).reindex(own.names) for X in sources]).T
-    order = np.argsort(-distances.mean(axis=1), kind="stable")
-    return pd.DataFrame(
-        distances[order],
-        index=pd.Index([own.names[c] for c in order]),
-        columns=pd.Index(list(names), name="site"),
-    )
+    summaries = ColumnSummaries.of(target)
+    distances = np.array([summaries.distances(X).reindex(summaries.names) for X in sources])
+    table = pd.DataFrame(distances.T, summaries.names, pd.Index(list(names), name="site"))
+    return table.iloc[np.argsort(-distances.mean(axis=0), kind="stable")]
 
 
 def _ks_distance(a: Floats, b: Floats) -> float:
@@ -398,23 +386,14 @@ def _ks_distance(a: Floats, b: Floats) -> float:
 class ColumnSummaries:
     """Distribution of each column, without its rows.
 
-    Attributes
-    ----------
-    rows : int
-    values : dict from names of number columns to arrays of at most 200 values
-        Quantiles, NaN where missing.
-    shares : dict from names of category columns to shares of their most frequent levels
-
-    Examples
-    --------
     >>> table = pd.DataFrame({"age": np.arange(100.0), "sex": ["f", "m"] * 50})
     >>> ColumnSummaries.of(table).distances(table.assign(age=table["age"] + 75)).to_dict()
     {'age': 0.75, 'sex': 0.0}
     """
 
     rows: int
-    values: dict[str, Floats]
-    shares: dict[str, dict[str, float]]
+    values: dict[str, Floats]  # at most 200 quantiles of columns of numbers, NaN where missing
+    shares: dict[str, dict[str, float]]  # of the most frequent levels of columns of categories
 
     @property
     def names(self) -> list[str]:
@@ -436,14 +415,9 @@ class ColumnSummaries:
     def distances(self, table: pd.DataFrame) -> pd.Series:
         """Return the distance of every column from 0 (alike) to 1, as `column_shifts` does."""
         table = table.set_axis(list(map(str, table.columns)), axis=1)
-        found = {
-            name: _ks_distance(values, _numbers(table[name]))
-            for name, values in self.values.items()
-        } | {
-            name: _total_variation(shares, _shares(table[name]))
-            for name, shares in self.shares.items()
-        }
-        return pd.Series(found, dtype=float).sort_values(ascending=False, kind="stable")
+        distances = {n: _ks_distance(v, _numbers(table[n])) for n, v in self.values.items()}
+        distances |= {n: _total_variation(s, _shares(table[n])) for n, s in self.shares.items()}
+        return pd.Series(distances, dtype=float).sort_values(ascending=False, kind="stable")
 
     def drifted(self, distances: pd.Series, rows: int) -> pd.Series:
         """Return the distances that are neither small nor chance, in so many new rows."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -183,8 +183,8 @@ class NewSiteVariance:
 
     def to_record(self) -> dict[str, Any]:
         """Return numbers and text that JSON can hold."""
-        record = {name: getattr(self, name) for name in _NUMBERS}
-        return record | {name: packed(getattr(self, name)) for name in _ARRAYS}
+        record = {f.name: getattr(self, f.name) for f in fields(self)}
+        return record | {name: packed(record[name]) for name in _ARRAYS}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> NewSiteVariance:
@@ -192,7 +192,6 @@ class NewSiteVariance:
         return cls(**{**record, **{name: unpacked(record[name]) for name in _ARRAYS}})
 
 
-_NUMBERS = ("between", "uncertainty", "deflation", "design")
 _ARRAYS = ("leverage", "row_effects", "extrapolation")
 # So many are as good as infinitely many.
 _MOST_DEGREES = 1e6

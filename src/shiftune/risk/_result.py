@@ -391,21 +391,14 @@ class RiskEstimate(Estimate):
 
     def to_record(self) -> dict[str, Any]:
         """Return the estimate as text and numbers that JSON can hold."""
-        record: dict[str, Any] = {
-            "value": self.value,
-            "variance": self.variance,
-            "dof": self.dof,
-            "method": self.method,
-            "fallback": self.fallback,
-            "new_site": None if self.new_site is None else self.new_site.to_record(),
-            "labelled_target": self.labelled_target,
-            "nonnegative": self.nonnegative,
-            "names": list(self.names),
-            "left_out": [None if why is None else why.to_record() for why in self.left_out],
+        record: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        record |= {name: record[name].tolist() for name in _BY_SOURCE}
+        return record | {
+            "new_site": self.new_site and self.new_site.to_record(),
+            "left_out": [why and why.to_record() for why in self.left_out],
             "means": None if self.means is None else self.means.tolist(),
             "influence": packed(self.influence),
         }
-        return record | {name: getattr(self, name).tolist() for name in _BY_SOURCE}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RiskEstimate:
@@ -416,18 +409,15 @@ class RiskEstimate(Estimate):
         >>> RiskEstimate.from_record(risk.to_record()).value
         2.75
         """
-        values = dict(record)
-        influence = unpacked(values.pop("influence"))
-        values |= {name: np.array(values[name]) for name in _BY_SOURCE}
+        values = {**record, **{name: np.array(record[name]) for name in _BY_SOURCE}}
         values["names"] = tuple(values["names"])
-        values["left_out"] = tuple(
-            None if why is None else Verdict.from_record(why) for why in values["left_out"]
-        )
+        values["left_out"] = tuple(why and Verdict.from_record(why) for why in values["left_out"])
+        values["influence"] = unpacked(values["influence"])
         if values["means"] is not None:
             values["means"] = np.array(values["means"])
-        if values.get("new_site") is not None:
+        if values["new_site"] is not None:
             values["new_site"] = NewSiteVariance.from_record(values["new_site"])
-        return cls(**values, influence=influence)
+        return cls(**values)
 
     def __reduce__(self) -> tuple[type[RiskEstimate], tuple[Any, ...]]:
         # Through the constructor, so that the arrays are read-only again.

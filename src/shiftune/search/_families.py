@@ -45,27 +45,13 @@ from shiftune.search.gp import GPLCBSampler
 
 @dataclass(frozen=True)
 class Family:
-    """A model and its search space, among the families of a search.
+    """A model and its search space, among the families of a search."""
 
-    Attributes
-    ----------
-    name : str
-        Empty for the estimator of a search of one model that has no name.
-    estimator : estimator
-        With its default parameters.
-    space : Space or function
-        In the names of the bare model.
-    prefix : str
-        Prefix of these names in the estimator: ``"model__"`` in pipelines of `ready_model`.
-    scope : str
-        Prefix of the names in the study, such as "lightgbm." in a search of several families.
-    """
-
-    name: str
-    estimator: Any
-    space: Space | Callable[[Any], Mapping[str, Any]]
-    prefix: str = ""
-    scope: str = ""
+    name: str  # empty for the estimator of a search of one model that has no name
+    estimator: Any  # with its default parameters
+    space: Space | Callable[[Any], Mapping[str, Any]]  # in the names of the bare model
+    prefix: str = ""  # of these names in the estimator: "model__" in pipelines of `ready_model`
+    scope: str = ""  # of the names in the study: "lightgbm." in a search of several families
 
     @property
     def distributions(self) -> Space | None:
@@ -289,13 +275,11 @@ FLOOR = 0.1
 def first_trials(
     seconds: Mapping[str, Sequence[float]], time: float | None = None
 ) -> dict[str, int]:
-    """Return how many trials each family has before its weight counts.
+    """Return how many trials each family has before its weight counts: `FIRST_TRIALS`.
 
-    These are `FIRST_TRIALS`. Where the time is limited, the first trial of every family comes
-    first, and the rest of the time is divided equally: a family has as many more as its mean trial
-    fits into its share. `seconds` has the times of the finished trials by family, in their order
-    (a family without any is expected to cost nothing), `time` the seconds of the search, times the
-    number of workers.
+    Where the `time` of all workers is limited, one of every family comes first, and the rest of it
+    is divided equally: a family has as many more as its mean trial fits into its share. `seconds`
+    has the times of the finished trials by family; without any it is expected to cost nothing.
 
     >>> first_trials({"linear": [1.0], "trees": [30.0, 50.0]}, 131.0)  # 100 s are left
     {'linear': 8, 'trees': 2}
@@ -316,33 +300,23 @@ def next_family(
     weights: Callable[[], Mapping[str, float]],
     first: Mapping[str, int] | None = None,
 ) -> str:
-    """Return the family of the next trial.
+    """Return the family of the next trial, from the numbers of trials so far.
 
-    Every family's first trial comes first, then every family in turn until each has its first
-    trials. From then on it is the family with the largest
-    ``(weight + FLOOR) / (proposed + 1)``, so that the numbers of trials tend to the weights. A
-    family of weight 0 gets no more.
+    Every family has its `first` trials. From then on it is the family with the largest
+    ``(weight + FLOOR) / (proposed + 1)``, so that the numbers of trials tend to the `weights`, such
+    as the shares of the families in the ensemble so far. A family of weight 0 gets no more; all 0
+    counts as all equal.
 
-    `proposed` counts the trials by name, in the order of the families, and `first` the first ones.
-    `weights` returns weights >= 0 by name, such as the shares of the families in the ensemble so
-    far; all 0 counts as all equal. It is not called before they count.
-
-    >>> next_family({"linear": 1, "trees": 0}, dict)
-    'trees'
     >>> next_family({"linear": 8, "trees": 9}, lambda: {"linear": 0.2, "trees": 0.8})
     'trees'
-    >>> next_family({"linear": 8, "trees": 50}, lambda: {"linear": 0.0, "trees": 1.0})
-    'trees'
     """
-    first = dict.fromkeys(proposed, FIRST_TRIALS) if first is None else first
+    first = first or dict.fromkeys(proposed, FIRST_TRIALS)
     if due := [name for name in proposed if proposed[name] < first[name]]:
         return min(due, key=proposed.__getitem__)
-    known = weights()
-    wanted = {name: known.get(name, 0.0) for name in proposed}
-    if not any(wanted.values()):
-        wanted = dict.fromkeys(proposed, 1.0)
-    alive = [name for name, weight in wanted.items() if weight > 0]
-    return max(alive, key=lambda name: (wanted[name] + FLOOR) / (proposed[name] + 1))
+    shares = weights()
+    positive = {name: shares[name] for name in proposed if shares.get(name, 0.0) > 0}
+    positive = positive or dict.fromkeys(proposed, 1.0)
+    return max(positive, key=lambda name: (positive[name] + FLOOR) / (proposed[name] + 1))
 
 
 class Turn(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,24 +32,10 @@ N_REFINED = 4
 LARGEST_GRID = 2048
 
 
-class Visited:
-    """Rows that need no second visit, compared at six decimals.
-
-    >>> Visited(np.array([[0.5, 1.0]])).fresh(np.array([[0.5, 1.0], [0.5, 0.0]])).tolist()
-    [False, True]
-    """
-
-    def __init__(self, rows: Array) -> None:
-        self._keys = set(self._key(rows))
-
-    @staticmethod
-    def _key(rows: Array) -> list[bytes]:
-        # + 0.0 turns a rounded -0.0 into 0.0, whose bytes differ.
-        return [row.tobytes() for row in np.round(rows, 6) + 0.0]
-
-    def fresh(self, rows: Array) -> NDArray[np.bool_]:
-        """Whether each of the rows (m, C) has not been visited yet, (m,)."""
-        return np.array([key not in self._keys for key in self._key(rows)], dtype=np.bool_)
+def keys(rows: Array) -> list[bytes]:
+    """Keys of rows (m, C) by which they are compared, at six decimals."""
+    # + 0.0 turns a rounded -0.0 into 0.0, whose bytes differ.
+    return [row.tobytes() for row in np.round(rows, 6) + 0.0]
 
 
 def minimise_lower_bound(
@@ -58,18 +44,15 @@ def minimise_lower_bound(
     beta: float,
     rng: np.random.Generator,
     observed: Array,
-    visited: Visited,
+    visited: Container[bytes] = (),
 ) -> Array:
     """Return the row (C,) that minimises ``mean(x) - beta sd(x)`` over the rows not yet visited.
 
     Small spaces without continuous parameters are searched completely. In others, uniform
-    candidates and perturbations of the observed rows of lowest mean are ranked, and the best
-    ones that lie apart are refined: gradient steps in the continuous columns and exchanges of
-    single values in the others, so the bound is evaluated only where a trial is possible. If every
-    candidate was visited already, the best of them is returned.
-
-    ``observed``, (n, C), are the rows with a value; the best of them are the anchors of the local
-    candidates.
+    candidates and perturbations of the best ``observed`` rows, those with a value (n, C), are
+    ranked, and the best ones that lie apart are refined: gradient steps in the continuous columns
+    and exchanges of single values in the others, so the bound is evaluated only where a trial is
+    possible. ``visited`` holds `keys`; if every candidate was visited, the best one is returned.
     """
     if cube.n_values <= LARGEST_GRID:
         rows = cube.grid()
@@ -82,10 +65,14 @@ def minimise_lower_bound(
     return _lowest(rows, posterior.lower_bound(rows, beta), visited)
 
 
-def _lowest(rows: Array, bounds: Array, visited: Visited) -> Array:
+def _lowest(rows: Array, bounds: Array, visited: Container[bytes]) -> Array:
     order = np.argsort(bounds, kind="stable")
-    first = next((i for i in order if visited.fresh(rows[i : i + 1])[0]), order[0])
+    first = next((i for i in order if _fresh(rows[i : i + 1], visited)[0]), order[0])
     return np.asarray(rows[first])
+
+
+def _fresh(rows: Array, visited: Container[bytes]) -> NDArray[np.bool_]:
+    return np.array([key not in visited for key in keys(rows)], dtype=np.bool_)
 
 
 def _candidates(
@@ -101,11 +88,11 @@ def _candidates(
     )
 
 
-def _apart(rows: Array, bounds: Array, visited: Visited) -> list[Array]:
+def _apart(rows: Array, bounds: Array, visited: Container[bytes]) -> list[Array]:
     """Return up to `N_REFINED` fresh rows of low bound, a tenth of the cube from each other."""
     order = np.argsort(bounds, kind="stable")[:200]
     chosen: list[Array] = []
-    for row in rows[order][visited.fresh(rows[order])]:
+    for row in rows[order][_fresh(rows[order], visited)]:
         if all(np.abs(row - other).max() > 0.1 for other in chosen):
             chosen.append(row)
         if len(chosen) == N_REFINED:
@@ -114,13 +101,13 @@ def _apart(rows: Array, bounds: Array, visited: Visited) -> list[Array]:
 
 
 def _refine(
-    posterior: Posterior, cube: UnitCube, beta: float, row: Array, visited: Visited
+    posterior: Posterior, cube: UnitCube, beta: float, row: Array, visited: Container[bytes]
 ) -> Array:
     """Alternate gradient steps and exchanges until the exchanges find nothing better."""
     for _ in range(3):
         row, bound = _descend(posterior, beta, row, cube.continuous)
         others = cube.neighbours(row)
-        others = others[visited.fresh(others)]
+        others = others[_fresh(others, visited)]
         if not len(others):
             break
         bounds = posterior.lower_bound(others, beta)
@@ -305,15 +292,6 @@ def axis_of(distribution: BaseDistribution) -> NumericAxis | ChoiceAxis:
 class UnitCube:
     """The P parameters of a search space as C columns, with conversion in both directions.
 
-    Attributes
-    ----------
-    groups : (C,) int array
-        Parameter that each column belongs to; the columns of a parameter are adjacent.
-    continuous : (C,) bool array
-        Columns in which every value between 0 and 1 can be suggested.
-
-    Examples
-    --------
     >>> from optuna.distributions import CategoricalDistribution, FloatDistribution
     >>> cube = UnitCube({"C": FloatDistribution(0.01, 100, log=True),
     ...                  "kernel": CategoricalDistribution(["linear", "rbf"])})
@@ -326,12 +304,13 @@ class UnitCube:
     def __init__(self, space: Mapping[str, BaseDistribution]) -> None:
         self.axes = {name: axis_of(distribution) for name, distribution in space.items()}
         widths = [axis.width for axis in self.axes.values()]
+        # Parameter that each column belongs to, (C,); the columns of a parameter are adjacent.
         self.groups = np.repeat(np.arange(len(widths)), widths)
         ends = np.cumsum(widths)
         self._slices = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
-        self.continuous = np.repeat(
-            [math.isinf(axis.n_values) for axis in self.axes.values()], widths
-        )
+        # Columns in which every value between 0 and 1 can be suggested, (C,).
+        infinite = [math.isinf(axis.n_values) for axis in self.axes.values()]
+        self.continuous = np.repeat(infinite, widths)
 
     @property
     def n_values(self) -> float:

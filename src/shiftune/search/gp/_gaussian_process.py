@@ -5,7 +5,8 @@ sampler built on it for comparison, and the figures that decided against it are 
 ``benchmarks/results``.
 
 Letters: n rows with a value, m rows of a query, C columns (`shiftune.search.gp._acquisition`), P
-parameters.
+parameters; `y` are the values, (n,), `variances` the known variance of each, (n,), and `groups` the
+parameter that each column belongs to, (C,).
 """
 
 from __future__ import annotations
@@ -81,19 +82,9 @@ def log_marginal_likelihood(
 ) -> tuple[float, Array]:
     r"""``log N(y | 0, K)``, ``K = signal k(r2) + diag(noise + variances)``, and its gradient.
 
-    With ``a = K^-1 y`` the derivative is ``1/2 tr((a a' - K^-1) dK/dtheta)``.
+    With ``a = K^-1 y`` the derivative is ``1/2 tr((a a' - K^-1) dK/dtheta)``. ``theta``, (P + 2,),
+    is in the order of `Hyperparameters.from_log`, ``distances`` are `squared_distances`.
 
-    Parameters
-    ----------
-    theta : (P + 2,)
-        Logarithms, in the order of `Hyperparameters.from_log`.
-    distances : (P, n, n)
-        From `squared_distances`.
-    y, variances : (n,)
-        Values, and the known variance of each.
-
-    Examples
-    --------
     >>> value, gradient = log_marginal_likelihood(
     ...     np.zeros(3), np.zeros((1, 1, 1)), np.array([0.0]), np.array([0.0]))
     >>> round(value, 4), gradient[1:].round(4).tolist()  # N(0 | 0, 1 + 1)
@@ -135,13 +126,6 @@ def fit(rows: Array, y: Array, variances: Array, groups: Groups) -> Hyperparamet
 
     Depends on its arguments alone. Starting from the last trial's optimum would save some time,
     but a study that is stopped and resumed would then continue differently.
-
-    Parameters
-    ----------
-    rows : (n, C)
-    y, variances : (n,)
-    groups : (C,)
-        Parameter that each column belongs to.
     """
     distances = squared_distances(rows, groups)
     n_scales = len(distances)
@@ -166,26 +150,10 @@ class Posterior:
     """Mean and standard deviation of the process, given values at some rows.
 
     ``mean(x) = k(x)' K^-1 y`` and ``sd(x)^2 = signal - k(x)' K~^-1 k(x)``, where K~ also has the
-    ``pending`` rows. That is the posterior after values equal to the mean were observed there:
-    they leave the mean unchanged and remove the uncertainty (GP-BUCB [1]_).
+    ``pending`` rows, (q, C). That is the posterior after values equal to the mean were observed
+    there: they leave the mean unchanged and remove the uncertainty (GP-BUCB: Desautels, Krause and
+    Burdick, JMLR 15, 2014).
 
-    Parameters
-    ----------
-    rows : (n, C)
-    y, variances : (n,)
-    groups : (C,)
-        Parameter that each column belongs to.
-    hyperparameters
-        See `fit`.
-    pending : (q, C), optional
-
-    References
-    ----------
-    .. [1] Desautels, Krause, Burdick. Parallelizing exploration-exploitation tradeoffs in
-       Gaussian process bandit optimization. JMLR 15, 2014.
-
-    Examples
-    --------
     >>> x, zero = np.array([[0.0], [1.0]]), np.zeros(2)
     >>> h = Hyperparameters(np.array([0.5]), signal=1.0, noise=1e-6)
     >>> p = Posterior(x, np.array([1.0, -1.0]), zero, np.array([0]), h)

@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 from scipy.spatial import KDTree
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from shiftune.search.gp._acquisition import UnitCube, Visited, axis_of, minimise_lower_bound
+from shiftune.search.gp._acquisition import UnitCube, axis_of, keys, minimise_lower_bound
 from shiftune.search.gp._gaussian_process import Posterior, fit
 
 Array = NDArray[np.float64]
@@ -41,10 +41,8 @@ InFlight = dict[tuple[int, int], dict[str, Any]]
 _lock = threading.Lock()
 
 
-@functools.cache
-def _threadpools() -> ThreadpoolController:
-    # Looking for the libraries takes milliseconds, setting their limits microseconds.
-    return ThreadpoolController()
+# Looking for the libraries takes milliseconds, setting their limits microseconds.
+_threadpools = functools.cache(ThreadpoolController)
 
 
 class GPLCBSampler(BaseSampler):
@@ -226,7 +224,7 @@ class GPLCBSampler(BaseSampler):
         posterior = Posterior(
             known.rows, known.y, known.variances, cube.groups, hyperparameters, history.pending
         )
-        visited = Visited(history.settled)
+        visited = set(keys(history.settled))
         return minimise_lower_bound(posterior, cube, self._beta, rng, known.rows, visited)
 
     def _rng(self, trial: FrozenTrial, *stream: int) -> np.random.Generator:
@@ -249,29 +247,16 @@ def _fresh_seed() -> int:
 
 @dataclass(frozen=True, slots=True)
 class TrialHistory:
-    """Trials as rows in the unit cube, with values to be minimised.
+    """Trials as rows in the unit cube, with values to be minimised."""
 
-    Attributes
-    ----------
-    rows : (n, C)
-        Trials with a value.
-    y, variances : (n,)
-        Standardised values, and their known variances on the same scale.
-    pending : (q, C)
-        Trials without a value: running, failed, or pruned before they reported anything.
-    settled : (s, C)
-        Trials in which nothing else could be varied, so that the same row is the same trial.
-    location, unit : float
-        Mean and spread that the standardisation removed.
-    """
-
-    rows: Array
-    y: Array
-    variances: Array
-    pending: Array
+    rows: Array  # trials with a value, (n, C)
+    y: Array  # standardised values, (n,)
+    variances: Array  # known variances on the same scale, (n,)
+    pending: Array  # without a value: running, failed, or pruned before they reported any, (q, C)
+    # Trials in which nothing else could be varied, so that the same row is the same trial, (s, C).
     settled: Array
-    location: float
-    unit: float
+    location: float  # mean that the standardisation removed
+    unit: float  # spread that it removed
 
     @classmethod
     def read(
@@ -489,8 +474,6 @@ def _lowest(trials: list[FrozenTrial], study: Study, beta: float) -> float:
     # fitted one.
     rows, y, variances = history.rows, history.y, np.zeros_like(history.variances)
     posterior = Posterior(rows, y, variances, cube.groups, fit(rows, y, variances, cube.groups))
-    nothing = Visited(np.empty((0, rows.shape[1])))
-    rng = np.random.default_rng(0)
-    lowest = minimise_lower_bound(posterior, cube, beta, rng, rows, nothing)
+    lowest = minimise_lower_bound(posterior, cube, beta, np.random.default_rng(0), rows)
     bound = float(posterior.lower_bound(lowest[None], beta)[0])
     return float(min(history.unscaled(bound), values.min()))
