@@ -35,7 +35,13 @@ def test_the_demonstration(tmp_path, monkeypatch, methods):
     assert list(rows) == list(methods)
     # The same model was fitted for all; only the split and the estimate differ.
     assert all(0.4 < float(row[-2]) < 0.9 for row in rows.values())
-    assert (tmp_path / "shiftune-demo" / "report.html").read_text() == "the report"
+    report = tmp_path / "shiftune-demo" / "report.html"
+    assert report.read_text() == "the report"
+    report.write_text("mine")
+    done = CliRunner().invoke(app, ["demo", "--trials", "1"])
+    assert done.exit_code == 2
+    assert "report.html exists; give another place with --out, or" in " ".join(done.output.split())
+    assert report.read_text() == "mine"
 
 
 @pytest.mark.parametrize("installed", [True, False])

@@ -43,6 +43,8 @@ def flat(done):
         (["--loss", "brier_score"], "the loss 'brier_score' is for classes, and the labels are"),
         (["--loss", "r2"], "use loss='squared'"),
         (["--loss", "log_loss"], "choose from squared, half_squared, absolute, pinball"),
+        (["--date-format", "%Q"], "'%Q' is no format of dates ('Q' is a bad directive"),
+        (["--date-format", "%d%d"], "formats look like %d/%m/%Y"),
         (["--task", "classification"], "different numbers, too many"),
         (["--ratio", "magic"], "magic"),
         (["--trials", "0"], "--trials must be a whole number > 0, got 0"),
@@ -94,6 +96,28 @@ def test_files(table, tune, name, content, message):
     before = sorted(os.listdir())
     assert message in flat(tune(name, code=2))
     assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("role", ["site", "label", "group"])
+@pytest.mark.parametrize("most_rows", [100, 1000])
+def test_columns_that_are_neither_numbers_nor_text(visits, folder, run, role, most_rows):
+    roles = {"site": "ward", "label": "ill"} | {role: "visit"}
+    options = [f"--{name}={column}" for name, column in roles.items()]
+    visits.assign(visit=[{"a": k} for k in range(len(visits))]).to_parquet("v.parquet")
+    size = [] if role == "group" else ["--most-rows", most_rows]
+    done = run("diagnose", "v.parquet", *options, "--target", "A", *size, code=2)
+    assert f"the {role} 'visit' holds values of type dict; give a column of" in flat(done)
+
+
+@pytest.mark.parametrize("name", ["ward", "cost"])
+@pytest.mark.parametrize("most_rows", [100, 1000])
+def test_columns_with_the_same_name(table, tune, name, most_rows):
+    text = (table / "visits.csv").read_text()
+    (table / "two.csv").write_text(text.replace("age", f" {name}", 1))
+    message = flat(tune("two.csv", "--most-rows", most_rows, code=2))
+    assert f"two.csv has 2 columns named {name!r}; rename all but the one that is meant" in message
+    (table / "two.csv").write_text(text.replace("age", "bmi", 1))
+    tune("two.csv", "--out", "run")
 
 
 def test_a_loss_of_quantities_for_classes(visits, folder, run):
@@ -194,7 +218,7 @@ def test_no_permission(table, tune, monkeypatch):
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     message = flat(tune("visits.csv", "--out", "run", code=2))
-    assert "results cannot be written to run (Permission denied); put this right and run" in message
+    assert "results cannot be written to run (Permission denied); fix this, then rerun" in message
 
 
 def test_nothing_is_half_written(table, tune, monkeypatch):
@@ -223,6 +247,10 @@ def test_a_first_run_that_failed_is_discarded(table):
     predictions.mkdir(parents=True)
     for path in (table / "run" / "settings.json", predictions / "0.npz"):
         path.touch()
+    (table / "run" / "thesis.txt").touch()
+    ResultFolder(table / "run").discard()
+    assert os.listdir("run") == ["thesis.txt"]
+    (table / "run" / "thesis.txt").unlink()
     ResultFolder(table / "run").discard()
     assert not (table / "run").exists()
 

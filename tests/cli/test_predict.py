@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,10 @@ def wards() -> pd.DataFrame:
     df["cost"] = (3 * age + day.day_of_year / 4 + rng.normal(0, 5, n)).round(2)
     df["ill"] = np.where(rng.random(n) < 1 / (1 + np.exp(-(age - 50) / 8)), "yes", "no")
     return df
+
+
+def flat(done):
+    return " ".join(done.output.split())
 
 
 def new_rows() -> pd.DataFrame:
@@ -256,6 +261,48 @@ def test_mistakes(results, run):
     assert "holds no result" in run("predict", ".", "new.csv", code=2).output
     assert "did you mean new.csv" in run("predict", "cost", "nwe.csv", code=2).output
     assert "one of .csv " in run("predict", "cost", "new.csv", "--out", "x", code=2).output
+
+
+def test_files_of_the_user_are_kept(results, run):
+    new_rows().to_csv("new.csv", index=False)
+    Path("link.csv").symlink_to("nothing")
+    before = Path("new.csv").read_bytes()
+    for out in ("new.csv", "link.csv", "cost/predictions.csv"):
+        done = run("predict", "cost", "new.csv", "--out", out, code=2)
+        assert f"{out} exists; give another place with --out, or --overwrite" in flat(done)
+    assert Path("new.csv").read_bytes() == before
+    assert Path("link.csv").is_symlink()
+    run("predict", "cost", "new.csv", "--out", "new.csv", "--overwrite")
+    assert list(pd.read_csv("new.csv")) == ["case", "row", "prediction"]
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout"])
+def test_closed_streams(results, closed):
+    """As Python shows them after `shiftune predict ... >&-`."""
+    new_rows().to_csv("new.csv", index=False)
+    shell = 'exec "$0" -m shiftune predict cost "$@"'
+    shell += {"stdin": " - <&-", "stdout": " new.csv >&-"}[closed]
+    command = ["sh", "-c", shell, sys.executable]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"shiftune: standard {closed[3:]}put is closed; give ")
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "jsonl"])
+def test_a_column_twice(results, run, ending):
+    """It would be the first of the two, without a word."""
+    table, path = new_rows(), f"new.{ending}"
+    table.insert(0, "AGE", 7.0)
+    if ending == "csv":
+        table.rename(columns={"AGE": "age"}).to_csv(path, index=False)
+    elif ending == "xlsx":
+        pytest.importorskip("openpyxl")
+        table.rename(columns={"AGE": "age"}).to_excel(path, index=False)
+    else:
+        table.to_json(path, orient="records", lines=True)
+        Path(path).write_text(Path(path).read_text().replace("AGE", "age"))
+    message = flat(run("predict", "cost", path, code=2))
+    assert f"{path} has 2 columns named 'age'; rename all but the one that is meant" in message
 
 
 def test_identifiers_with_our_names(results, predicted, finished, run):

@@ -309,6 +309,21 @@ def test_kills_between_two_files(wards_run, run, monkeypatch):
     assert run("update", "cost").output.count("\n") == 2
 
 
+def test_files_of_the_user_are_kept(wards_run, run):
+    """Also in a folder whose name is that of the next update."""
+    state = wards_run / "cost" / "updates" / "1"
+    state.mkdir(parents=True)
+    labels_of(range(80, 90)).to_csv(state / "labels.csv", index=False)
+    (state / "thesis.txt").write_text("mine")
+    before = (state / "labels.csv").read_bytes()
+    message = flat(run("update", "cost", "cost/updates/1/labels.csv", code=2))
+    assert "labels.csv is in the folder that is written; move it elsewhere" in message
+    assert (state / "labels.csv").read_bytes() == before
+    labels_of(range(80, 90)).to_csv("labels.csv", index=False)
+    run("update", "cost", "labels.csv")
+    assert (state / "thesis.txt").read_text() == "mine"
+
+
 # ---------------------------------------------------------------- which rows
 
 

@@ -22,6 +22,7 @@ from shiftune.cli._options import (
     Json,
     MovedTable,
     MovedTargetFile,
+    Overwrite,
     Run,
     SafeCsv,
     TuneOptions,
@@ -210,6 +211,7 @@ def predict(
         ),
     ] = False,
     safe_csv: SafeCsv = True,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict the rows of another table with the model of a result.
 
@@ -230,7 +232,9 @@ def predict(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from shiftune.cli import _predict
 
-    _predict.predict(folder, table, out, interval, strict=strict, safe=safe_csv)
+    _predict.predict(
+        folder, table, out, interval, strict=strict, safe=safe_csv, overwrite=overwrite
+    )
 
 
 @command()
@@ -354,6 +358,7 @@ def demo(
     seed: Annotated[int, option("N", "Seed of the hospitals.", min=0)] = 0,
     jobs: Jobs = 1,
     out: Annotated[Path, option("DIR", "Folder for the report.")] = Path("shiftune-demo"),
+    overwrite: Overwrite = False,
 ) -> None:
     """Show a whole run in about a minute, on generated hospitals with a known truth.
 
@@ -363,4 +368,4 @@ def demo(
     """
     from shiftune.cli import _demo
 
-    _demo.demo(trials, seed, jobs, out)
+    _demo.demo(trials, seed, jobs, out / "report.html", overwrite)

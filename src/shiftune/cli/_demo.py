@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from shiftune._wording import count
 from shiftune.cli._console import grid_of, screen
-from shiftune.cli._folder import ResultFolder, command_line
+from shiftune.cli._folder import ResultFolder, check_free, command_line
 from shiftune.cli._screen import show_overlap
 from shiftune.cli._tune import NO_REPORT
 from shiftune.columns._column import ColumnKind
@@ -48,8 +48,9 @@ OVER_SEEDS = (
 )
 
 
-def demo(trials: int, seed: int, jobs: int, out: Path) -> None:
+def demo(trials: int, seed: int, jobs: int, report: Path, overwrite: bool) -> None:
     """Diagnose, tune with each risk estimator, and compare the estimates with the truth."""
+    check_free(report, overwrite)
     console = screen()
     problem = demo_problem(seed=seed)
     names = ", ".join(problem.names)
@@ -77,7 +78,7 @@ def demo(trials: int, seed: int, jobs: int, out: Path) -> None:
     if not ResultFolder.can_report():
         typer.echo(NO_REPORT, err=True)
         return
-    path = default.search.report(out / "report.html", settings={"command": command_line()})
+    path = default.search.report(report, settings={"command": command_line()})
     console.print(f"\nReport of the default estimator: {path}")
 
 

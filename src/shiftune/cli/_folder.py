@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -72,6 +73,14 @@ def writing_to(folder: Path, advice: str) -> Iterator[None]:
         raise StorageError(
             f"results cannot be written to {folder} ({error.strerror or error}); {advice}"
         ) from error
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Refuse to write over a file, unless this is asked for."""
+    if not overwrite and os.path.lexists(path):
+        raise StorageError(
+            f"{path} exists; give another place with --out, or --overwrite to replace it"
+        )
 
 
 def command_line() -> str:
@@ -162,8 +171,9 @@ class ResultFolder:
                 return
             shutil.rmtree(self.path / f"{JOURNAL}{PREDICTIONS}", ignore_errors=True)
             for path in self.path.iterdir():
-                path.unlink()
-            self.path.rmdir()
+                if path.name.lstrip(".").startswith((JOURNAL, SETTINGS, COMMAND, "part-")):
+                    path.unlink()
+            self.path.rmdir()  # unless others have files there
 
     @property
     def updates(self) -> Updates:
@@ -228,6 +238,11 @@ class Updates:
         """Numbers of states that were not written to their end."""
         return sorted(set(self.numbers) - set(self.finished))
 
+    @property
+    def next(self) -> int:
+        """Number of the state that is written next."""
+        return max(self.finished, default=0) + 1
+
     def state(self, number: int) -> Path:
         """Return the folder of a state."""
         return self.path / str(number)
@@ -250,12 +265,10 @@ class Updates:
         record: dict[str, Any],
     ) -> dict[str, Any]:
         """Write a new state; return its record."""
-        number = max(self.finished, default=0) + 1
+        number = self.next
         state = self.state(number)
         with writing_to(state, "make the folder writable"):
-            if state.exists():
-                shutil.rmtree(state)
-            state.mkdir(parents=True)
+            state.mkdir(parents=True, exist_ok=True)  # others may have files there
             for name, table in ((LABELS, labels), (PREDICTIONS, predicted)):
                 with atomic_write(state / name) as part:
                     table.to_csv(part, index=False)

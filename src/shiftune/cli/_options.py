@@ -249,6 +249,7 @@ SafeCsv = Annotated[
         "Escape cells that a spreadsheet would run as formulas.",
     ),
 ]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace a file that exists.")]
 Jobs = Annotated[int, search_option("jobs"), Role.TRIALS]
 Json = Annotated[bool, flag("--json", "Print JSON, for scripts.", RUNNING), Role.RUN]
 

@@ -21,7 +21,7 @@ from shiftune import _interrupts
 from shiftune._files import atomic_write, make_temporary_folder, remove_temporary_folder
 from shiftune._wording import count, how_to_install, listed, printable
 from shiftune.cli._console import note, notes_for_warnings
-from shiftune.cli._folder import ResultFolder, writing_to
+from shiftune.cli._folder import ResultFolder, check_free, writing_to
 from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.predictor._ensemble import TableModel, prediction_columns
@@ -39,10 +39,19 @@ Parts = Iterator[pd.DataFrame]
 
 
 def predict(
-    folder: Path, table: Path, out: Path, level: float | None, *, strict: bool, safe: bool
+    folder: Path,
+    table: Path,
+    out: Path,
+    level: float | None,
+    *,
+    strict: bool,
+    safe: bool,
+    overwrite: bool,
 ) -> None:
     """Predict the rows of a table, which is read twice, and write them."""
     ending = _checked_ending(out)
+    if out != PIPE:
+        check_free(out, overwrite)
     with notes_for_warnings(), _as_file(table) as path:
         model, source = ResultFolder(folder).model(), TableFile(path)
         q = None if level is None else model.scores.quantile(level)
@@ -63,6 +72,8 @@ def _as_file(table: Path) -> Iterator[Path]:
     if table != PIPE:
         yield table
         return
+    if sys.stdin is None:
+        raise SettingsError("standard input is closed; give the table as a file")
     folder = make_temporary_folder()
     try:
         source = sys.stdin.buffer
@@ -79,6 +90,8 @@ def _as_file(table: Path) -> Iterator[Path]:
 
 def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     """Read all parts of a table once, and note how they differ from training."""
+    # A name that pandas has numbered is one of the columns in training.
+    source.refuse_doubled(n for n in model.columns if f"{n}.1" not in model.columns)
     rows = NewRows(model.columns, source.form.decimal)
     rows.check_names(source.names)
     for unused in rows.about_names(source.names, model.identifiers):
@@ -184,6 +197,8 @@ def _checked_ending(out: Path) -> str:
     """Return the ending that decides how predictions are written; that of CSV for a pipe."""
     ending = "".join(out.suffixes[-2:]) if out.suffix == ".gz" else out.suffix
     if out == PIPE:
+        if sys.stdout is None:
+            raise SettingsError("standard output is closed; give a file with --out")
         return ".csv"
     if ending not in WRITERS:
         raise SettingsError(

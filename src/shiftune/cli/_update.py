@@ -141,6 +141,8 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     best, updates = folder.completed(folder.finished()), folder.updates
     if obstacle := best["labels"]["obstacle"]:
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
+    if path.resolve().parent == updates.state(updates.next).resolve():
+        raise StorageError(f"{path} is in the folder that is written; move it elsewhere")
     job = reopened(folder, moved)
     last = max(updates.finished, default=None)
     earlier = _earlier_labels(updates, job)

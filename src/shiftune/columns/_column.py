@@ -582,8 +582,7 @@ def _is_text(column: pd.Series) -> bool:
 
 def flaw_of(column: pd.Series) -> str:
     """Say why a column cannot be a feature, and what to do; empty if it can."""
-    unusable = sorted(each.__name__ for each in types_in(column) if issubclass(each, _UNUSABLE))
-    if unusable:
+    if unusable := unusable_types(column):
         return (
             f"holds values of type {', '.join(unusable)}; features are numbers, text, booleans or "
             "dates: leave it out"
@@ -591,6 +590,11 @@ def flaw_of(column: pd.Series) -> str:
     if isinstance(column.dtype, pd.SparseDtype):
         return "is sparse; use X.sparse.to_dense() first"
     return "holds complex numbers; use the real part" if column.dtype.kind == "c" else ""
+
+
+def unusable_types(column: pd.Series) -> list[str]:
+    """Return the names of types in a column that are neither numbers, text nor dates."""
+    return sorted(each.__name__ for each in types_in(column) if issubclass(each, _UNUSABLE))
 
 
 def types_in(column: pd.Series) -> set[type]:

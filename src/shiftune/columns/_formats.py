@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shiftune._wording import listed
+from shiftune.errors import SettingsError
 
 # Texts that a tally tells apart.
 _MOST_TEXTS = 10_000
@@ -377,6 +378,16 @@ def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
         return dates.dt.tz_localize(None)
 
     return on_distinct(column, parsed)
+
+
+def check_date_format(date_format: str) -> None:
+    """Refuse what is no format of dates."""
+    try:
+        pd.to_datetime(["-"], format=date_format, errors="coerce")
+    except Exception as error:  # re.error for %d%d
+        raise SettingsError(
+            f"{date_format!r} is no format of dates ({error}); formats look like %d/%m/%Y"
+        ) from error
 
 
 class DateFormats:

@@ -18,7 +18,12 @@ from pandas.api import types
 
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
-from shiftune.problem._reading import about_unlabelled, check_columns, refuse_unlabelled
+from shiftune.problem._reading import (
+    about_unlabelled,
+    check_columns,
+    check_types,
+    refuse_unlabelled,
+)
 from shiftune.problem._table import UNLABELLED, TableSettings, in_one_spelling
 from shiftune.tables._files import CHANGED, SiteFiles
 
@@ -76,6 +81,8 @@ def read_sampled(
     """
     if not isinstance(most_rows, int | np.integer) or most_rows < 1:
         raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
+    if isinstance(data, SiteFiles):
+        data.refuse_doubled([*settings.roles.values(), *settings.ids])
     drawn = Sampled(pd.DataFrame())
     if (len(data) if isinstance(data, pd.DataFrame) else data.row_bound) > most_rows:
         sites, known = _sites_and_labels(data, settings)
@@ -119,6 +126,7 @@ def _sites_and_labels(
         else (part for _, part in data.parts([*map(str, needed)]))
     )
     for part in parts:
+        check_types(part, settings.roles)
         where = part[settings.site]
         if not settings.as_given:
             where = in_one_spelling(where, "", [])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shiftune._names import Task
 from shiftune._wording import alike, check_choice, count, listed, number
-from shiftune.columns._column import ColumnKind, Option, flaw_of, kind_of, types_in
+from shiftune.columns._column import ColumnKind, Option, flaw_of, kind_of, types_in, unusable_types
 from shiftune.errors import DataError, SettingsError
 from shiftune.problem._site import (
     MOST_CLASSES,
@@ -155,6 +155,17 @@ def check_roles(
         if roles[one] == roles[other]:
             raise SettingsError(
                 f"{one} and {other} are both {roles[one]!r}; they are different columns"
+            )
+    check_types(df, roles)
+
+
+def check_types(df: pd.DataFrame, roles: Mapping[str, Hashable]) -> None:
+    """Refuse lists, mappings and bytes as sites, labels, groups and weights."""
+    for role, name in roles.items():
+        if name in df and (found := unusable_types(df[name])):
+            raise DataError(
+                f"the {role.replace('_', ' ')} {name!r} holds values of type {', '.join(found)}; "
+                "give a column of numbers or text"
             )
 
 

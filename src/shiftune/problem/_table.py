@@ -40,6 +40,7 @@ from shiftune.columns._formats import (
     NumberFormats,
     are_whole,
     as_numbers,
+    check_date_format,
     distinct,
     first_code,
     without_zeros,
@@ -251,7 +252,10 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
         raise SettingsError("missing must be a mapping from columns to codes, such as {'age': 999}")
     if not isinstance(settings.dates, str | Mapping | None):
         raise SettingsError("dates must be a format, or a mapping from columns to formats")
-    dates = settings.dates if isinstance(settings.dates, Mapping) else ()
+    dates = settings.dates if isinstance(settings.dates, Mapping) else {}
+    asked = [settings.dates] if isinstance(settings.dates, str) else dates.values()
+    for each in asked:
+        check_date_format(each)
     check_roles(df, settings.roles, [*dates, *(name for names in lists.values() for name in names)])
     wanted, unwanted = {*settings.keep, *lists["features"]}, {*settings.drop, *settings.ids}
     if both := sorted(map(str, wanted & unwanted)):

@@ -10,9 +10,10 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import json
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -136,6 +137,11 @@ class SiteFiles:
         """Names of the columns of the table."""
         added = [_FILE_NAME] if self.site is None else []
         return [*dict.fromkeys([name for file in self._files for name in file.names] + added)]
+
+    def refuse_doubled(self, names: Collection[Hashable]) -> None:
+        """Refuse files that have one of these columns twice."""
+        for file in self._files:
+            file.refuse_doubled(names)
 
     @property
     def row_bound(self) -> float:
@@ -281,7 +287,10 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     numbers from files with types stay whole, also if some are missing or stored as floats. A column
     that the file lacks is missing.
     """
-    parts = [part for file in files_at(path) for part in file.parts(columns)]
+    files = files_at(path)
+    for file in files:
+        file.refuse_doubled(columns)
+    parts = [part for file in files for part in file.parts(columns)]
     return pd.concat(parts or [pd.DataFrame(columns=[*columns])], ignore_index=True)
 
 
@@ -363,6 +372,27 @@ class TableFile:
             if self._kind == "csv":
                 return list(_read_csv(self.path, self.form, nrows=0))
             return list(_with_named_index(self._dataset().schema.empty_table()))
+
+    def refuse_doubled(self, names: Iterable[Hashable]) -> None:
+        """Refuse a file that has one of these columns twice; pandas would number them."""
+        first: dict[str, Any] = {"header": None, "nrows": 1, "na_filter": False}
+        with self._explained():
+            if self._kind == "csv":
+                header = _read_csv(self.path, self.form, dtype=str, **first).iloc[0]
+            elif self._kind == "excel":
+                header = pd.read_excel(self.path, **first).iloc[0]
+            elif self._kind == "json":
+                with self.path.open(encoding="utf-8-sig") as file:
+                    pairs = json.loads(file.readline(), object_pairs_hook=list)
+                header = [name for name, _ in pairs]
+            else:
+                header = self._dataset().schema.names
+        there = Counter(map(_plain_name, header))
+        if doubled := [name for name in names if there[str(name)] > 1]:
+            raise DataError(
+                f"{self.path} has {there[str(doubled[0])]} columns named {doubled[0]!r}; rename "
+                "all but the one that is meant"
+            )
 
     @property
     def row_bound(self) -> float:
