@@ -40,6 +40,7 @@ from shiftune.search._result import ResultMethods, SearchResult
 from shiftune.search._settings import Settings, check_settings
 from shiftune.search._storage import (
     PredictionStore,
+    StorageUrl,
     candidates,
     identity,
     only_search_of,
@@ -148,6 +149,11 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
     >>> search.fit(problem).trials_["state"].value_counts().to_dict()
     {'COMPLETE': 8}
     """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "storage" and type(value) is str and "://" in value:
+            value = StorageUrl(value)
+        super().__setattr__(name, value)
 
     # ---------------------------------------------------------------- fitting
 

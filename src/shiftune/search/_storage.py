@@ -21,6 +21,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
 
 import numpy as np
 import optuna
@@ -32,8 +33,8 @@ from optuna.trial import FrozenTrial
 from shiftune._files import PART, atomic_write
 from shiftune._options import Role, options
 from shiftune._provenance import check_format, check_same
-from shiftune._wording import count
-from shiftune.errors import ProblemError, SettingsError, StorageError
+from shiftune._wording import count, how_to_install
+from shiftune.errors import MissingPackageError, ProblemError, SettingsError, StorageError
 from shiftune.evaluate._fits import Predictions
 from shiftune.search._driver import (
     Claims,
@@ -120,14 +121,19 @@ def load_study(storage: Storage, *, join: bool = False) -> optuna.Study:
             time.sleep(random.random())
         try:
             return _study(optuna.storages.get_storage(_optuna_storage(storage, join)), STUDY_NAME)
-        except (ProblemError, ImportError):
+        except ProblemError:
             raise
+        except ImportError as error:
+            url = "; its URL begins with postgresql+psycopg://"
+            install = f"install it ({how_to_install('postgresql')} for PostgreSQL{url})"
+            raise MissingPackageError(
+                f"the storage {shown(storage)} needs a package ({error.__cause__ or error}); "
+                f"{install}"
+            ) from error
         except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
             failure = error
-    raise StorageError(
-        f"the storage {shown(storage)} cannot be opened as a journal of trials or as an "
-        f"Optuna storage ({type(failure).__name__}: {failure}); give another"
-    ) from failure
+    what = "cannot be opened as a journal of trials or as an Optuna storage"
+    raise _explained(storage, failure, what, "give another")
 
 
 def _optuna_storage(storage: Storage, join: bool) -> str | BaseStorage | None:
@@ -188,13 +194,50 @@ def _quiet_optuna() -> Iterator[None]:
             each.removeFilter(is_shown)
 
 
-def shown(storage: object) -> str:
-    """Return a storage as errors name it, without the password in a URL.
+# Before the host, as SQLAlchemy reads it, and among the options; the text is the last group.
+_PASSWORDS = (
+    re.compile(r"([?&;][^=&]*(?:pass|pwd|secret|token|odbc_connect)[^=&]*=)([^&]*)", re.IGNORECASE),
+    re.compile(r"(://[^:/@]*:)(.*)(?=@)", re.DOTALL),
+)
 
-    >>> shown("postgresql://me:secret@server/trials")
-    "'postgresql://me:***@server/trials'"
+
+class StorageUrl(str):
+    """URL of a storage; its repr has no passwords.
+
+    >>> StorageUrl("postgresql://me:secret@server/trials?sslpassword=secret")
+    'postgresql://me:***@server/trials?sslpassword=***'
     """
-    return repr(re.sub(r"(://[^:/@]*:)[^/]*@", r"\1***@", str(storage)))
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        text = str(self)
+        for each in _PASSWORDS:
+            text = each.sub(r"\1***", text)
+        return repr(text)
+
+    def without_passwords(self, text: str) -> str:
+        """Return a text without these passwords, as they are written here or decoded."""
+        found = {match[2] for each in _PASSWORDS for match in each.finditer(self)}
+        found |= set(map(unquote_plus, found))
+        found |= {part.partition("=")[2] for secret in found for part in secret.split(";")}  # ODBC
+        for secret in sorted(found - {""}, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+
+def shown(storage: object) -> str:
+    """Return a storage as errors name it, without passwords."""
+    return repr(StorageUrl(storage))
+
+
+def _explained(storage: Storage, error: Exception, what: str, advice: str) -> ProblemError:
+    """Return an error that names the storage and its cause, without passwords."""
+    reason = StorageUrl(storage).without_passwords(str(error))
+    found = StorageError(f"the storage {shown(storage)} {what} ({reason}); {advice}")
+    # A traceback shows the cause, too.
+    found.__cause__ = error if reason == str(error) else None
+    return found
 
 
 def trials_in(journal: Path) -> list[FrozenTrial]:
@@ -213,10 +256,9 @@ def only_search_of(storage: Storage, *, join: bool = False) -> Iterator[None]:
         with search_lock(path.resolve(), join=join) if path else nullcontext():
             yield
     except StorageInternalError as error:
-        raise StorageError(
-            f"the storage {shown(storage)} cannot be written ({error}); fix this, then "
-            "rerun the command, which continues after the last trial in it"
-        ) from error
+        again = "fix this, then rerun the command, which continues after the last trial in it"
+        failed = _explained(storage, error, "cannot be written", again)
+        raise failed from failed.__cause__
 
 
 def open_claims(study: optuna.Study) -> Claims:
