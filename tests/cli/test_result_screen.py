@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,23 @@ def best():
             figure("F1", None, None, None, note="1 site with a value, and 2 are needed"),
             figure("log loss", 0.62, 0.54, 0.70, constant=0.67),
         ],
+        "picture": {
+            "title": "log loss",
+            "better": "lower is better",
+            "scale": "linear",
+            "rows": [
+                {"kind": "expected", "name": "expected at A", "values": [0.62], "low": 0.54}
+                | {"high": 0.7, "says": "0.62 (0.54 to 0.70)"},
+                {
+                    "kind": "sites",
+                    "name": "each site",
+                    "values": [0.58, 0.64],
+                    "says": "0.58 to ..",
+                },
+                {"kind": "constant", "name": "a constant", "values": [0.67], "says": "0.67"},
+                {"kind": "plain_cv", "name": "plain", "values": [0.54], "says": "0.54"},
+            ],
+        },
         "next_steps": [
             {"about": "skill", "advice": "Add columns."},
             {"about": "overlap", "advice": "Add sites."},
@@ -55,7 +74,44 @@ def test_twelve_lines(best):
     assert "weighted mean of 2 trials of linear; best of 2 trials, number 1: linear, alpha" in text
     assert "Add sites (overlap)" in text
     assert "Label 30. Draw such rows with: shiftune label-plan nowhere --n 30" in text
-    assert len(lines) <= 12
+    assert len(lines) <= 16
+
+
+def test_the_picture(best):
+    """An axis from 0.54 to 0.70, in 62 columns."""
+    console = Console(width=100, record=True, file=StringIO())
+    show_answer(console, best, Path("nowhere"))
+    rows = console.export_text().splitlines()
+    (first,) = (k for k, row in enumerate(rows) if row.startswith("log loss  ") and "lower" in row)
+    start = rows[first].index("lower is better")
+    drawn = [row[start:] for row in rows[first + 1 : first + 5]]
+    ends = drawn[0].index("├"), drawn[0].index("┤")
+    width = ends[1]
+    assert ends[0] == 0
+    assert width > 50
+
+    def places(line, mark):
+        return [0.54 + 0.16 * k / width for k, each in enumerate(line) if each == mark]
+
+    assert places(drawn[0], "●") == [pytest.approx(0.62, abs=0.003)]
+    assert places(drawn[1], "○") == pytest.approx([0.58, 0.64], abs=0.003)
+    assert places(drawn[2], "┃") == [pytest.approx(0.67, abs=0.003)]
+    assert places(drawn[3], "┃") == [0.54]
+    assert rows[first + 1].split()[-4:] == ["0.62", "(0.54", "to", "0.70)"]
+
+
+def test_the_picture_where_nothing_is_known_of_the_target(best):
+    best["picture"]["rows"][0] |= {"values": [], "low": None, "high": None, "says": "unknown"}
+    console = Console(width=60, record=True, file=StringIO())
+    show_answer(console, best, Path("nowhere"))
+    assert re.search(r"\nexpected at A +unknown", console.export_text())
+
+
+def test_no_draw_of_labels_that_change_nothing(best):
+    best["next_steps"][-1]["about"] = "worth of labels"
+    console = Console(width=100, record=True, file=StringIO())
+    show_answer(console, best, Path("nowhere"))
+    assert "label-plan" not in console.export_text()
 
 
 def test_failed_trials_are_counted(best):

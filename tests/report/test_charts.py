@@ -67,9 +67,9 @@ def test_colours_are_those_of_the_page():
     text = Chart("id", "", figures.importances(shares(["#24292f"]))).wide
     assert ">#24292f</text>" in text  # a name
     assert set(re.findall(r"(?:fill|stroke): ([^;\"]+)", text)) == {
-        "var(--text)",
-        "var(--soft)",
-        "var(--line)",
+        "var(--text, currentColor)",
+        "var(--soft, currentColor)",
+        "var(--line, #8884)",
         "#3b82d0",
         "none",
     }

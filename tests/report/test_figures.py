@@ -238,19 +238,6 @@ class TestOfASearch:
         assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
         assert len(axes.patches) == 2
 
-    def test_slices(self, hostile_search):
-        trials = hostile_search.trials_
-        (axes,) = hostile_search.plot_parameter("ridge__alpha").axes
-        *points, ring = axes.lines
-        drawn = np.concatenate([line.get_xdata() for line in points])
-        done = trials[trials["state"] == "COMPLETE"]
-        np.testing.assert_allclose(np.sort(drawn), np.sort(done["param_ridge__alpha"].dropna()))
-        assert ring.get_xdata() == [hostile_search.best_params_["ridge__alpha"]]
-        (axes,) = hostile_search.plot_parameter("ridge__solver").axes
-        assert ticks(axes.xaxis)[:2] == ["svd", "cholesky"]
-        with pytest.raises(ProblemError, match="no trial has a parameter 'nix'"):
-            hostile_search.plot_parameter("nix")
-
     def test_too_few_trials_for_importances(self, hostile_search):
         naive = ShiftSearch(
             hostile_search.estimator,

@@ -7,8 +7,11 @@ import json
 import re
 from dataclasses import replace
 from fnmatch import fnmatch
+from functools import cache
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +19,10 @@ import pytest
 from optuna.distributions import FloatDistribution
 from rich.console import Console
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.neighbors import KNeighborsRegressor
 
-from shiftune import ShiftProblem, ShiftSearch
+from shiftune import ShiftProblem, ShiftSearch, _wording
 from shiftune._names import Level
 from shiftune._wording import NOT_ESTIMABLE
 from shiftune.checks import Check
@@ -25,6 +30,7 @@ from shiftune.checks._of_result import says_something
 from shiftune.cli._screen import show_answer
 from shiftune.metrics._new_site import MetricTables
 from shiftune.report import _summary
+from shiftune.report._charts import expected
 from shiftune.report._page import _in_markdown
 from shiftune.report._summary import sentence, summary, template
 
@@ -90,6 +96,56 @@ class TestValues:
         assert figures[0]["meaning"] == "typical error, in units of cost"
 
 
+class TestPicture:
+    def test_one_axis_has_what_the_figures_and_the_sites_have(self, hostile_search, result):
+        document = hostile_search.summary()
+        picture, rmse = document["picture"], document["figures"][0]
+        rows = {row["kind"]: row for row in picture["rows"]}
+        assert list(rows) == ["expected", "sites", "constant", "plain_cv"]
+        assert (picture["title"], picture["better"]) == ("RMSE", "lower is better")
+        first = rows["expected"]
+        assert (first["values"], first["low"], first["high"]) == (
+            [rmse["value"]],
+            rmse["low"],
+            rmse["high"],
+        )
+        sites = [row["value"] for row in document["site_metrics"] if row["metric"] == "rmse"]
+        assert rows["sites"]["values"] == sites
+        assert [min(sites), max(sites)] == [rmse["lowest"], rmse["highest"]]
+        assert rows["constant"]["values"] == [rmse["constant"]]
+        assert rows["plain_cv"]["values"] == [result.plain_cv["rmse"]]
+        assert result.plain_cv["rmse"] ** 2 == pytest.approx(result.plain_cv["squared"])
+        words = _wording.figure_in_words(rmse)
+        assert first["says"] == f"{words[0]} ({words[1]})"
+
+    def test_plain_cross_validation_knows_the_sites(self):
+        """A column gives the site away, and with it the site's level."""
+        rng = np.random.default_rng(0)
+        site, level = np.repeat(np.arange(7), 40), rng.normal(size=7)
+        X = np.column_stack([10.0 * site, rng.normal(size=280)])
+        y = level[site] + 0.1 * rng.normal(size=280)
+        problem = ShiftProblem.from_arrays(X[40:], y[40:], site[40:], X[:40])
+        model = KNeighborsRegressor()
+        search = ShiftSearch(model, {"n_neighbors": [5]}, n_trials=1, progress=False).fit(problem)
+        found = search.result_.plain_cv["rmse"]
+        assert found < 0.2 * search.metrics_["estimate"]["rmse"]
+        cv = KFold(4, shuffle=True, random_state=0)
+        own = cross_val_predict(model, X[40:], y[40:], cv=cv)
+        assert found == pytest.approx(np.sqrt(np.mean((own - y[40:]) ** 2)), rel=0.05)
+
+    def test_a_search_on_rows_of_known_sites_is_plain_already(self, weighted_search):
+        assert weighted_search.result_.plain_cv == {}
+        kinds = [row["kind"] for row in weighted_search.summary()["picture"]["rows"]]
+        assert "plain_cv" not in kinds
+
+    def test_errors_far_apart_have_a_logarithmic_axis(self, result):
+        auc = {"constant": 1e6, "constant_is": "chance"}
+        figure = summary(result, [FINE])["figures"][1] | {"value": 0.5}  # R2, below 0 at a site
+        assert _summary._picture(result, [figure | auc])["scale"] == "linear"
+        figure = summary(result, [FINE])["figures"][0] | auc
+        assert _summary._picture(result, [figure])["scale"] == "logarithmic"
+
+
 def with_settings(result, **settings):
     asked = replace(result, settings=replace(result.settings, **settings))
     vars(asked)["default"] = result.default
@@ -136,6 +192,8 @@ class TestIntervalsThatSayNothing:
         assert NOT_ESTIMABLE in document["verdict"]["reason"]
         for name, text in written(document).items():
             assert NOT_ESTIMABLE in text, name
+        row = document["picture"]["rows"][0]
+        assert (row["values"], row["low"], row["says"]) == ([], None, "cannot be estimated")
         (check,) = (c for c in document["checks"] if c["name"] == "error can be estimated")
         assert check["advice"].startswith("Add sites")
 
@@ -223,14 +281,22 @@ def test_a_value_at_the_end_of_its_range():
 class NoChart:
     """Charts are of the result, not of the document."""
 
-    wide = narrow = small = ""
+    wide = narrow = ""
+
+
+@cache
+def drawn(picture):
+    """Return the picture of the first screen; drawing it for every field would take a minute."""
+    return expected({"picture": json.loads(picture)}).wide
 
 
 def written(document):
     """Return what the four templates make of a document."""
-    charts = dict.fromkeys(("forest", "weights", "shifts", "history"), NoChart())
+    charts: dict[str, Any] = dict.fromkeys(("forest", "weights", "shifts", "history"), NoChart())
+    chart = drawn(json.dumps(document["picture"]))
+    charts["expected"] = SimpleNamespace(wide=chart, narrow=chart)
     more = dict.fromkeys(("written", "style"), "")
-    more |= {"updates": [], "slices": []} | {
+    more |= {"updates": []} | {
         "charts": charts,
         "svg": str,
         "nothing_to_do": "Nothing to do.",
@@ -240,7 +306,7 @@ def written(document):
     return {
         "page": template("report.html.j2").render(document, **more),
         "card": template("model-card.md.j2", finalize=_in_markdown).render(document),
-        "notebook": template("notebook.html.j2").render(document),
+        "notebook": template("notebook.html.j2").render(document, chart=chart),
         "screen": console.export_text(),
     }
 
@@ -270,7 +336,14 @@ BRIEF = DETAILS | {
 }  # fmt: skip
 LEFT_OUT = {
     "page": {"rows that judge the model, not all": ["sites.rows"]},
-    "card": DETAILS | {"advice stands beside the checks": ["next_steps.*"]},
+    "card": DETAILS
+    | {
+        "advice stands beside the checks": ["next_steps.*"],
+        "a card has the picture in words": [
+            "picture.scale",
+            *(f"picture.rows.{each}" for each in ("kind", "values", "low", "high")),
+        ],
+    },
     "notebook": BRIEF,
     "screen": BRIEF
     | {

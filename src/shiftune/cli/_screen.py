@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,8 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
         grid.add_row(figure["title"], Text(value, style="bold"), interval, beside)
     console.print(grid)
     console.print()
+    console.print(_picture(best["picture"], console))
+    console.print()
     facts = [("Predicts", _predicts(best))]
     if updated := labels["updated"]:
         gain = f"Gain from {count(updated['labels'], 'label')}"
@@ -184,7 +187,7 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
     for step in best["next_steps"]:
         about = "" if step["about"] == "labels" else f" ({step['about']})"
         facts.append(("Next", f"{step['advice'].rstrip('.')}{about or '.'}"))
-    if labels["worth"]:
+    if labels["worth"] and best["next_steps"][-1]["about"] == "labels":
         how = f"Draw such rows with: shiftune label-plan {folder} --n 30"
         if labels["obstacle"]:
             how = "With labels in the table: --use-target-labels"
@@ -196,6 +199,42 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
     console.print(f"\nIn {folder}: {', '.join(there)}")
     if best["model_file"].endswith(".pickle"):
         show_note(console, "loading the model executes code; load it only if you trust its origin")
+
+
+_MARKS = {"expected": "●", "sites": "○"}
+_WITHOUT_UNICODE = str.maketrans("●○┃├─┤", "o.||-|")
+
+
+def _picture(picture: Mapping[str, Any], console: Console) -> Table:
+    """Draw the first figure on one axis, with every site and what to compare it with."""
+    rows = picture["rows"]
+    scale = math.log if picture["scale"] == "logarithmic" else float
+    shown = [value for row in rows for value in row["values"]]
+    shown += [end for end in (rows[0]["low"], rows[0]["high"]) if end is not None]
+    low, high = scale(min(shown)), scale(max(shown))
+    taken = (max(len(row[name]) for row in rows) for name in ("name", "says"))
+    columns = max(min(console.width, 100) - sum(taken) - 6, 12)
+
+    def place(value: float) -> int:
+        return round((scale(value) - low) / ((high - low) or 1) * (columns - 1))
+
+    grid = grid_of(picture["title"])
+    grid.add_column(picture["better"], header_style="dim")
+    grid.add_column(style="dim")
+    for row in rows:
+        line = [" "] * columns
+        if row["kind"] == "expected" and row["low"] is not None:
+            first, last = place(row["low"]), place(row["high"])
+            line[first : last + 1] = ["├", *["─"] * (last - first - 1), "┤"][: last - first + 1]
+        for value in row["values"]:
+            line[place(value)] = _MARKS.get(row["kind"], "┃")
+        drawn = "".join(line)
+        if console.options.ascii_only:
+            drawn = drawn.translate(_WITHOUT_UNICODE)
+        grid.add_row(row["name"], drawn, row["says"])
+    for column in grid.columns:
+        column.no_wrap = True
+    return grid
 
 
 def _predicts(best: Mapping[str, Any]) -> str:

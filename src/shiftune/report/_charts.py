@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -17,8 +18,8 @@ from shiftune.metrics._curves import calibration_curve, check_two_classes, decis
 from shiftune.report import figures
 from shiftune.search._result import SearchResult
 
-# Widths in pixels: of a page or a sheet of paper, of a phone, of a chart among others.
-_WIDE, _NARROW, _SMALL = 820, 350, 290
+# Widths in pixels: of a page or a sheet of paper, and of a phone.
+_WIDE, _NARROW = 820, 350
 _DPI = 100  # pixels of an inch of a figure
 # What the page does without; its style sheet has the font.
 _LEFT_OUT = re.compile(
@@ -29,11 +30,14 @@ _LEFT_OUT = re.compile(
 _LEFT_OUT_OF_TAGS = re.compile(
     r'font(-size|-family)?: [^;"]*(; |(?="))|(?<=\.\d\d)\d+| transform="rotate\(-0 [^"]*"'
 )
+# Lengths of a chart are of 1/72 inch.
+_LOOKS = "max-width: 100%; height: auto; font: 9px system-ui, sans-serif; overflow: visible"
 _COLORS = {
-    figures.TEXT: "var(--text)",
-    figures.SOFT: "var(--soft)",
-    figures.LINE: "var(--line)",
-    figures.GROUND: "var(--ground)",
+    # Outside the page, as in notebooks, the colour of the text around it.
+    figures.TEXT: "var(--text, currentColor)",
+    figures.SOFT: "var(--soft, currentColor)",
+    figures.LINE: "var(--line, #8884)",
+    figures.GROUND: "var(--ground, transparent)",
 }
 
 
@@ -54,11 +58,6 @@ class Chart:
     def narrow(self) -> str:
         """SVG for a phone."""
         return self._svg(_NARROW)
-
-    @property
-    def small(self) -> str:
-        """SVG for a place beside others."""
-        return self._svg(_SMALL)
 
     def _svg(self, width: int) -> str:
         """Draw the figure as one element, as wide as it is read (in pixels).
@@ -83,7 +82,7 @@ class Chart:
         drawn = re.sub(r"<[^>]*>", lambda tag: _as_on_the_page(tag[0]), drawn)
         box = re.search(r'viewBox="[^"]*"', drawn)[0]  # type: ignore[index]
         head = f'width="{width}" height="{height}" role="img" aria-label="{escape(self.alt)}"'
-        return f"<svg {box} {head}>{drawn.partition('>')[2]}"
+        return f'<svg {box} {head} style="{_LOOKS}">{drawn.partition(">")[2]}'
 
 
 def _as_on_the_page(tag: str) -> str:
@@ -92,6 +91,13 @@ def _as_on_the_page(tag: str) -> str:
     for color, variable in _COLORS.items():
         tag = tag.replace(color, variable)
     return tag
+
+
+def expected(document: Mapping[str, Any]) -> Chart:
+    """Return the picture of the first screen, from the document alone."""
+    picture = document["picture"]
+    says = "; ".join(f"{row['name']} {row['says']}" for row in picture["rows"])
+    return Chart("expected", f"{picture['title']}: {says}.", figures.expected(picture))
 
 
 def charts(result: SearchResult) -> list[Chart]:
@@ -140,12 +146,4 @@ def charts(result: SearchResult) -> list[Chart]:
     if result.importances:
         drawn = figures.importances(result.importances)
         found.append(Chart("importances", "Importance of the parameters.", drawn))
-    found += [
-        Chart(
-            f"slice-{position}",
-            f"Estimated risk against {name}.",
-            figures.parameter_slice(result, name),
-        )
-        for position, name in enumerate(figures.parameter_names(result.trials))
-    ]
     return found

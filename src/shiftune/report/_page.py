@@ -9,6 +9,7 @@ import datetime
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -80,16 +81,16 @@ def page(
 ) -> str:
     """Return the report as text; see `save_report`."""
     try:
-        from shiftune.report._charts import charts
+        from shiftune.report._charts import charts, expected
     except ImportError as error:
         install = how_to_install("report")
         raise MissingPackageError(f"the report needs Matplotlib; {install}") from error
-    drawn = charts(result)
+    document = summary(result, checks, settings=settings)
+    drawn = [expected(document), *charts(result)]
     return template("report.html.j2").render(
-        summary(result, checks, settings=settings),
+        document,
         updates=updates,
         charts={chart.id: chart for chart in drawn},
-        slices=[chart for chart in drawn if chart.id.startswith("slice-")],
         written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
         style=Markup((files("shiftune.report") / "templates/report.css").read_text("utf-8")),
         svg=Markup,
@@ -107,7 +108,12 @@ def model_card(
 
 def notebook(result: SearchResult) -> str:
     """Return a result as a piece of HTML; all names from the user's data are escaped."""
-    return template("notebook.html.j2").render(summary(result))
+    document, picture = summary(result), ""
+    with suppress(ImportError):  # without Matplotlib, the table alone
+        from shiftune.report._charts import expected
+
+        picture = expected(document).wide
+    return template("notebook.html.j2").render(document, chart=Markup(picture))
 
 
 def _in_markdown(value: Any) -> str:

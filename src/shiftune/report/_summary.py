@@ -71,6 +71,7 @@ def summary(
     by_name = {figure["name"]: figure for figure in metrics}
     first = [by_name[name] for name in telling_metrics(result)]
     loss = _loss(result, constant.get("constant"))
+    shown = [loss, *first] if loss["name"] in _KNOWN else [*first, loss]
     gain = result.choice.gain
     worth = result.worth_of_labels
     document = {
@@ -93,7 +94,8 @@ def summary(
             {each: getattr(check, each) for each in _OF_CHECK}
             for check in sorted(checks, key=lambda check: _SERIOUS_FIRST.index(check.level))
         ],
-        "figures": [loss, *first] if loss["name"] in _KNOWN else [*first, loss],
+        "figures": shown,
+        "picture": _picture(result, shown),
         "comparisons": _comparisons(result, loss, constant),
         "next_steps": _next_steps(result, checks, worth),
         "risk": risk_record(result.risk),
@@ -187,6 +189,10 @@ _MEANINGS = {
 # Losses that people know; beside others, a metric is first.
 _KNOWN = ("absolute", "zero_one")
 _CONSTANT, _CHANCE = "constant learned at the sources", "chance"
+_FREQUENT = "always the most frequent class"
+_SHORT = {_CONSTANT: "a constant", _FREQUENT: "most frequent class"}
+# Ratio of the ends of an axis from which it is logarithmic.
+_WIDE = 4.0
 _OF_METRIC = ("low", "high", "better", "lowest", "lowest_site", "highest", "highest_site", "note")
 
 
@@ -229,7 +235,7 @@ def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any
     if problem.task == "classification":
         labels = np.concatenate([site.labels for site in problem.sources])
         counts = np.unique(labels, return_counts=True)[1]
-        known["accuracy"] = float(counts.max() / counts.sum()), "always the most frequent class"
+        known["accuracy"] = float(counts.max() / counts.sum()), _FREQUENT
         known["balanced_accuracy"] = 1 / len(counts), _CHANCE
     elif constant is not None and result.loss.name == "squared":
         known["rmse"] = constant**0.5, _CONSTANT
@@ -240,6 +246,42 @@ def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any
         beside, says = known.get(name, (None, "")), name not in nothing
         found.append(_figure(row, metric_in_words(name), meaning, beside, estimable=says))
     return found
+
+
+def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what one axis shows: the first figure that is known, and what to compare it with."""
+    shown = next(figure for figure in figures if figure["value"] is not None)
+    name, known = shown["name"], shown["estimable"]
+    metrics, own = result.metrics.by_site["value"], result.risk.sources["estimate"]
+    values = {
+        "expected": [shown["value"]] if known else [],
+        "sites": (own if name == result.loss.name else metrics.loc[name]).dropna().tolist(),
+        "constant": [shown["constant"]],
+        "plain_cv": [result.plain_cv.get(name)],
+    }
+    title, beside = f"expected at {result.target}", shown["constant_is"]
+    names = title, "each site", _SHORT.get(beside, beside), "plain cross-validation"
+    low, high = (shown["low"], shown["high"]) if known else (None, None)
+    seen = [low, high] if known else values["sites"] or [shown["value"]]
+    rows = []
+    for (kind, each), title in zip(values.items(), names, strict=True):
+        there = [value for value in each if value is not None and np.isfinite(value)]
+        if kind == "expected":
+            words = _wording.estimate_in_words(shown) if known else "cannot be estimated"
+        else:
+            ends = sorted({min(there, default=0), max(there, default=0)})
+            words = " to ".join(_wording.written_like(end, (min(seen), max(seen))) for end in ends)
+        if there or kind == "expected":
+            rows.append({"kind": kind, "name": title, "values": there, "says": words})
+    rows[0] |= {"low": low, "high": high}
+    every = [value for row in rows for value in row["values"]]
+    wide = min(every) > 0 and max(every) > _WIDE * min(every)
+    return {
+        "title": shown["title"],
+        "better": shown["better"] + ("" if "to" in shown["better"] else " is better"),
+        "scale": "logarithmic" if wide else "linear",
+        "rows": rows,
+    }
 
 
 def _comparisons(
@@ -287,7 +329,9 @@ def _next_steps(
     if worth is None:
         return steps[:MOST_STEPS]
     few = worth.iloc[[0, min(2, len(worth) - 1)]]  # about 30 labels
-    labels = {"about": "labels", "advice": _worth_in_words(few, result.target)}
+    # Programs and the screen offer to draw rows only where labels help.
+    about = "labels" if _lower_by_labels(few) else "worth of labels"
+    labels = {"about": about, "advice": _worth_in_words(few, result.target)}
     return [*steps[: MOST_STEPS - 1], labels]
 
 
@@ -489,12 +533,17 @@ _WIDTH = "the width of its 95 % interval"
 
 def _worth_in_words(worth: pd.DataFrame, target: str) -> str:
     """Describe what labels are expected to change, from `SearchResult.worth_of_labels`."""
+    return sentence("worth", worth.index[1:].tolist(), _lower_by_labels(worth), target)
+
+
+def _lower_by_labels(worth: pd.DataFrame) -> dict[str, list[str]]:
+    """Return what is lower with labels, in percent for each number of labels."""
     lower = {}
     for column, what in (("risk", "the loss there"), ("half_width", _WIDTH)):
         now, *then = worth[column].tolist()
         if min(then) < _HARDLY_LOWER * now:
             lower[what] = [f"{100 * (1 - each / now):.0f}" for each in then]
-    return sentence("worth", worth.index[1:].tolist(), lower, target)
+    return lower
 
 
 def update_record(updated: Updated, predictor: Any, result: SearchResult) -> dict[str, Any]:

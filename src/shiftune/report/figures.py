@@ -15,12 +15,6 @@ from unicodedata import east_asian_width
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 
 from shiftune._wording import (
     MOST_SITES,
@@ -34,8 +28,6 @@ from shiftune._wording import (
 from shiftune.errors import MissingPackageError, SettingsError
 from shiftune.ratio._overlap import is_doubtful
 from shiftune.risk._result import RiskEstimate
-from shiftune.search._result import SearchResult
-from shiftune.search._trial import finished_trials
 
 try:
     from matplotlib import style
@@ -52,10 +44,10 @@ if TYPE_CHECKING:
 __all__ = [
     "calibration",
     "decision",
+    "expected",
     "forest",
     "history",
     "importances",
-    "parameter_slice",
     "shifts",
     "weights",
 ]
@@ -172,6 +164,46 @@ def _label(name: object, most: int = 22) -> str:
     text = "".join(each if each.isprintable() else " " for each in str(name))
     wide = sum(east_asian_width(each) in "WF" for each in text)
     return shortened(text, most // 2 if 2 * wide > len(text) else most)
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def expected(picture: Mapping[str, Any]) -> Figure:
+    """Plot what to expect at the target, beside every site, a constant and plain cross-validation.
+
+    Parameters
+    ----------
+    picture : mapping
+        ``search.summary()["picture"]``.
+    """
+    rows = picture["rows"][::-1]
+    marks = {"expected": ("D", _RED), "sites": ("o", _BLUE)}
+    with _canvas(height=0.6 + 1.6 * _ROW * len(rows)) as (figure, axes):
+        for place, row in enumerate(rows):
+            marker, color = marks.get(row["kind"], ("|", TEXT))
+            if row["kind"] == "expected" and row["low"] is not None:
+                axes.hlines(place, row["low"], row["high"], colors=color, linewidth=2)
+            if row["kind"] == "constant":
+                axes.axvline(row["values"][0], linestyle=":", color=_GREY, linewidth=1)
+            values, filled = row["values"], row["kind"] == "expected"
+            axes.plot(
+                values,
+                [place] * len(values),
+                marker,
+                color=color,
+                markersize=12 if marker == "|" else 7,
+                markeredgewidth=2 if marker == "|" else 1,
+                markerfacecolor=color if filled else "none",
+            )
+        names = [f"{_label(row['name'], 34)}\n{_label(row['says'], 40)}" for row in rows]
+        axes.set_yticks(range(len(rows)), names)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.yaxis.grid(False)
+        if picture["scale"] == "logarithmic":
+            _log_scale(axes, "x")
+        axes.set_xlabel(f"{picture['title']} ({picture['better']})")
+    return figure
 
 
 # ---------------------------------------------------------------- probabilities
@@ -482,42 +514,6 @@ def importances(shares: Mapping[str, float]) -> Figure:
     return figure
 
 
-def parameter_slice(result: SearchResult, name: str) -> Figure:
-    """Plot the risk of every trial against one of the parameters."""
-    good = _completed(result.trials, result.chosen)
-    if name not in result.distributions:
-        names = parameter_names(good)
-        raise SettingsError(f"no trial has a parameter {name!r}; there are {names}")
-    distribution = result.distributions[name]
-    tried = {t.number for t in finished_trials(result.study) if name in t.params}
-    have = good[good.index.isin(tried)]
-    place = _places(have[f"param_{name}"], distribution)
-    with _canvas(height=2.5, width=2.9) as (figure, axes):
-        for tied, color in ((False, _GREY), (True, _BLUE)):
-            part = (have["tied_with_best"] == tied).to_numpy(bool)
-            axes.plot(place[part], have["risk"][part], "o", color=color, markersize=5)
-        chosen = have.index == result.chosen
-        _ring(axes, place[chosen], have["risk"][chosen])
-        if isinstance(distribution, CategoricalDistribution):
-            choices = [_label(choice, 14) for choice in distribution.choices]
-            axes.set_xticks(range(len(choices)), choices)
-            axes.set_xlim(-0.6, len(choices) - 0.4)
-        elif isinstance(distribution, FloatDistribution | IntDistribution) and distribution.log:
-            _log_scale(axes, "x", most_decades=4)
-        elif isinstance(distribution, IntDistribution):
-            axes.locator_params("x", integer=True)
-        if _is_wide(have["risk"]):
-            _log_scale(axes, "y")
-        label = _label(short_names(parameter_names(good))[name], 36)
-        axes.set(xlabel=label, title="estimated risk")
-    return figure
-
-
-def parameter_names(trials: pd.DataFrame) -> list[str]:
-    """Return the parameters that any trial has."""
-    return [str(c).removeprefix("param_") for c in trials if str(c).startswith("param_")]
-
-
 def _completed(trials: pd.DataFrame, chosen: int | None) -> pd.DataFrame:
     """Return the trials that have a risk, in their order; `chosen` must be one of them."""
     good = trials[trials["state"] == "COMPLETE"].sort_index()
@@ -546,11 +542,3 @@ def _ring(axes: Axes, x: ArrayLike, y: ArrayLike) -> None:
 def _is_wide(risks: pd.Series) -> bool:
     # A few very bad trials would hide the differences between the others.
     return bool(risks.min() > 0 and risks.max() > 10 * risks.min())
-
-
-def _places(values: pd.Series, distribution: BaseDistribution) -> NDArray[np.float64]:
-    """Where the values lie on the axis: numbers as they are, choices by their position."""
-    if isinstance(distribution, CategoricalDistribution):
-        position = {repr(choice): place for place, choice in enumerate(distribution.choices)}
-        return np.array([position.get(repr(v), np.nan) for v in values.tolist()])
-    return values.to_numpy(dtype=float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from shiftune._wording import number
 from shiftune.effects import without_effect
 from shiftune.errors import ProblemError, SettingsError
-from shiftune.evaluate._fits import fit, seeded
+from shiftune.evaluate._fits import PreparedRows, fit, row_folds, seeded
 from shiftune.evaluate._losses import Loss
 from shiftune.metrics import Metric, metrics_for
 from shiftune.metrics._curves import (
@@ -139,10 +139,11 @@ class ResultMethods:
         dict
             `format`, the number of the document's form; what is predicted (`title`, `question`,
             `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the answer
-            (`verdict`, `checks`, `figures`, `comparisons`, `next_steps`, `risk`); what it was made
-            from (`sites`, `columns`, `most_shifted`, `adjusted`, `sample`); the search (`models`,
-            `model`, `params`, `parameters`, `members`, `ensemble_gain`, `trials`); `metrics`,
-            `site_metrics`, `labels`, `notes`, `how_estimated`, `assumptions`, `provenance`.
+            (`verdict`, `checks`, `figures`, `picture`, `comparisons`, `next_steps`, `risk`); what
+            it was made from (`sites`, `columns`, `most_shifted`, `adjusted`, `sample`); the search
+            (`models`, `model`, `params`, `parameters`, `members`, `ensemble_gain`, `trials`);
+            `metrics`, `site_metrics`, `labels`, `notes`, `how_estimated`, `assumptions`,
+            `provenance`.
         """
         from shiftune.report._summary import summary
 
@@ -342,6 +343,15 @@ class ResultMethods:
         result = self._result()
         return history(result.trials, chosen=result.chosen)
 
+    def plot_expected(self) -> Figure:
+        """Plot the first figure beside sites, chance or a constant, and plain cross-validation.
+
+        See `shiftune.report.figures.expected`.
+        """
+        from shiftune.report.figures import expected
+
+        return expected(self.summary()["picture"])
+
     def plot_sources(self, level: float = 0.95) -> Figure:
         """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
         from shiftune.report.figures import forest
@@ -380,12 +390,6 @@ class ResultMethods:
         from shiftune.report.figures import importances
 
         return importances(self._result().importances)
-
-    def plot_parameter(self, name: str) -> Figure:
-        """Plot risk against one parameter; see `shiftune.report.figures.parameter_slice`."""
-        from shiftune.report.figures import parameter_slice
-
-        return parameter_slice(self._result(), name)
 
     def report(
         self,
@@ -727,6 +731,29 @@ class SearchResult(ResultMethods):
         if predictions is None:
             return None
         return self.new_site_of(SitePredictions.of(predictions, self.context.data, self.loss))
+
+    @cached_property
+    def plain_cv(self) -> dict[str, float]:
+        """Loss and metrics of the best trial in plain cross-validation: folds are random rows.
+
+        Its models know the sites that they predict, which is too optimistic for a new one.
+        Empty where the trials are evaluated on such rows anyway, or the model cannot be fitted.
+        """
+        data, trial = self.context.data, self.family.candidate(self.best_trial)
+        if not data.out_of_site:
+            return {}
+        groups = None if data.groups is None else np.concatenate(data.groups)
+        folds = row_folds(np.concatenate(data.y_validation), groups, self.settings.random_state)
+        data = replace(data, folds=folds, train_folds=folds[: len(data.y_train)])
+        context = replace(self.context, data=data, prepared=PreparedRows())
+        if (predictions := run_trial(context, trial).predictions) is None:
+            return {}
+        found = {self.loss.name: float(np.concatenate(data.losses(predictions, self.loss)).mean())}
+        rows = SitePredictions.of(predictions, data, self.loss)
+        y, p = np.concatenate(rows.y), np.concatenate(rows.p)
+        weights = None if rows.weights is None else np.concatenate(rows.weights)
+        asked = [metric for metric in self.asked_metrics if not rows.obstacle(metric)]
+        return found | {metric.name: metric(y, p, weights) for metric in asked}
 
     @property
     def asked_metrics(self) -> list[Metric]:
