@@ -78,7 +78,7 @@ def test_a_disk_that_is_full_where_nobody_expected_it(result, monkeypatch):
 
     monkeypatch.setattr("shiftune.cli._tune.check_folder", full)
     message = call(COMMAND, code=2)
-    assert "a file cannot be read or written (No space left on device: somewhere); put" in message
+    assert "a file cannot be read or written (No space left on device: somewhere); fix" in message
 
 
 # ---------------------------------------------------------------- damaged files

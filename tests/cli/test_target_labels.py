@@ -35,7 +35,7 @@ def test_the_same_search_in_python(few, folder, tune):
     search.fit(problem)
     assert found["risk"]["value"] == pytest.approx(search.risk_.value)
     (own,) = (site for site in found["sites"] if site["name"] == "A")
-    assert own["judged"] == own["rows"] == 20
+    assert own["evaluated"] == own["rows"] == 20
     assert own["share"] > 0
     predictions = pd.read_csv("run/predictions.csv")
     assert predictions["prediction"].to_numpy() == pytest.approx(search.predict(problem.target.X))
@@ -144,7 +144,7 @@ def test_with_other_estimators(few, tune, risk, judging):
     found = json.loads(tune("few.csv", USE, "--out", "run", "--json", "--risk", risk).stdout)
     by_name = {site["name"]: site for site in found["sites"]}
     assert set(by_name) == {"A", "B", "C"}
-    assert by_name["A"]["judged"] == judging
+    assert by_name["A"]["evaluated"] == judging
 
 
 @pytest.mark.slow

@@ -199,7 +199,7 @@ class TestStudyOfASearch:
 
     def test_shares_are_for_other_estimators(self):
         problem = hospitals(np.random.default_rng(0))
-        with pytest.raises(SettingsError, match="trains and judges on every row"):
+        with pytest.raises(SettingsError, match="trains and evaluates on every row"):
             context_of(problem, shares=(0, 0.7, 0.3))
         assert len(context_of(problem, shares=(0, 0.7, 0.3), risk="naive").data.folds) == 123
 
