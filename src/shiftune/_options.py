@@ -102,7 +102,7 @@ def at_least(least: int) -> Check:
     """Check whole numbers."""
 
     def check(value: Any, name: str) -> None:
-        if not isinstance(value, Integral) or int(value) < least:
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
             sign = "> 0" if least == 1 else f">= {least}"
             raise SettingsError(f"{name} must be a whole number {sign}, got {value!r}")
 

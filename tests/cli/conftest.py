@@ -12,8 +12,8 @@ import typer.testing
 from typer.testing import CliRunner
 
 import shiftune.report
+import shiftune.stability
 from shiftune._provenance import made_with
-from shiftune.checks import _of_result
 from shiftune.cli import _tune, app
 from shiftune.cli._folder import ResultFolder, read_json, write_json
 from shiftune.stability import label_stability
@@ -49,7 +49,7 @@ def stability_of_some_rows(sites, **options):
 def fewer_checks():
     """Test with a few rows whether labels are stable: with all of them it is 40 % of a run."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_of_result, "label_stability", stability_of_some_rows)
+        patched.setattr(shiftune.stability, "label_stability", stability_of_some_rows)
         yield patched
 
 

@@ -256,7 +256,8 @@ def test_the_report_knows_the_risk_that_was_asked_for(visits, folder, tune):
 def test_rmse_is_tuned_by_its_square(visits, folder, tune):
     visits.drop(columns="ill").to_csv("visits.csv", index=False)
     assert (
-        "'rmse' is not a mean over rows" in tune("visits.csv", "--out", "run", "--loss", "rmse").output
+        "'rmse' is not a mean over rows"
+        in tune("visits.csv", "--out", "run", "--loss", "rmse").output
     )
     assert read(folder / "run" / "best.json")["loss"] == "squared"
     assert "already has 2 trials" in tune("visits.csv", "--out", "run", "--loss", "mse").output

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
 from shiftune.errors import ProblemError
-from shiftune.search._result import site_scores
+from shiftune.search._updating import site_scores
 
 
 def sites(k=6, n=40, level=3.0):

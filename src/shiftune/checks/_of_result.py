@@ -32,7 +32,6 @@ from shiftune._wording import (
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
 from shiftune.checks._of_data import (
     labels_check,
-    leakage_check,
     overlap_check,
     prevalence_check,
     reach_check,
@@ -52,7 +51,7 @@ from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import notes_on_unused
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import finished_trials, paired_difference
-from shiftune.stability import label_shift, label_stability
+from shiftune.stability import label_shift
 
 
 def run_checks(result: SearchResult) -> Checks:
@@ -79,15 +78,8 @@ def run_checks(result: SearchResult) -> Checks:
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
         return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
-    problem, few = result.problem, result.problem.labelled_target
-    try:
-        stability = label_stability(
-            problem.labelled_sites, task=problem.task, random_state=result.settings.random_state
-        )
-    except ProblemError:  # too few sites or rows
-        stability = None
-    included = result.risk.between is not None
-    last = labels_check(stability, few.name if few else "", included=included)
+    few, included = result.problem.labelled_target, result.risk.between is not None
+    last = labels_check(result.label_stability, few.name if few else "", included=included)
     return Checks([*quick_checks(result), last])
 
 
@@ -108,7 +100,7 @@ def quick_checks(result: SearchResult) -> Checks:
         [
             skill,
             width_check(result, skill),
-            leakage_check(result),
+            result.leakage,
             overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
             reach_check(result),
             *frequencies,

@@ -42,8 +42,8 @@ from shiftune.problem._site import rows_of
 from shiftune.report._summary import estimate_record, risk_record, sentence, update_record
 from shiftune.risk import by_group, estimate
 from shiftune.risk._result import Estimate, RiskEstimate
-from shiftune.search._result import site_scores
 from shiftune.search._storage import only_search_of
+from shiftune.search._updating import site_scores
 from shiftune.search._updating import update as update_predictor
 from shiftune.tables import read_as_written, read_file
 

@@ -15,6 +15,8 @@ from shiftune.risk._heterogeneity import ALL
 from shiftune.risk._result import Estimate, RiskEstimate
 
 Floats = NDArray[np.float64]
+# From losses of every source to the risk at the target.
+Estimator = Callable[[Sequence[Floats]], RiskEstimate]
 
 # The best trials, among which members are chosen, and how often one is added.
 CANDIDATES = 12
@@ -191,14 +193,31 @@ class Choice:
     gain : Estimate or None
         Risk of the best single trial less that of the ensemble, paired row by row, both estimated
         on sites that were held out of the choice. None where no ensemble was tried.
-    predictions : array of shape (n,) or (n, C), or None
-        Of the evaluated rows, by trials chosen without the row's site; `risk` is of these.
+    predictions, of_single : arrays of shape (n,) or (n, C), or None
+        Of the evaluated rows, by trials chosen without the row's site; `risk` is of these. And
+        those of the best single trial, likewise.
     """
 
     weights: dict[int, float]
     risk: RiskEstimate
     gain: Estimate | None = None
     predictions: Predictions | None = None
+    of_single: Predictions | None = None
+
+    def at(
+        self,
+        rows: NDArray[np.bool_],
+        losses: Callable[[Predictions], list[Floats]],
+        estimate: Estimator,
+    ) -> Choice:
+        """Return the same members with their risk at another target, from some evaluated rows."""
+        assert self.predictions is not None  # whoever has none cannot ask
+        predictions, gain, single = self.predictions[rows], None, self.of_single
+        risk = estimate(losses(predictions))
+        if single is not None:
+            single = single[rows]
+            gain = estimate(losses(single)).minus(risk)
+        return Choice(self.weights, risk, gain, predictions, single)
 
 
 def choose(
@@ -206,7 +225,7 @@ def choose(
     predictions: Mapping[int, Predictions],
     data: StudyData,
     loss: Loss,
-    estimate: Callable[[Sequence[Floats]], RiskEstimate],
+    estimate: Estimator,
 ) -> Choice:
     """Choose members and weights by the mean losses of the sites.
 
@@ -217,13 +236,13 @@ def choose(
     """
     shares = data.row_coefficients(np.repeat(alone.risk.lam, alone.risk.n))
     candidates = Candidates(predictions, data.y_validation, shares, loss, data.classes)
-    nested = candidates.nested_predictions()
+    nested, single = candidates.nested_predictions(), candidates.nested_predictions(1)
     together = estimate(data.losses(nested, loss))
-    gain = estimate(data.losses(candidates.nested_predictions(1), loss)).minus(together)
+    gain = estimate(data.losses(single, loss)).minus(together)
     weights = candidates.weights()
     if np.count_nonzero(weights) == 1 or gain.interval()[1] < 0:
         return replace(alone, gain=gain)
-    return Choice(candidates.members(weights), together, gain, nested)
+    return Choice(candidates.members(weights), together, gain, nested, single)
 
 
 def best_alone(
@@ -232,7 +251,7 @@ def best_alone(
     predictions: Mapping[int, Predictions],
     data: StudyData,
     loss: Loss,
-    estimate: Callable[[Sequence[Floats]], RiskEstimate],
+    estimate: Estimator,
 ) -> Choice:
     """Choose the best trial alone; each site evaluates the trial that the others would choose.
 

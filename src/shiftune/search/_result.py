@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +35,7 @@ from shiftune.metrics._curves import (
 )
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
-from shiftune.predictor._conformal import SiteScores, class_sets, interval_around, row_scores
+from shiftune.predictor._conformal import SiteScores, class_sets, interval_around
 from shiftune.predictor._ensemble import ensemble_of, prediction_of
 from shiftune.predictor._selection import Choice
 from shiftune.problem import ShiftProblem, Site, pooled
@@ -46,7 +47,8 @@ from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
 from shiftune.search._importance import importance
 from shiftune.search._settings import Settings
-from shiftune.search._storage import open_study
+from shiftune.search._storage import PredictionStore, open_study
+from shiftune.search._targets import label_plan, target_table
 from shiftune.search._trial import (
     DEFAULTS,
     MODEL,
@@ -58,13 +60,14 @@ from shiftune.search._trial import (
     finished_trials,
     run_trial,
 )
-from shiftune.search._updating import COUNTS, NOT_OUT_OF_SITE, Updated, Updater, label_worth, update
+from shiftune.search._updating import COUNTS, Updated, Updater, label_worth, site_scores, update
 from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from shiftune.checks import Checks, Judgement
+    from shiftune.checks import Check, Checks, Judgement
+    from shiftune.stability import LabelStability
 
 Floats = NDArray[np.float64]
 
@@ -86,6 +89,15 @@ class Overlap:
     weights: dict[str, Floats]
     table: pd.DataFrame
     used: bool
+
+
+class of_sources(cached_property[Any]):  # noqa: N801 - used as cached_property is
+    """Cached property of what does not depend on the target: all targets of a search share it."""
+
+    def __get__(self, result: Any, owner: Any = None) -> Any:
+        if result is not None and result.shares_sources:
+            return getattr(result.origin, self.attrname or "")
+        return super().__get__(result, owner)
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -333,6 +345,42 @@ class ResultMethods:
         """
         return importance(self._result(), timeout, level)
 
+    def target_table(self, *, sources: bool = False) -> pd.DataFrame:
+        """Return one line per target, the most urgent first; `targets_` is the same.
+
+        Parameters
+        ----------
+        sources : bool
+            Add the sources, each treated as if it were new, with what came true.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by site: ``rows``; the expected loss ``risk``, with its 95 % interval from
+            ``low`` to ``high``; ``verdict`` and its ``reason``; ``special``, the columns in which
+            its rows differ most from the sources'; ``gain_30``, how much 30 labels would lower the
+            loss; and ``truth``, the mean loss on the site's labels, of models without it.
+        """
+        return target_table(self._result(), sources=sources)
+
+    def label_plan(self, budget: int, *, level: float = 0.95) -> pd.DataFrame:
+        """Plan how many rows to label at which target: where the summed loss falls most.
+
+        Parameters
+        ----------
+        budget : int
+            Labels of all targets together.
+        level : float
+            Of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by site, the most labels first: ``labels``; ``risk`` without them; ``gain``,
+            from `label_worth`, with the interval from ``gain_low`` to ``gain_high``.
+        """
+        return label_plan(self._result(), budget, level=level)
+
     # ---------------------------------------------------------------- pictures
     # They belong to lower layers, and need Matplotlib (the extra `report`).
 
@@ -437,6 +485,10 @@ class SearchResult(ResultMethods):
         Of every trial that was evaluated, in their order.
     choice : Choice
         Trials of the final model, their weights and their risk together.
+    store : PredictionStore
+        Out-of-site predictions of the trials.
+    origin : SearchResult or None
+        Of another target of the same search, from `ShiftSearch.at`: the search's own result.
     """
 
     problem: ShiftProblem
@@ -448,9 +500,16 @@ class SearchResult(ResultMethods):
     trials: pd.DataFrame
     risks: dict[int, RiskEstimate]
     choice: Choice
+    store: PredictionStore
+    origin: SearchResult | None = None
 
     def _result(self) -> SearchResult:
         return self
+
+    @property
+    def shares_sources(self) -> bool:
+        """Whether the sources are those of `origin`, which then has what follows from them."""
+        return self.origin is not None and self.problem.names == self.origin.problem.names
 
     @property
     def families(self) -> Families:
@@ -537,12 +596,14 @@ class SearchResult(ResultMethods):
         An `EnsembleRegressor`, an `EnsembleClassifier`, or one model; updated by labels of the
         target.
         """
+        if self.origin is not None and self.shares_sources:
+            return without_effect(self.origin.predictor)
         few, predictor = self.problem.labelled_target, self.fitted(self.final_model)
         if few is None or self.updated is None or not self.updated.used_:
             return predictor
         return self.updater.with_labels(predictor, few)
 
-    @cached_property
+    @of_sources
     def best_estimator(self) -> Any:
         """Model of the winning trial, fitted on all rows of all sources when it is asked for."""
         if list(self.choice.weights) == [self.chosen]:
@@ -638,7 +699,7 @@ class SearchResult(ResultMethods):
         marked = self.trials[tied].sort_values("criterion", kind="stable")
         return sorted(map(int, marked.index), key=lambda number: number != self.chosen)
 
-    @cached_property
+    @of_sources
     def distributions(self) -> dict[str, BaseDistribution]:
         """Parameters that any trial has, and where they were searched."""
         found: dict[str, BaseDistribution] = {}
@@ -677,7 +738,7 @@ class SearchResult(ResultMethods):
         sources = [site.X for site in self.problem.sources]
         return column_shifts(self.problem.target.X, sources, self.problem.names)
 
-    @cached_property
+    @of_sources
     def importances(self) -> dict[str, float]:
         """Share of every parameter in the differences between trials, largest first.
 
@@ -732,7 +793,24 @@ class SearchResult(ResultMethods):
             return None
         return self.new_site_of(SitePredictions.of(predictions, self.context.data, self.loss))
 
-    @cached_property
+    @of_sources
+    def leakage(self) -> Check:
+        """Check of label leakage, as one of `checks`."""
+        from shiftune.checks._of_data import leakage_check
+
+        return leakage_check(self)
+
+    @of_sources
+    def label_stability(self) -> LabelStability | None:
+        """Whether p(y|x) is the same at all labelled sites; None with too few sites or rows."""
+        from shiftune.stability import label_stability
+
+        problem, seed = self.problem, self.settings.random_state
+        with suppress(ProblemError):
+            return label_stability(problem.labelled_sites, task=problem.task, random_state=seed)
+        return None
+
+    @of_sources
     def plain_cv(self) -> dict[str, float]:
         """Loss and metrics of the best trial in plain cross-validation: folds are random rows.
 
@@ -773,6 +851,11 @@ class SearchResult(ResultMethods):
         return run_checks(self)
 
     @cached_property
+    def targets(self) -> pd.DataFrame:
+        """Table of the targets; see `target_table`."""
+        return target_table(self)
+
+    @cached_property
     def verdict(self) -> Judgement:
         """Whether to use the result at the target: "trust", "with care" or "do not use", and why.
 
@@ -809,33 +892,6 @@ class SearchResult(ResultMethods):
         ranks = trials["criterion"].rank(method="min", na_option="bottom")
         found["rank_test_score"] = ranks.to_numpy(np.int32)
         return found
-
-
-def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteScores:
-    """Return the scores of the evaluated rows of all sources.
-
-    If labels of the target have updated the predictor, every source is updated by as many of its
-    own, and its other rows have scores.
-    """
-    predictions, data, updater = result.choice.predictions, result.context.data, result.updater
-    classes = data.classes
-    if predictions is None or not data.out_of_site:
-        return SiteScores([], NOT_OUT_OF_SITE)
-    if classes is not None and result.loss.needs == "predict":
-        return SiteScores(
-            [],
-            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
-            "probabilities; search with loss='log_loss' or 'brier'",
-        )
-    if updated is not None and updated.used_:
-        return SiteScores.of(
-            updater.effects.source_values(
-                updated.effective_,
-                lambda y, predictions: row_scores(y, predictions, classes),
-            )
-        )
-    scores = row_scores(np.concatenate(data.y_validation), predictions, classes)
-    return SiteScores.of([scores[data.validation_rows([name])] for name in data.sources])
 
 
 def model_name(estimator: Any) -> str:

@@ -47,6 +47,7 @@ from shiftune.search._storage import (
     open_predictions,
     open_study,
 )
+from shiftune.search._targets import result_at
 from shiftune.search._trial import (
     OUT_OF_TIME,
     TrialContext,
@@ -116,7 +117,16 @@ class OpenedStudy:
         if settings.final == "ensemble" and len(predictions) > 1:
             choice = choose(choice, predictions, *evaluation)
         return SearchResult(
-            self.problem, settings, context, options, ratio, self.study, shown, risks, choice
+            self.problem,
+            settings,
+            context,
+            options,
+            ratio,
+            self.study,
+            shown,
+            risks,
+            choice,
+            self.predictions,
         )
 
 
@@ -272,6 +282,40 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
             self.result_ = self._opened.result(settings, self._options())
         return self
 
+    def at(self, site: Any, *, name: str = "new") -> Self:
+        """Return the search for another target: same trials, same final model, its own estimates.
+
+        Nothing is fitted, and no trial is added: what depends on the target's rows is computed
+        anew (`risk_`, `metrics_`, `verdict_`, `label_worth`, `report`, `update`, ...). Needs
+        ``risk="adjusted"``.
+
+        Parameters
+        ----------
+        site : site name, or array or DataFrame of shape (n, d)
+            One of several targets of the problem; or a source, treated as if it were new: its
+            labels do not count, neither in the estimate nor in `predictor_`, only in which trials
+            are its members; or rows of a site that the search did not know.
+        name : str
+            Of the site whose rows are given.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> df = pd.DataFrame({"shop": list("ABCDEF") * 50, "area": rng.normal(size=300)})
+        >>> df["sales"] = np.where(df["shop"].isin(["A", "F"]), np.nan, 2 * df["area"])
+        >>> problem = ShiftProblem.from_frame(df, site="shop", label="sales", target=["A", "F"])
+        >>> search = ShiftSearch("linear", n_trials=3, random_state=0).fit(problem)
+        >>> search.targets_["rows"].to_dict()
+        {'A': 50, 'F': 50}
+        >>> bool(search.at("F").risk_.value < 2), len(search.at(df[:9]).problem_.target)
+        (True, 9)
+        """
+        found = copy.copy(self)
+        with _interrupts.deferred():
+            found.result_ = result_at(self._result(), site, name)
+        found.__dict__.pop("_opened", None)
+        return found
+
     def _options(self) -> dict[str, str]:
         """Parameters in words, for the report."""
         shown = options(Role.SEARCH, Role.TRIALS)
@@ -330,6 +374,7 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         "metrics.by_site", "Metrics at every source; see `shiftune.metrics.metric_tables`."
     )
     verdict_ = _of_result("verdict")
+    targets_ = _of_result("targets")
     best_index_ = _of_result("chosen")
     best_model_ = _of_result("best_model")
     best_params_ = _of_result("best_params")
@@ -349,12 +394,12 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
     @property
     def study_(self) -> optuna.Study:
         """Optuna's study, whose values are the criteria of the trials."""
-        return self._trials().study
+        return self.result_.study if "result_" in vars(self) else self._trials().study
 
     @property
     def problem_(self) -> ShiftProblem:
         """The problem."""
-        return self._trials().problem
+        return self.result_.problem if "result_" in vars(self) else self._trials().problem
 
     @property
     def trials_(self) -> pd.DataFrame:

@@ -69,6 +69,11 @@ class Settings(SearchOptions):
     final: str
     callbacks: Sequence[Callback]
 
+    @property
+    def several_targets(self) -> bool:
+        """Whether trials do not depend on the target, so that several can share them."""
+        return self.risk.out_of_site and self.ratio is None
+
     def renewed(self, params: Mapping[str, Any]) -> Settings:
         """Return the settings with all but what a trial is from parameters by name."""
         check_each(params)
@@ -112,13 +117,7 @@ class Settings(SearchOptions):
         names = tuple(site.name for site in evaluated)
         few = problem.labelled_target
         sources = [site for site in evaluated if few is None or site.name != few.name]
-        row_weights = weights_of([problem.target, *sources])
-        risk: RiskEstimator = clone(self.risk).fit(
-            problem.target.X,
-            [site.X for site in sources],
-            **{} if row_weights is None else {"sample_weight": row_weights},
-        )
-        weights = None
+        risk, weights = self.fitted_risk(problem.target, sources), None
         if ratio is not None and self.risk.needs_ratio:
             weights = tuple(site_weights(ratio, evaluated))
             # Its warnings depend on the weights alone: they are raised here, once, and not in
@@ -156,6 +155,13 @@ class Settings(SearchOptions):
             if isinstance(model, Pipeline) and len(models) > 1
         }
         return TrialContext(estimators, data, self.loss, risk, preparations=preparations)
+
+    def fitted_risk(self, target: Site, sources: Sequence[Site]) -> RiskEstimator:
+        """Fit the estimator of the risk on the rows of a target, and of its sources."""
+        weights = weights_of([target, *sources])
+        some = {} if weights is None else {"sample_weight": weights}
+        risk: RiskEstimator = clone(self.risk).fit(target.X, [site.X for site in sources], **some)
+        return risk
 
     def _folds(
         self, train: Sequence[Site], evaluated: Sequence[Site]
@@ -268,6 +274,12 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         raise SettingsError(
             "density ratios count every row once, so rows with sample_weight need "
             "risk='adjusted' or 'naive', and training_weights=None"
+        )
+    if len(problem.targets) > 1 and (needs_ratio or not risk.out_of_site):
+        how = f"risk={given.risk!r}" if risk.needs_ratio or not needs_ratio else "training_weights"
+        raise SettingsError(
+            f"{how} is for one target, so several cannot share trials; run a search per target, "
+            "with problem.at(site), or take risk='adjusted', which is for all of them"
         )
     for family in families.values():
         if given.training_weights or weighted:

@@ -28,6 +28,7 @@ from shiftune.evaluate._fits import Predictions
 from shiftune.metrics import metric_tables
 from shiftune.metrics._metric import SitePredictions
 from shiftune.metrics._new_site import NewSite
+from shiftune.predictor._conformal import SiteScores, row_scores
 from shiftune.problem import ShiftProblem, Site
 from shiftune.problem._site import groups_of, rows_of, stacked, weights_of
 from shiftune.risk._adjusted import combined, share_of_labels, with_share
@@ -138,7 +139,9 @@ class Updater:
 
     @cached_property
     def effects(self) -> SiteEffects:
-        """Effects of the sources."""
+        """Effects of the sources; targets of one search share them."""
+        if self.result.origin is not None and self.result.shares_sources:
+            return self.result.origin.updater.effects
         result, data, predictions = self.result, self.result.context.data, self.predictions
         rows = [data.validation_rows([name]) for name in data.sources]
         k = len(rows)
@@ -283,7 +286,7 @@ def _read(problem: ShiftProblem, X: Any, y: ArrayLike, sample_weight: ArrayLike 
                 for site in problem.sources
             },
             problem.target.X,
-            labelled_target=(X, y, *[sample_weight][:weighted]),
+            labelled_target=(problem.read(X), y, *[sample_weight][:weighted]),
             target_name=problem.target.name,
             task=problem.task,
         )
@@ -357,6 +360,35 @@ def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
     )
     return found.set_index([*of_class, "term"])
 
+
+def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteScores:
+    """Return the scores of the evaluated rows of all sources.
+
+    If labels of the target have updated the predictor, every source is updated by as many of its
+    own, and its other rows have scores.
+    """
+    predictions, data, updater = result.choice.predictions, result.context.data, result.updater
+    classes = data.classes
+    if predictions is None or not data.out_of_site:
+        return SiteScores([], NOT_OUT_OF_SITE)
+    if classes is not None and result.loss.needs == "predict":
+        return SiteScores(
+            [],
+            f"the loss {result.loss.name} is of predicted classes, and a set of classes needs "
+            "probabilities; search with loss='log_loss' or 'brier'",
+        )
+    if updated is not None and updated.used_:
+        return SiteScores.of(
+            updater.effects.source_values(
+                updated.effective_,
+                lambda y, predictions: row_scores(y, predictions, classes),
+            )
+        )
+    scores = row_scores(np.concatenate(data.y_validation), predictions, classes)
+    return SiteScores.of([scores[data.validation_rows([name])] for name in data.sources])
+
+
+# ---------------------------------------------------------------- what labels are worth
 
 COUNTS = (10, 30, 100, 300)
 

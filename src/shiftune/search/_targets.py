@@ -1,0 +1,191 @@
+"""Several targets of one search: the result of each, a table of all, and a plan of labels.
+
+With the default estimator, trials train on the sources alone and are compared by the sources' mean
+losses, so trials and final model are the same for every target. The adjustment to its rows, and
+what follows from it, is computed for each.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shiftune import _interrupts
+from shiftune._options import at_least
+from shiftune._wording import percent
+from shiftune.columns._column import kind_of
+from shiftune.errors import DataError, DataWarning, OverlapWarning, ProblemError, SettingsError
+from shiftune.evaluate._fits import Predictions
+from shiftune.search._loop import trial_predictions
+from shiftune.search._storage import candidates
+from shiftune.search._trial import finished_trials, table
+from shiftune.search._updating import label_worth
+
+if TYPE_CHECKING:
+    from shiftune.search._result import SearchResult
+
+Floats = NDArray[np.float64]
+
+# Labels in the table of targets.
+LABELS = 30
+# Mean distance from the sources (`column_shifts`) from which a column is special, and their number.
+_SPECIAL, _MOST_SPECIAL = 0.3, 2
+# Numbers of labels, between which gains are interpolated.
+_COUNTS = (5, 10, 20, 30, 50, 100, 200, 300, 1000)
+_MOST_URGENT = ("do not use", "with care", "trust")
+
+
+def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResult:
+    """Return the result of a search for another target; see `ShiftSearch.at`."""
+    result = result.origin or result
+    problem, settings = result.problem.at(site, name=name), result.settings
+    if problem is result.problem:
+        return result
+    if not settings.several_targets or result.choice.predictions is None:
+        raise SettingsError(
+            "this search is for one target: with risk='adjusted', training_weights=None and a loss "
+            "of predictions, others could share its trials; run a search with problem.at(site)"
+        )
+    if len(problem.names) == 1 < len(result.problem.names):
+        raise DataError(
+            f"without {problem.target.name!r} there is one source, which does not show how far "
+            "sites differ; add a source to treat this one as the target"
+        )
+    rows = result.context.data.validation_rows(problem.names)
+    if rows.all():
+        risk = settings.fitted_risk(problem.target, problem.sources)
+        context = replace(result.context, risk=risk)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # about groups, raised by the search
+            context = settings.context(problem, settings.split(problem), None)
+    trials = finished_trials(result.study)
+    kept = trial_predictions(
+        settings, result.context, result.study, result.store, candidates(trials)
+    )
+
+    def losses(predictions: Predictions) -> list[Floats]:
+        return context.data.losses(predictions, result.loss)
+
+    risks = {n: context.estimate(losses(kept[n][rows])) for n in sorted(kept)}
+    choice = result.choice.at(rows, losses, context.estimate)
+    return replace(
+        result,
+        problem=problem,
+        context=context,
+        trials=table(trials, risks),
+        risks=risks,
+        choice=choice,
+        origin=result,
+    )
+
+
+# ---------------------------------------------------------------- all targets
+
+
+def target_table(result: SearchResult, *, sources: bool = False) -> pd.DataFrame:
+    """Table of `ShiftSearch.target_table`."""
+    rows = [_row(each) for each in _each(result, [t.name for t in result.problem.targets])]
+    rows.sort(key=lambda row: (_MOST_URGENT.index(row["verdict"]), -np.nan_to_num(row["gain_30"])))
+    if sources:
+        data, predictions = result.context.data, result.choice.predictions
+        assert predictions is not None  # the targets have none otherwise
+        losses = dict(zip(data.names, data.losses(predictions, result.loss), strict=True))
+        asked = _each(result, result.problem.names)
+        rows += [{**_expected(each), "truth": float(losses[each.target].mean())} for each in asked]
+    return pd.DataFrame(rows).set_index("site")
+
+
+def _each(result: SearchResult, sites: Iterable[str]) -> Iterator[SearchResult]:
+    """Yield the result for every site, one at a time: a thousand would not fit in memory."""
+    for site in sites:
+        _interrupts.check()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
+            yield result_at(result, site)
+
+
+def _expected(result: SearchResult) -> dict[str, Any]:
+    low, high = result.risk.interval()
+    target = {"site": result.target, "rows": len(result.problem.target)}
+    return target | {"risk": result.risk.value, "low": low, "high": high}
+
+
+def _row(result: SearchResult) -> dict[str, Any]:
+    gain = np.nan
+    if len(result.problem.target) >= LABELS and result.problem.labelled_target is None:
+        with suppress(ProblemError):
+            gain = float(label_worth(result, LABELS)["gain"].iloc[-1])
+    judged = {"verdict": str(result.verdict.trust), "reason": result.verdict.reason}
+    return {**_expected(result), **judged, "special": special(result), f"gain_{LABELS}": gain}
+
+
+def special(result: SearchResult) -> str:
+    """Say in which columns the rows of the target differ most from those of the sources."""
+    problem, found = result.problem, []
+    target = pd.DataFrame(problem.target.X)
+    for name, distance in result.shifts.mean(axis=1).to_dict().items():
+        column = problem.columns.get(str(name))
+        if column is not None and column.unseen >= _SPECIAL:
+            found.append(f"{name}: {percent(column.unseen)} new")
+        elif distance >= _SPECIAL:
+            words = str(name)
+            if kind_of(own := target[name]) == "number":
+                medians = [pd.DataFrame(site.X)[name].median() for site in problem.sources]
+                words += f" {'higher' if own.median() > np.median(medians) else 'lower'}"
+            found.append(words)
+    more = len(found) - _MOST_SPECIAL
+    return ", ".join([*found[:_MOST_SPECIAL], *[f"{more} more"] * (more > 0)])
+
+
+# ---------------------------------------------------------------- where labels should go
+
+
+def label_plan(result: SearchResult, budget: int, *, level: float = 0.95) -> pd.DataFrame:
+    """Table of `ShiftSearch.label_plan`."""
+    at_least(1)(budget, "budget")
+    tables = {}
+    for each in _each(result, [target.name for target in result.problem.targets]):
+        most = min(int(budget), len(each.problem.target))
+        counts = [*(m for m in _COUNTS if m < most), most]
+        tables[each.target] = label_worth(each, counts, level=level)
+    gains = {site: dict(zip(t.index, t["gain"], strict=True)) for site, t in tables.items()}
+    labels = shares(gains, int(budget))
+    rows = []
+    for site, worth in tables.items():
+        m = labels[site]
+        own = {c: np.interp(m, worth.index, worth[c]) for c in ("gain", "gain_low", "gain_high")}
+        rows.append({"site": site, "labels": m, "risk": worth["risk"].iloc[0], **own})
+    found = pd.DataFrame(rows).set_index("site")
+    return found.sort_values(["labels", "gain"], ascending=False, kind="stable")
+
+
+def shares(gains: Mapping[str, Mapping[int, float]], budget: int) -> dict[str, int]:
+    """Divide labels among sites so that the sum of their gains is largest.
+
+    Gains are by numbers of labels, 0 among them. Between these they are interpolated, on the least
+    concave curve that is not below them; the steepest piece of any site is filled first.
+
+    >>> shares({"A": {0: 0, 10: 3, 20: 4}, "B": {0: 0, 10: 2, 20: 3.9}}, 25)
+    {'A': 10, 'B': 15}
+    """
+    found, pieces = dict.fromkeys(gains, 0), []
+    for site, curve in gains.items():
+        m, counts = 0, sorted(curve)
+        while m < counts[-1]:
+            slope, further = max(((curve[n] - curve[m]) / (n - m), n) for n in counts if n > m)
+            if slope <= 0:
+                break
+            pieces.append((slope, site, further - m))
+            m = further
+    for _, site, most in sorted(pieces, key=lambda piece: -piece[0]):
+        found[site] += min(most, budget)
+        budget -= min(most, budget)
+    return found
