@@ -272,3 +272,19 @@ def test_shares_are_the_best_of_all():
         found = shares(curves, 6)
         best = max(curves["A"][a] + curves["B"][b] for a in counts for b in counts if a + b <= 6)
         assert curves["A"][found["A"]] + curves["B"][found["B"]] == pytest.approx(best)
+
+
+def test_columns_of_arrays_are_special_by_their_number():
+    X = np.random.default_rng(0).normal(size=(4, 40, 3))
+    X[0, :, 2] += 3
+    problem = ShiftProblem.from_sites([(rows, rows[:, 0]) for rows in X[1:]], X[0])
+    assert searched(problem).targets_["special"].to_list() == ["2 higher"]
+
+
+def test_looking_at_a_search_computes_no_attribute(df):
+    search = searched(problem_of(df, TARGETS))
+    computed = set(vars(search.result_))
+    assert "targets_" in dir(search)
+    assert set(vars(search.result_)) == computed
+    assert search._repr_html_().startswith("<div>")
+    assert "targets" not in vars(search.result_)

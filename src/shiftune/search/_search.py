@@ -18,6 +18,7 @@ import numpy as np
 import optuna
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -438,6 +439,10 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         tags.regressor_tags = copy.deepcopy(inner.regressor_tags)
         return tags
 
+    def __dir__(self) -> list[str]:
+        # scikit-learn's reads every attribute, some of which take seconds to compute.
+        return list(object.__dir__(self))
+
     def __sklearn_clone__(self) -> Self:
         # A cluster, a storage and callbacks cannot be copied, and need not be.
         shared = ("executor", "storage", "callbacks")
@@ -460,8 +465,10 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle and "result_" in vars(self):
+        if "result_" not in vars(self):
+            return dict(super()._repr_mimebundle_(**kwargs))
+        bundle = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
             from shiftune.report._page import notebook
 
             bundle["text/html"] = notebook(self.result_)

@@ -23,6 +23,7 @@ from shiftune._wording import percent
 from shiftune.columns._column import kind_of
 from shiftune.errors import DataError, DataWarning, OverlapWarning, ProblemError, SettingsError
 from shiftune.evaluate._fits import Predictions
+from shiftune.problem._site import Features
 from shiftune.search._loop import trial_predictions
 from shiftune.search._storage import candidates
 from shiftune.search._trial import finished_trials, table
@@ -123,26 +124,31 @@ def _row(result: SearchResult) -> dict[str, Any]:
     if len(result.problem.target) >= LABELS and result.problem.labelled_target is None:
         with suppress(ProblemError):
             gain = float(label_worth(result, LABELS)["gain"].iloc[-1])
-    judged = {"verdict": str(result.verdict.trust), "reason": result.verdict.reason}
-    return {**_expected(result), **judged, "special": special(result), f"gain_{LABELS}": gain}
+    verdict = {"verdict": str(result.verdict.trust), "reason": result.verdict.reason}
+    return {**_expected(result), **verdict, "special": special(result), f"gain_{LABELS}": gain}
 
 
 def special(result: SearchResult) -> str:
     """Say in which columns the rows of the target differ most from those of the sources."""
     problem, found = result.problem, []
-    target = pd.DataFrame(problem.target.X)
+    target, *sources = (_named(site.X) for site in (problem.target, *problem.sources))
     for name, distance in result.shifts.mean(axis=1).to_dict().items():
-        column = problem.columns.get(str(name))
+        column = problem.columns.get(name)
         if column is not None and column.unseen >= _SPECIAL:
             found.append(f"{name}: {percent(column.unseen)} new")
         elif distance >= _SPECIAL:
-            words = str(name)
+            words = name
             if kind_of(own := target[name]) == "number":
-                medians = [pd.DataFrame(site.X)[name].median() for site in problem.sources]
+                medians = [rows[name].median() for rows in sources]
                 words += f" {'higher' if own.median() > np.median(medians) else 'lower'}"
             found.append(words)
     more = len(found) - _MOST_SPECIAL
     return ", ".join([*found[:_MOST_SPECIAL], *[f"{more} more"] * (more > 0)])
+
+
+def _named(X: Features) -> pd.DataFrame:
+    """Return rows with the names of `column_shifts`, which are text."""
+    return pd.DataFrame(X).rename(columns=str)
 
 
 # ---------------------------------------------------------------- where labels should go
