@@ -179,7 +179,9 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if label is None or settings.target_labels == "hide" or own.y.isna().all():
         own = own._replace(y=None)
     asked = task if label is None else settings.task
-    places = {n: np.flatnonzero(every[inside] == n) for n in targets if n != target}
+    # one pass over the rows: there may be thousands of targets
+    where_each = pd.Series(every[inside]).groupby(every[inside]).indices
+    places = {name: where_each[name] for name in targets if name != target}
     return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet, places)
 
 
@@ -352,9 +354,9 @@ def _target_names(
         wanted = _unlabelled(settings, df, sites)
     if not wanted:
         raise SettingsError("there is no target; name at least one site")
-    found = []
+    found, others = [], [v for v in column.unique() if type(v) is not str]
     for each in wanted:
-        same = [v for v in column.unique() if type(v) is not str and v == each]  # 1 and 1.0
+        same = [v for v in others if v == each]  # 1 and 1.0
         text = str(same[0] if same else each)
         found.append(str(check_choice(by_number.get(text, text), names, "site", DataError)))
     if len(set(found)) > 1 and settings.target_labels == "use":
