@@ -17,7 +17,7 @@ among the targets, or all get the same number; the labels are drawn at random am
 target is updated by its own, and the other 40 % have the losses that are summed. ``plans.csv`` has
 a row per draw.
 
-``scale``: generated targets of 60 rows, each number of them in a process of its own.
+``scale``: generated targets of 30 to 90 rows, each number of them in a process of its own.
 
 The CSV files are continued: rows that they have are not computed again.
 """
@@ -263,10 +263,10 @@ def run_plans(
 # ---------------------------------------------------------------- scale
 
 
-def generated(number: int, source_rows: int, sources: int = 8, rows: int = 60) -> pd.DataFrame:
-    """Return a table of sources and of targets without labels, 6 columns."""
+def generated(number: int, source_rows: int, sources: int = 8) -> pd.DataFrame:
+    """Return a table of sources and of targets of 30 to 90 rows without labels, 6 columns."""
     rng = np.random.default_rng(0)
-    sizes = [source_rows // sources] * sources + [rows] * number
+    sizes = [source_rows // sources] * sources + rng.integers(30, 91, number).tolist()
     names = [f"source {j}" for j in range(sources)] + [f"target {j}" for j in range(number)]
     X = np.repeat(rng.normal(0, 0.5, (len(sizes), 6)), sizes, axis=0) + rng.normal(
         size=(sum(sizes), 6)
