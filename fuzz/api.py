@@ -243,7 +243,6 @@ def _result(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
     _in_words(search.decision_curve)
     _in_words(lambda: search.threshold_for(sensitivity=0.8))
     _in_words(search.label_worth)
-    _in_words(search.regret_bound)
     _in_words(lambda: search.default_risk())
     assert search._repr_html_()
     updated = _in_words(lambda: search.update(*_labels_of_target(problem, draw)))

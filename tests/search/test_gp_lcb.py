@@ -41,7 +41,6 @@ from shiftune.search.gp._sampler import (
     VARIANCE_KEY,
     GPLCBSampler,
     TrialHistory,
-    lowest_plausible_value,
     spread_rows,
     standardise,
     tame,
@@ -697,18 +696,6 @@ def test_another_space_keeps_the_settings() -> None:
     study = run(sampler.for_space(SQUARE), SQUARE, bowl, 6)
     other = GPLCBSampler(seed=4, beta=1.0, n_startup_trials=2, space=SQUARE)
     assert proposals(study) == proposals(run(other, SQUARE, bowl, 6))
-
-
-def test_the_bound_of_several_families_is_the_lowest_of_theirs() -> None:
-    other: Space = {"rate": MIXED["rate"]}
-    one = run(GPLCBSampler(seed=0), SQUARE, bowl, 8)
-    lowest = lowest_plausible_value(one)
-    both = run(GPLCBSampler(seed=0), other, lambda p: 5.0 + p["rate"], 6)
-    both.add_trials(one.trials)
-    both.tell(both.ask(), 9.0)  # defaults
-    assert lowest_plausible_value(both) == pytest.approx(lowest)
-    both.tell(both.ask(), -9.0)
-    assert lowest_plausible_value(both) == -9.0
 
 
 def _bowl(n: int) -> TrialHistory:

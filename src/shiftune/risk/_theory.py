@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from shiftune.errors import DataError, SettingsError
 
-# Methods of `shiftune.risk.estimate` in the class that the theorems cover.
-LAMBDA_UNBIASED = ("unbiased", "lambda", "variance_reduced")
-
 
 def unbiased_lambda(n: ArrayLike) -> NDArray[np.float64]:
     r"""Weights of the unbiased estimator, :math:`\lambda_j = 1/n`, shape (k,).
