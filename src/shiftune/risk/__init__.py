@@ -9,7 +9,6 @@ from shiftune.risk._heterogeneity import (
     Heterogeneity,
     heterogeneity,
     heterogeneity_of,
-    leave_one_source_out,
     without_source,
 )
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
@@ -28,7 +27,6 @@ __all__ = [
     "estimate",
     "heterogeneity",
     "heterogeneity_of",
-    "leave_one_source_out",
     "optimal_lambda",
     "regret_bound",
     "risk_named",
