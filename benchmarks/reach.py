@@ -40,9 +40,9 @@ def one(d: int, n: int, distance: float, seed: int) -> tuple[float, float, float
     target, source = sites.draw(0, 1000, rng), sites.draw(1, n, rng)
     new_target, new_source = sites.draw(0, 1000, rng), sites.draw(1, 300, rng)
     plain = ULSIF(guard=False).fit(target, [source])
-    w = plain.weights_at(new_source, source=0)
-    excess = plain.weights_at(new_target, source=0).mean() / max(np.mean(w**2), 1e-300)
-    guarded = ULSIF().fit(target, [source]).weights_at(new_source, source=0)
+    w = plain.weights([new_source])[0]
+    excess = plain.weights([new_target])[0].mean() / max(np.mean(w**2), 1e-300)
+    guarded = ULSIF().fit(target, [source]).weights([new_source])[0]
     return float(w.mean()), float(excess), float(guarded.max() == 0)
 
 

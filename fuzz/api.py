@@ -108,7 +108,7 @@ def _split(problem: ShiftProblem, draw: Draw) -> None:
 
 
 def _ratio(problem: ShiftProblem, draw: Draw) -> None:
-    name = draw(st.sampled_from(["logistic", "logistic", "ulsif", "boosting"]))
+    name = draw(st.sampled_from(["logistic", "logistic", "ulsif"]))
     table = problem.diagnose(name)
     assert list(table.index) == problem.names
     ratio = clone(ratio_named(name, 0)).fit(problem.target.X, [s.X for s in problem.sources])

@@ -50,7 +50,7 @@ class TestAgainstTheTruth:
         sites = gaussian_sites([[0.0], [1.0]])
         target, source = draw(sites, 1000)
         w_target_side, w_source_side = (
-            ULSIF().fit(target, [source]).weights_at(np.array([[-0.5], [1.5]]), source=0)
+            ULSIF().fit(target, [source]).weights([np.array([[-0.5], [1.5]])])[0]
         )
         assert w_target_side > 1 > w_source_side
 
@@ -171,8 +171,8 @@ def test_duplicated_source_rows_do_not_matter():
     """All means are the same, so for one pair of settings the solution is."""
     target, source = draw(gaussian_sites([[0.0], [0.5]]), 150)
     ratio = ULSIF(bandwidths=[1.0], penalties=[0.1], guard=False)
-    once = ratio.fit(target, [source]).weights_at(source, source=0)
-    twice = ratio.fit(target, [np.repeat(source, 2, axis=0)]).weights_at(source, source=0)
+    once = ratio.fit(target, [source]).weights([source])[0]
+    twice = ratio.fit(target, [np.repeat(source, 2, axis=0)]).weights([source])[0]
     np.testing.assert_allclose(once, twice, rtol=1e-9)
 
 

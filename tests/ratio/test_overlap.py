@@ -90,7 +90,7 @@ class TestDiagnose:
             sites.draw(0, 600, rng),
         )
 
-    @pytest.mark.parametrize("ratio", ["ulsif", "logistic", "boosting"])
+    @pytest.mark.parametrize("ratio", ["ulsif", "logistic"])
     def test_verdicts(self, problem, ratio):
         table = problem.diagnose(ratio)
         assert list(table.index) == ["near", "far", "partly"]

@@ -393,7 +393,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
     otherwise = (
         "some sites have harder cases (an estimate with weights corrects for that)"
         if risk.method == "naive"
-        else "the density ratios are off (try ratio='boosting')"
+        else "the density ratios are off (try ratio='ulsif')"
     )
     return Check(
         _AGREEMENT,
