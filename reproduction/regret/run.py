@@ -10,11 +10,10 @@ from optuna.distributions import FloatDistribution
 
 from reproduction.regret.objective import SPACE, EstimatedRisk, Method
 from reproduction.regret.plausible import lowest_plausible_value
-from reproduction.theory import optimal_variance, variance_of_unbiased
+from reproduction.theory import optimal_variance, regret_bound, variance_of_unbiased
 from reproduction.toy import ToyProblem, toy_problem
 from shiftune.errors import SettingsError
 from shiftune.ratio._classifier import ratio_named
-from shiftune.risk._theory import regret_bound
 from shiftune.search._settings import sampler_named
 from shiftune.search._storage import open_study
 from shiftune.search.gp import VARIANCE_KEY

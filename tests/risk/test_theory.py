@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reproduction.theory import (
     divergence,
     optimal_variance,
+    regret_bound,
     variance_of_lambda,
     variance_of_unbiased,
 )
@@ -16,7 +17,7 @@ from reproduction.toy import toy_problem
 
 from shiftune.datasets import gaussian_sites
 from shiftune.errors import ProblemError
-from shiftune.risk import estimate, optimal_lambda, regret_bound, unbiased_lambda
+from shiftune.risk import estimate, optimal_lambda, unbiased_lambda
 
 
 @pytest.fixture(scope="module")

@@ -364,7 +364,6 @@ def _among_sources(risk: RiskEstimate) -> Check:
         )
     numbers = {
         "q": found.q,
-        "q_expected": found.expected,
         "p_value": found.p_value,
         "i_squared": found.i_squared,
     }

@@ -234,9 +234,9 @@ def overlap(
     -------
     DataFrame, one row per source
         n, mean_weight (1 if the ratio is right), ess :math:`(\sum w)^2/\sum w^2` and its share
-        of n, max_weight_share (of the heaviest row), uncovered (the share of target rows in
-        regions where the source has none); level ("ok", "caution", or "problem" for a source
-        that an estimate with density ratios leaves out), reason (a code) and verdict (in words).
+        of n, uncovered (the share of target rows in regions where the source has none); level
+        ("ok", "caution", or "problem" for a source that an estimate with density ratios leaves
+        out), reason (a code) and verdict (in words).
 
     Examples
     --------
@@ -258,7 +258,6 @@ def overlap(
                 "mean_weight": mean,
                 "ess": ess,
                 "ess_share": ess / n,
-                "max_weight_share": float(w.max() / w.sum()) if w.sum() > 0 else np.nan,
                 "uncovered": uncovered,
                 "level": level.value,
                 "reason": finding.reason.code,

@@ -12,7 +12,7 @@ from shiftune.risk._heterogeneity import (
     without_source,
 )
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
-from shiftune.risk._theory import optimal_lambda, regret_bound, unbiased_lambda
+from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 __all__ = [
     "ESTIMATORS",
@@ -28,7 +28,6 @@ __all__ = [
     "heterogeneity",
     "heterogeneity_of",
     "optimal_lambda",
-    "regret_bound",
     "risk_named",
     "unbiased_lambda",
     "without_source",

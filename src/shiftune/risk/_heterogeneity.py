@@ -34,18 +34,15 @@ class Heterogeneity:
     q : float
         Cochran's :math:`Q = \sum_j a_j (m_j - \bar m)^2`, with :math:`a_j = 1/v_j` and
         :math:`\bar m` the mean of the estimates weighted by them.
-    expected : float
-        Expectation of Q if all estimate the same value: k - 1, and more where variances are
-        estimated from few rows.
     p_value : float
         Of the hypothesis that all estimate the same value.
     i_squared : float
-        Share of the variation that is not sampling error, :math:`I^2 = \max(0, 1 - E[Q] / Q)`.
+        Share of the variation that is not sampling error, :math:`I^2 = \max(0, 1 - E[Q] / Q)`,
+        where E[Q] is k - 1, and more where variances are estimated from few rows.
     """
 
     k: int
     q: float
-    expected: float
     p_value: float
     i_squared: float
 
@@ -96,7 +93,6 @@ def heterogeneity(
     return Heterogeneity(
         k=k,
         q=q,
-        expected=expected,
         p_value=p_value,
         i_squared=max(0.0, 1 - expected / q) if q > 0 else 0.0,
     )
