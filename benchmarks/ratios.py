@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from shiftune._names import RATIOS
-from shiftune.datasets import GaussianSites, gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.ratio import ClassifierRatio, ratio_named
 
 K = 8
@@ -31,15 +31,15 @@ def shifts(rng: np.random.Generator) -> Iterator[tuple[str, GaussianSites]]:
     def scales(d: int, high: float) -> np.ndarray:
         return np.vstack([np.ones(d), rng.uniform(1, high, (K, d))])
 
-    yield "means, 7 columns", gaussian_sites(means(7, 0.3))
-    yield "means, 2 columns", gaussian_sites(means(2, 0.5))
-    yield "means, 1 column", gaussian_sites(means(1, 1.0))
-    yield "scales, 2 columns", gaussian_sites(means(2, 0.2), scales(2, 1.6))
-    yield "scales, 7 columns", gaussian_sites(means(7, 0.2), scales(7, 1.3))
+    yield "means, 7 columns", GaussianSites(means(7, 0.3))
+    yield "means, 2 columns", GaussianSites(means(2, 0.5))
+    yield "means, 1 column", GaussianSites(means(1, 1.0))
+    yield "scales, 2 columns", GaussianSites(means(2, 0.2), scales(2, 1.6))
+    yield "scales, 7 columns", GaussianSites(means(7, 0.2), scales(7, 1.3))
     mixed_means, mixed_scales = means(3, 0.5), scales(3, 1.8)
     mixed_means[1 : K // 2] = 0.0
     mixed_scales[K // 2 :] = 1.0
-    yield "some means, some scales", gaussian_sites(mixed_means, mixed_scales)
+    yield "some means, some scales", GaussianSites(mixed_means, mixed_scales)
 
 
 def penalties() -> dict[str, ClassifierRatio]:
@@ -58,7 +58,7 @@ def few_rows(seeds: int) -> list:
         for seed in range(seeds):
             rng = np.random.default_rng([seed, n, d])
             shift = rng.normal(0, 0.8 / np.sqrt(d), (K, d))
-            sites = gaussian_sites(np.vstack([np.zeros(d), shift]))
+            sites = GaussianSites(np.vstack([np.zeros(d), shift]))
             every = range(1, K + 1)
             target, sources = sites.draw(0, 1000, rng), [sites.draw(j, n, rng) for j in every]
             fresh = [sites.draw(j, 2000, rng) for j in every]

@@ -6,7 +6,7 @@ import pytest
 
 from shiftune import ShiftProblem
 from shiftune._names import Level
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.ratio import (
     ClassifierRatio,
     Guard,
@@ -27,7 +27,7 @@ class TestEffectiveRows:
 
     def test_gaussian(self):
         """E w^2 = exp(delta^2), so ESS / n tends to exp(-delta^2)."""
-        sites = gaussian_sites([[0.0], [0.7]])
+        sites = GaussianSites([[0.0], [0.7]])
         w = sites.ratio(1)(sites.draw(1, 200_000, np.random.default_rng(0)))
         assert effective_rows(w) / 200_000 == pytest.approx(np.exp(-0.49), rel=0.02)
 
@@ -83,7 +83,7 @@ class TestDiagnose:
     @pytest.fixture
     def problem(self):
         rng = np.random.default_rng(1)
-        sites = gaussian_sites([[0.0, 0.0], [0.2, 0.0], [30.0, 0.0], [1.5, 0.0]])
+        sites = GaussianSites([[0.0, 0.0], [0.2, 0.0], [30.0, 0.0], [1.5, 0.0]])
         names = ["near", "far", "partly"]
         return ShiftProblem.from_sites(
             {n: (sites.draw(j, 600, rng), rng.normal(size=600)) for j, n in enumerate(names, 1)},

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import LinearSVC
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import DataWarning, ProblemError
 from shiftune.ratio import (
     ULSIF,
@@ -56,7 +56,7 @@ def test_conformance_can_fail(wrong):
 @pytest.fixture(scope="module")
 def shift():
     rng = np.random.default_rng(4)
-    sites = gaussian_sites(np.vstack([np.zeros(7), rng.normal(0, 0.3, (6, 7))]))
+    sites = GaussianSites(np.vstack([np.zeros(7), rng.normal(0, 0.3, (6, 7))]))
     target, *sources = [sites.draw(j, 1000, rng) for j in range(7)]
     fresh = [sites.draw(j, 2000, rng) for j in range(1, 7)]
     truth = [sites.ratio(j)(X) for j, X in enumerate(fresh, start=1)]
@@ -163,7 +163,7 @@ class TestOddData:
 
     def test_one_odd_site_or_value_does_not_blind_the_others(self, ratio, rng):
         """Weights of a source shifted by 1 sd, beside a site of sd 1e4 and one wild target row."""
-        sites = gaussian_sites([[0.0, 0.0], [1.0, 0.0]])
+        sites = GaussianSites([[0.0, 0.0], [1.0, 0.0]])
         target, source = sites.draw(0, 500, rng), sites.draw(1, 500, rng)
         fresh = sites.draw(1, 500, rng)
         truth = sites.ratio(1)(fresh)

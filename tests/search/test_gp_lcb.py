@@ -745,7 +745,7 @@ def test_many_noisy_trials_do_not_make_a_region_look_good() -> None:
     noise = np.where(x[:, 0] < 0.5, 0.5, 0.01)
     y = np.where(x[:, 0] < 0.5, 0.1, 0.0) + noise * rng.standard_normal(600)
     empty = np.empty((0, 1))
-    few = TrialHistory(x, y, noise**2, empty, empty, 0.0, 1.0).thinned(150)
+    few = TrialHistory(x, y, noise**2, empty, empty).thinned(150)
     noisy = few.rows[:, 0] < 0.5
     # Kept at random, they would have a mean of 0.1 with this standard error.
     assert abs(few.y[noisy].mean() - 0.1) < 3.5 * 0.5 / np.sqrt(noisy.sum())
